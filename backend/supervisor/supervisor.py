@@ -89,8 +89,10 @@ class Supervisor:
     def _start(self) -> None:
         token = environment.ensure_secret(environment.ADMIN_TOKEN_FILE, os.environ.get("TIDEMARK_ADMIN_TOKEN"))
         environment.write_secret(environment.ADMIN_TOKEN_FILE, token)
-        inherited = {name: value for name, value in os.environ.items() if name != "TIDEMARK_ADMIN_TOKEN"}
-        settings = inherited | {
+        # secrets of jobs are for jobmanagers only: slots, which run users' code, inherit a TaskManager's environment
+        secrets = environment.job_secrets()
+        hidden = {"TIDEMARK_ADMIN_TOKEN", *secrets}
+        settings = {name: value for name, value in os.environ.items() if name not in hidden} | {
             "TIDEMARK_HOME": str(self._home),
             "DJANGO_SETTINGS_MODULE": "backend.config.settings",
             "PYTHONUNBUFFERED": "1",
@@ -108,7 +110,7 @@ class Supervisor:
         self._launch("web", self._web(), settings, self._url)
         for number in range(1, environment.jobmanagers() + 1):
             name = "jobmanager" if number == 1 else f"jobmanager-{number}"
-            self._launch(name, self._manage("jobmanager"), settings, "")
+            self._launch(name, self._manage("jobmanager"), settings | secrets, "")
         # at once: with SIGTERM it would try to move its jobs elsewhere, and all ends here
         self._launch(
             "taskmanager", self._manage("taskmanager"), settings, environment.spark_master(), stop_signal=signal.SIGINT

@@ -1,0 +1,1 @@
+"""Pipelines that are drawn in the browser: their versions, drafts, connections and deployments."""

@@ -1,0 +1,1 @@
+"""REST routes under /api/v1/pipelines and /api/v1/connections."""

@@ -1,0 +1,108 @@
+"""Routes of connections: systems outside by name, without any secret."""
+
+from __future__ import annotations
+
+from rest_framework import exceptions
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from backend.accounts.answers import Nothing
+from backend.accounts.errors import Conflict
+from backend.accounts.roles import Role
+from backend.accounts.views import is_clean_text
+from backend.contract.operation import operation
+from backend.pipelines import answers, connections
+from backend.pipelines.answers import ConnectionAnswer
+from backend.pipelines.api.base import PipelinesView, body_of
+from backend.pipelines.models import Connection
+from runtime.common.secrets import variable_of
+
+MAX_OPTIONS = 50
+MAX_TABLE_CHARS = 200
+
+
+class ConnectionsView(PipelinesView):
+    """All connections."""
+
+    @operation(answers.ConnectionsAnswer)
+    def get(self, request: Request) -> Response:
+        return Response({"connections": [_answer(row) for row in connections.list_connections()]})
+
+
+class ConnectionView(PipelinesView):
+    """One connection; PUT creates or replaces it."""
+
+    roles = {"PUT": Role.ADMIN, "DELETE": Role.ADMIN}  # noqa: RUF012
+
+    @operation(answers.ConnectionAnswer)
+    def get(self, request: Request, name: str) -> Response:
+        return Response(_answer(_find(name)))
+
+    @operation(answers.ConnectionAnswer, body=answers.ConnectionChange)
+    def put(self, request: Request, name: str) -> Response:
+        body = body_of(request)
+        options = body.get("options") or {}
+        is_texts = isinstance(options, dict) and all(map(is_clean_text, [*options, *options.values()]))
+        if not is_texts or len(options) > MAX_OPTIONS:
+            raise exceptions.ValidationError({"options": "Must be an object with texts."})
+        try:
+            row = connections.put_connection(name, str(body.get("kind")), options, self.user)
+        except connections.ConnectionRefused as error:
+            raise exceptions.ValidationError({error.field: str(error)}) from error
+        return Response(_answer(row))
+
+    @operation(Nothing)
+    def delete(self, request: Request, name: str) -> Response:
+        connections.delete_connection(_find(name).name)
+        return Response({})
+
+
+class ConnectionTestView(PipelinesView):
+    """Asks the system outside for a sign of life, and records what came of it."""
+
+    roles = {"POST": Role.ADMIN}  # noqa: RUF012
+
+    @operation(answers.ConnectionAnswer)
+    def post(self, request: Request, name: str) -> Response:
+        connection = _find(name)
+        connections.test_connection(connection)
+        return Response(_answer(connection))
+
+
+class ConnectionDescribeView(PipelinesView):
+    """What is behind a connection: tables, or the columns of one, as "Read schema" of a node takes them."""
+
+    roles = {"GET": Role.DEVELOPER}  # noqa: RUF012
+
+    @operation(answers.Description, query=answers.DescribeQuery)
+    def get(self, request: Request, name: str) -> Response:
+        table = request.query_params.get("name") or None
+        if table is not None and (len(table) > MAX_TABLE_CHARS or not is_clean_text(table)):
+            raise exceptions.ValidationError({"name": f"Must be text, up to {MAX_TABLE_CHARS} characters."})
+        try:
+            found = connections.describe_connection(_find(name), table)
+        except connections.OutsideError as error:
+            raise Conflict(str(error), "outside") from error
+        return Response({"names": found.names, "row": found.row, "columns": [list(column) for column in found.columns]})
+
+
+def _find(name: str) -> Connection:
+    try:
+        return connections.get_connection(name)
+    except connections.ConnectionUnknownError as error:
+        raise exceptions.NotFound(str(error)) from error
+
+
+def _answer(row: Connection) -> ConnectionAnswer:
+    secrets = connections.secrets_of(row)
+    return {
+        "name": row.name,
+        "kind": "redis" if row.kind == "redis" else "postgres",
+        "options": row.options,
+        "secrets": [
+            {"key": name[1], "variable": variable_of(name), "is_known": connections.is_known(name)} for name in secrets
+        ],
+        "updated_at": row.updated_at,
+        "tested_at": row.tested_at,
+        "test": row.test_result,
+    }

@@ -1,0 +1,165 @@
+"""Routes of deployments: what a version would do to the state of the job that runs, and the replacement of that job."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rest_framework import exceptions, status
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from backend.accounts.roles import Role, role_of
+from backend.cluster.checkpoint_home import cluster_storage
+from backend.contract.operation import operation
+from backend.dispatcher.presence import has_left
+from backend.pipelines import answers, deployments, services
+from backend.pipelines.answers import DeploymentAnswer, DeploymentListed
+from backend.pipelines.api.base import (
+    PipelinesView,
+    PipelineView,
+    PreconditionRequired,
+    body_of,
+    key_of,
+    name_of,
+    number_of,
+    text_of,
+)
+from backend.pipelines.deployments import Restore
+from backend.pipelines.models import Deployment
+from runtime.checkpoint.errors import CheckpointStorageError
+
+MAX_LOCATION_CHARS = 4000
+MAX_LISTED = 100
+
+
+class CompatibilityView(PipelineView):
+    """What would become of the running job's state; runs the version's program up to its execute(), and no further."""
+
+    roles = {"POST": Role.OPERATOR}  # noqa: RUF012
+
+    @operation(answers.CompatibilityAnswer, body=answers.CompatibilityRequest)
+    def post(self, request: Request, pipeline_id: str) -> Response:
+        version = services.get_version(self.pipeline, number_of(body_of(request), "version"))
+        planned = deployments.plan(version, self.user, has_left(request))
+        running = deployments.running_deployment(self.pipeline)
+        report = deployments.report_of(self.pipeline, planned.extracted.graph)
+        return Response(
+            {
+                "running": None if running is None else listed_deployment(running),
+                "report": None if report is None else report.to_json(),
+                "nodes": dict(planned.operators),
+                "warnings": list(planned.extracted.warnings),
+            }
+        )
+
+
+class DeploymentsView(PipelineView):
+    """The deployments of a pipeline; POST deploys a version. A key makes one deployment, however often it is sent."""
+
+    roles = {"POST": Role.OPERATOR}  # noqa: RUF012
+
+    @operation(answers.DeploymentsAnswer)
+    def get(self, request: Request, pipeline_id: str) -> Response:
+        rows = list(deployments.list_deployments(self.pipeline)[:MAX_LISTED])
+        states = deployments.job_states(rows)
+        return Response({"deployments": [deployment_json(row, states) for row in rows]})
+
+    @operation(answers.DeploymentAnswer, body=answers.NewDeployment, status=202)
+    def post(self, request: Request, pipeline_id: str) -> Response:
+        key = key_of(request)
+        if key is None:
+            raise PreconditionRequired("Idempotency-Key is needed: one key makes one deployment.")
+        body = body_of(request)
+        version = services.get_version(self.pipeline, number_of(body, "version"))
+        is_first = not self.pipeline.deployments.exists()
+        if is_first and role_of(request.user) < Role.DEVELOPER:
+            raise exceptions.PermissionDenied("The first deployment of a pipeline requires the role developer.")
+        row = deployments.deploy(self.pipeline, version, self.user, key, _restore(body), has_left(request))
+        return Response(_answer(row), status=status.HTTP_202_ACCEPTED)
+
+
+class DeploymentView(PipelineView):
+    """One deployment, to be asked for until its state is RUNNING, ROLLED_BACK or FAILED."""
+
+    @operation(answers.DeploymentAnswer)
+    def get(self, request: Request, pipeline_id: str, deployment_id: str) -> Response:
+        row = deployments.list_deployments(self.pipeline).filter(id=deployment_id).first()
+        if row is None:
+            raise exceptions.NotFound(f"There is no deployment {deployment_id[:40]!r}.")
+        return Response(_answer(row))
+
+
+class JobPipelineView(PipelinesView):
+    """The pipeline that a job is of, and which of its operators are which nodes."""
+
+    @operation(answers.JobPipeline)
+    def get(self, request: Request, job_id: str) -> Response:
+        row = deployments.deployment_of_job(job_id)
+        if row is None:
+            raise exceptions.NotFound(f"Job {job_id[:40]!r} is of no pipeline.")
+        return Response(
+            {
+                "pipeline": row.pipeline_id,
+                "name": row.pipeline.name,
+                "version": row.version.number,
+                "deployment": row.id,
+                "operators": row.operators,
+            }
+        )
+
+
+def listed_deployment(row: Deployment, states: Mapping[str, str] | None = None) -> DeploymentListed:
+    """Return a deployment as lists have it.
+
+    Args:
+        row: the deployment.
+        states: job id → state, if many are asked for.
+    """
+    states = deployments.job_states([row]) if states is None else states
+    return {
+        "id": row.id,
+        "version": row.version.number,
+        "semantic_hash": row.version.semantic_hash,
+        "state": row.state,
+        "job_id": row.job_id if row.job_id in states else None,
+        "job_state": states.get(row.job_id),
+        "created_at": row.created_at,
+    }
+
+
+def deployment_json(row: Deployment, states: Mapping[str, str]) -> DeploymentAnswer:
+    """Return a deployment with all that is known of it."""
+    restore: Mapping[str, Any] = row.restore
+    return {
+        **listed_deployment(row, states),
+        "state_times": row.state_times,
+        "message": row.message,
+        "previous": row.previous_id,
+        "keeps_state": bool(restore.get("keeps_state", True)),
+        "allows_loss": bool(restore.get("allows_loss", False)),
+        "savepoint": restore.get("savepoint") or restore.get("location") or None,
+        "report": row.report,
+        "operators": row.operators,
+        "created_by": name_of(row.created_by),
+    }
+
+
+def _answer(row: Deployment) -> DeploymentAnswer:
+    return deployment_json(row, deployments.job_states([row]))
+
+
+def _restore(body: Mapping[str, Any]) -> Restore:
+    flags = {}
+    for name, default in (("keeps_state", True), ("allows_loss", False)):
+        value = body.get(name, default)
+        if not isinstance(value, bool):
+            raise exceptions.ValidationError({name: "Must be true or false."})
+        flags[name] = value
+    location = text_of(body, "location", MAX_LOCATION_CHARS)
+    if location:
+        try:
+            location = cluster_storage().allowed.check(location)
+        except CheckpointStorageError as error:
+            raise exceptions.ValidationError({"location": str(error)}) from error
+    return Restore(flags["keeps_state"], flags["allows_loss"], location)

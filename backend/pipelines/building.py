@@ -1,0 +1,102 @@
+"""What runtime.pipeline says of a document: its problems, what flows at its ports, and its program. Any thread.
+
+The catalog is loaded once by a process. One memo serves all validations, so that an edit costs the nodes below it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+from runtime.pipeline.catalog import Catalog, load_catalog
+from runtime.pipeline.compile import Program, compile_pipeline
+from runtime.pipeline.document import Document
+from runtime.pipeline.facts import StreamFacts
+from runtime.pipeline.validate import Memo, Validation, validate
+
+_memo = Memo()
+#: a memo belongs to one thread at a time
+_memo_lock = threading.Lock()
+
+
+@cache
+def catalog() -> Catalog:
+    """Return the node types that are installed."""
+    return load_catalog()
+
+
+@cache
+def catalog_json() -> tuple[Mapping[str, Any], str]:
+    """Return the catalog for the page, and its ETag."""
+    value = catalog().to_json()
+    return value, str(value["etag"])
+
+
+def validated(document: Document) -> dict[str, Any]:
+    """Return what is known of a pipeline: see `backend.pipelines.answers.ValidationAnswer`."""
+    with _memo_lock:
+        found = validate(document, catalog(), _memo)
+    return _validation(document, found)
+
+
+def compiled(document: Document, version: int | None = None) -> Program:
+    """Return the program of a pipeline, with what is known of the pipeline.
+
+    Args:
+        document: the pipeline.
+        version: its number, for the program's first line; None: it is not saved.
+    """
+    with _memo_lock:
+        return compile_pipeline(document, catalog(), version=version, memo=_memo)
+
+
+def _validation(document: Document, found: Validation) -> dict[str, Any]:
+    facts: dict[str, dict[str, Any]] = {node_id: {} for node_id in document.nodes}
+    for (node_id, port), known in found.facts.items():
+        facts[node_id][port] = known.to_json() if isinstance(known, StreamFacts) else None
+    ports = {
+        node_id: {
+            "inputs": [{"name": p.name, "label": p.label or p.name, "many": p.many, "help": p.help} for p in of.inputs],
+            "outputs": [
+                {"name": p.name, "label": p.label or p.name, "many": p.many, "help": p.help} for p in of.outputs
+            ],
+        }
+        for node_id, of in found.ports.items()
+    }
+    return {
+        "semantic_hash": document.semantic_hash,
+        "is_deployable": found.is_deployable,
+        "problems": [problem.to_json() for problem in found.problems],
+        "facts": facts,
+        "ports": ports,
+        "inactive": sorted(found.inactive),
+    }
+
+
+def program_json(document: Document, program: Program) -> dict[str, Any]:
+    """Return a program with its problems: see `backend.pipelines.answers.ProgramAnswer`."""
+    return {
+        "source": program.source,
+        "lines": program.source_map.to_json(),
+        "is_deployable": program.is_deployable,
+        "problems": [problem.to_json() for problem in program.problems],
+        "semantic_hash": document.semantic_hash,
+    }
+
+
+def operators_of(program: Program, graph: Mapping[str, Any]) -> dict[str, str]:
+    """Return operator id → node of a job graph that was made by a program.
+
+    Args:
+        program: the program.
+        graph: its graph, as `runtime.graph.codec` has it.
+    """
+    found: dict[str, str] = {}
+    for vertex in graph["vertices"]:
+        for operator in vertex["operators"]:
+            place = program.source_map.at_definition(operator.get("defined_at") or "")
+            if place is not None and place.node is not None:
+                found[operator["operator_id"]] = place.node
+    return found

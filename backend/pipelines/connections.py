@@ -1,0 +1,243 @@
+"""Connections: systems outside by name. Their secrets are values of the jobmanager's; rows have none.
+
+A test or a description asks the system from this process, with the values that this process knows: those in the
+cluster's home. What comes back is redacted. Blocking, at most some seconds; any thread.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+import psycopg
+import redis
+from django.contrib.auth.models import User
+from django.db.models import QuerySet
+
+from backend.cluster.connections import without_connection
+from backend.cluster.redaction import redacted
+from backend.cluster.services import now_ms
+from backend.config import environment
+from backend.pipelines.models import Connection
+from runtime.common.secrets import Redaction, SecretMissingError, SecretName
+from runtime.connectors.postgres_table import connect, describe_table
+
+logger = logging.getLogger(__name__)
+
+MAX_NAMES: Final = 500
+REDIS_TIMEOUT_S: Final = 5.0
+STATEMENT_TIMEOUT_MS: Final = 10_000
+MAX_MESSAGE_CHARS: Final = 1000
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
+_USER_INFO = re.compile(r"://[^/?#\s]*@")
+T = TypeVar("T")
+
+
+class ConnectionProblem(Exception):
+    """Base of this module's errors; the message may be shown to the user."""
+
+
+class ConnectionUnknownError(ConnectionProblem):
+    """No connection has this name."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"There is no connection {name[:100]!r}.")
+
+
+class ConnectionRefused(ConnectionProblem):
+    """A connection cannot be stored like this.
+
+    Attributes:
+        field: of the request.
+    """
+
+    def __init__(self, field: str, reason: str) -> None:
+        super().__init__(reason)
+        self.field = field
+
+
+class OutsideError(ConnectionProblem):
+    """The system outside cannot be asked, or refuses; without any secret."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What is behind a connection."""
+
+    names: list[str]
+    """Tables or streams; empty if one of them was asked for."""
+    row: str | None = None
+    columns: tuple[tuple[str, str], ...] = ()
+    """(name, type) of each column of the one that was asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of systems."""
+
+    secrets: tuple[str, ...]
+    options: tuple[str, ...]
+    test: Callable[[Mapping[str, str]], str]
+    """Given the secrets by key; returns what the system says of itself."""
+    describe: Callable[[Mapping[str, str], str | None], Found]
+    """Given the secrets by key and a name."""
+
+
+def list_connections() -> QuerySet[Connection]:
+    """Return all connections, by name."""
+    return Connection.objects.order_by("name")
+
+
+def get_connection(name: str) -> Connection:
+    """Return a connection.
+
+    Raises:
+        ConnectionUnknownError: there is none of this name.
+    """
+    found = Connection.objects.filter(name=name).first() if _NAME.fullmatch(name) else None
+    if found is None:
+        raise ConnectionUnknownError(name)
+    return found
+
+
+def put_connection(name: str, kind: str, options: Mapping[str, str], user: User) -> Connection:
+    """Create a connection or replace it.
+
+    Args:
+        name: by which documents refer to it; also of its secrets.
+        kind: one of `KINDS`.
+        options: what is no secret.
+        user: who does it.
+
+    Raises:
+        ConnectionRefused: something is wrong, or an option holds a secret.
+    """
+    if not _NAME.fullmatch(name):
+        raise ConnectionRefused("name", "Up to 100 letters, digits and the signs _ . - make a name.")
+    if kind not in KINDS:
+        raise ConnectionRefused("kind", f"Must be one of {', '.join(KINDS)}.")
+    unknown = sorted(options.keys() - set(KINDS[kind].options))
+    if unknown:
+        raise ConnectionRefused(f"options.{unknown[0]}", f"Is no option of a {kind} connection.")
+    if redacted(options) != dict(options) or any(_USER_INFO.search(value) for value in options.values()):
+        raise ConnectionRefused("options", "Must hold no secret: give its value to the jobmanager.")
+    values = {"kind": kind, "options": dict(options), "updated_at": now_ms(), "tested_at": None, "test_result": None}
+    row, _ = Connection.objects.update_or_create(
+        name=name, defaults=values, create_defaults={**values, "created_by": user}
+    )
+    logger.info("%s wrote connection %s (%s)", user, name, kind)
+    return row
+
+
+def delete_connection(name: str) -> None:
+    """Delete a connection if it is there; its secrets are not the cluster's to delete."""
+    Connection.objects.filter(name=name).delete()
+
+
+def secrets_of(connection: Connection) -> list[SecretName]:
+    """Return the names of the secrets that it needs."""
+    return [(connection.name, key) for key in KINDS[connection.kind].secrets]
+
+
+def is_known(secret: SecretName) -> bool:
+    """Return whether this process knows a secret's value."""
+    with suppress(SecretMissingError):
+        return bool(environment.secret_store().resolve([secret]))
+    return False
+
+
+def test_connection(connection: Connection) -> dict[str, Any]:
+    """Ask the system for a sign of life; return and record {"ok", "message"}."""
+    try:
+        result = {"ok": True, "message": _asked(connection, KINDS[connection.kind].test)[:MAX_MESSAGE_CHARS]}
+    except OutsideError as error:
+        result = {"ok": False, "message": str(error)}
+    now = now_ms()
+    # unless it was replaced meanwhile
+    Connection.objects.filter(name=connection.name, updated_at=connection.updated_at).update(
+        tested_at=now, test_result=result
+    )
+    connection.tested_at, connection.test_result = now, result
+    return result
+
+
+def describe_connection(connection: Connection, name: str | None = None) -> Found:
+    """Return what is behind a connection.
+
+    Args:
+        connection: the connection.
+        name: a table; None: the names that there are, at most 500.
+
+    Raises:
+        OutsideError: the system cannot be asked, or has no such table.
+    """
+    return _asked(connection, lambda values: KINDS[connection.kind].describe(values, name))
+
+
+def _asked(connection: Connection, ask: Callable[[Mapping[str, str]], T]) -> T:
+    values: dict[SecretName, str] = {}
+    try:
+        values = environment.secret_store().resolve(secrets_of(connection))
+        with without_connection():
+            return ask({key: value for (_, key), value in values.items()})
+    except SecretMissingError as error:
+        raise OutsideError(str(error)) from None
+    except (psycopg.Error, redis.RedisError, OSError, ValueError) as error:
+        # without its cause, which may quote a secret
+        raise OutsideError(Redaction(values)(str(error)).strip()[:MAX_MESSAGE_CHARS] or type(error).__name__) from None
+
+
+def _test_postgres(values: Mapping[str, str]) -> str:
+    with connect(values["url"]) as connection:
+        row = connection.execute("SELECT version()").fetchone()
+    return str(row[0]) if row else ""
+
+
+def _describe_postgres(values: Mapping[str, str], name: str | None) -> Found:
+    if name is not None:
+        shape = describe_table(values["url"], name, None, None)
+        columns = tuple((column.name, column.type_info.type_string()) for column in shape.columns)
+        return Found([], shape.row_type.type_string(), columns)
+    with connect(values["url"]) as connection:
+        connection.execute(f"SET statement_timeout = {STATEMENT_TIMEOUT_MS}")
+        rows = connection.execute(
+            "SELECT CASE WHEN table_schema = current_schema() THEN '' ELSE table_schema || '.' END || table_name "
+            "FROM information_schema.tables WHERE table_schema NOT IN ('pg_catalog', 'information_schema') "
+            "ORDER BY 1 LIMIT %s",
+            [MAX_NAMES],
+        ).fetchall()
+    return Found([str(name) for (name,) in rows])
+
+
+def _redis(values: Mapping[str, str]) -> redis.Redis:
+    return redis.Redis.from_url(
+        values["url"], socket_timeout=REDIS_TIMEOUT_S, socket_connect_timeout=REDIS_TIMEOUT_S, retry=None
+    )
+
+
+def _test_redis(values: Mapping[str, str]) -> str:
+    with _redis(values) as client:
+        info: Any = client.info("server")
+    return f"Redis {info.get('redis_version', '')}".strip()
+
+
+def _describe_redis(values: Mapping[str, str], name: str | None) -> Found:
+    if name is not None:
+        raise ValueError("a stream of Redis has no columns: its format says what is in it")
+    names: list[str] = []
+    with _redis(values) as client:
+        for key in client.scan_iter(_type="stream", count=1000):
+            names.append(key.decode(errors="replace"))
+            if len(names) >= MAX_NAMES:
+                break
+    return Found(sorted(names))
+
+
+KINDS: Final[Mapping[str, Kind]] = {
+    "postgres": Kind(("url",), (), _test_postgres, _describe_postgres),
+    "redis": Kind(("url",), (), _test_redis, _describe_redis),
+}

@@ -1,0 +1,318 @@
+"""Deployments: a version is compiled, becomes an ordinary program with a job graph, and a job as an upload does.
+
+Where no job of the pipeline runs, the web process that takes the request submits the job in the transaction that
+records the deployment. Else the leading jobmanager replaces the job that runs: `led_deployments`. Requests with one key
+make one deployment, so a double click makes one job. Blocking, for seconds; any thread.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from django.contrib.auth.models import User
+from django.core.files.uploadedfile import TemporaryUploadedFile
+from django.db import IntegrityError, transaction
+from django.db.models import QuerySet
+
+from backend.cluster import services as cluster_services
+from backend.cluster.checkpoint_home import cluster_storage
+from backend.cluster.models import TERMINAL_STATES, Artifact, Job
+from backend.cluster.services import now_ms
+from backend.dispatcher import artifacts
+from backend.dispatcher.programs import ProgramRequest, extract
+from backend.pipelines.building import compiled, operators_of
+from backend.pipelines.documents import check
+from backend.pipelines.models import OPEN_STATES, Deployment, Pipeline, Version
+from backend.pipelines.services import ArchivedError, KeyTakenError, PipelineError
+from runtime.checkpoint.compatibility import CompatibilityReport, compatibility
+from runtime.checkpoint.errors import CheckpointStorageError
+from runtime.client.extract import ExtractedJob
+from runtime.common import options
+from runtime.common.config_options import ConfigurationError
+from runtime.graph.job_graph import JobGraph
+from runtime.pipeline.problems import Problem
+from runtime.state.handles import DamagedSnapshotError
+
+logger = logging.getLogger(__name__)
+
+_UNSAFE = re.compile(r"[^a-z0-9]+")
+
+
+class NotDeployableError(PipelineError):
+    """The version is unfinished, or has errors.
+
+    Attributes:
+        problems: those that are in the way.
+    """
+
+    def __init__(self, problems: Iterable[Problem]) -> None:
+        self.problems = [problem for problem in problems if problem.is_blocking]
+        first = self.problems[0].message if self.problems else "it is not finished"
+        super().__init__(f"The version cannot be deployed: {first}.")
+
+
+class DeploymentOpenError(PipelineError):
+    """Another deployment of the pipeline is under way."""
+
+    def __init__(self, deployment: Deployment | None) -> None:
+        which = "" if deployment is None else f" of version {deployment.version.number}, in state {deployment.state},"
+        super().__init__(f"Another deployment{which} is under way: wait for its end.")
+
+
+class StateRefusedError(PipelineError):
+    """The version cannot take over the state of the job that runs.
+
+    Attributes:
+        report: why.
+    """
+
+    def __init__(self, report: CompatibilityReport) -> None:
+        super().__init__(
+            "The state of the running job does not fit the version."
+            if not report.is_restorable
+            else "The version would leave state of the running job behind."
+        )
+        self.report = report
+
+
+class DeploymentRefusedError(PipelineError):
+    """The cluster refuses the job: an option is wrong, or the snapshot is in use."""
+
+
+@dataclass(frozen=True, slots=True)
+class Restore:
+    """What becomes of state."""
+
+    keeps_state: bool = True
+    """Whether the job goes on from the savepoint of the one that it replaces, or from `location`."""
+    allows_loss: bool = False
+    """Whether state of operators that the version does not have may be left behind."""
+    location: str = ""
+    """A snapshot to start from where no job runs; empty: it starts empty."""
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A version that has become a program with a job graph."""
+
+    artifact: Artifact
+    extracted: ExtractedJob
+    operators: Mapping[str, str] = field(default_factory=dict)
+    """Operator id → node."""
+
+
+def plan(version: Version, user: User, has_left: Callable[[], bool]) -> Planned:
+    """Compile a version, store its program, and extract its job graph in a child process.
+
+    Args:
+        version: the version.
+        user: recorded as who has uploaded the program.
+        has_left: returns whether the client is gone.
+
+    Raises:
+        NotDeployableError: it has problems.
+        backend.dispatcher.errors.BadRequest: the program fails.
+        backend.dispatcher.programs.PlanningBusy, backend.cluster.program_files.StorageProblem: not now.
+    """
+    program = compiled(check(version.value).document, version.number)
+    if not program.is_deployable:
+        raise NotDeployableError(program.problems)
+    name = f"{file_stem(version.pipeline.name)}-v{version.number}.py"
+    source = program.source.encode()
+    with TemporaryUploadedFile(name, "text/x-python", len(source), "utf-8") as upload:
+        upload.write(source)
+        upload.flush()
+        artifact = artifacts.store(upload, user)
+    extracted = extract(artifact, ProgramRequest(), has_left)
+    return Planned(artifact, extracted, operators_of(program, extracted.graph_json))
+
+
+def report_of(pipeline: Pipeline, graph: JobGraph) -> CompatibilityReport | None:
+    """Return what would become of the state of the pipeline's running job; None: none runs, or it has no snapshot yet.
+
+    Raises:
+        DeploymentRefusedError: the storage cannot be read just now.
+    """
+    running = running_deployment(pipeline)
+    if running is None:
+        return None
+    job = cluster_services.get_job(running.job_id)
+    newest = cluster_services.list_checkpoints(job).first()
+    if newest is None:
+        return None
+    try:
+        metadata = cluster_storage().files().load(newest.location)
+    except (CheckpointStorageError, DamagedSnapshotError, OSError) as error:
+        raise DeploymentRefusedError(f"The latest checkpoint of the running job cannot be read: {error}") from error
+    return compatibility(metadata, graph)
+
+
+def running_deployment(pipeline: Pipeline) -> Deployment | None:
+    """Return the deployment whose job has not ended; None: none."""
+    rows = pipeline.deployments.exclude(state__in=("COMPILED", "CHECKED", "STOPPING")).select_related("version")
+    recent = list(rows.defer("graph").order_by("-created_at")[:50])
+    running = Job.objects.filter(id__in=[row.job_id for row in recent]).exclude(state__in=TERMINAL_STATES)
+    ids = set(running.values_list("id", flat=True))
+    return next((row for row in recent if row.job_id in ids), None)
+
+
+def known_deployment(user: User, key: str) -> Deployment | None:
+    """Return the deployment that a user has asked for with a key."""
+    return Deployment.objects.select_related("version", "pipeline").filter(created_by=user, idempotency_key=key).first()
+
+
+def deploy(
+    pipeline: Pipeline, version: Version, user: User, key: str, restore: Restore, has_left: Callable[[], bool]
+) -> Deployment:
+    """Deploy a version; a job of the pipeline that runs is replaced.
+
+    Args:
+        pipeline: the pipeline.
+        version: one of its versions.
+        user: who asks.
+        key: requests of this user with the same key, even concurrent ones, make one deployment.
+        restore: what becomes of state.
+        has_left: returns whether the client is gone.
+
+    Raises:
+        KeyTakenError: the key belongs to a deployment of another version.
+        ArchivedError, NotDeployableError, DeploymentOpenError, StateRefusedError, DeploymentRefusedError: nothing was
+            done. See `plan` for others.
+    """
+    known = known_deployment(user, key)
+    if known is not None:
+        return _same(known, version)
+    if pipeline.archived_at is not None:
+        raise ArchivedError(pipeline)
+    _refuse_open(pipeline)
+    planned = plan(version, user, has_left)
+    previous = running_deployment(pipeline)
+    report = None
+    if previous is not None and restore.keeps_state:
+        report = report_of(pipeline, planned.extracted.graph)
+        if report is not None and (not report.is_restorable or (report.loses_state and not restore.allows_loss)):
+            raise StateRefusedError(report)
+    try:
+        with transaction.atomic():
+            return _record(pipeline, version, user, key, restore, planned, previous, report)
+    except IntegrityError:
+        known = known_deployment(user, key)
+        if known is not None:
+            return _same(known, version)
+        _refuse_open(pipeline)
+        raise
+    except (ConfigurationError, cluster_services.ClusterError) as error:
+        raise DeploymentRefusedError(str(error)) from error
+
+
+def _record(
+    pipeline: Pipeline,
+    version: Version,
+    user: User,
+    key: str,
+    restore: Restore,
+    planned: Planned,
+    previous: Deployment | None,
+    report: CompatibilityReport | None,
+) -> Deployment:
+    now = now_ms()
+    state = Deployment.State.SUBMITTED if previous is None else Deployment.State.COMPILED
+    deployment = Deployment(
+        pipeline=pipeline,
+        version=version,
+        previous=previous,
+        state=state,
+        state_times={state: now},
+        restore={
+            "keeps_state": restore.keeps_state,
+            "allows_loss": restore.allows_loss,
+            "location": restore.location if previous is None else "",
+        },
+        report=None if report is None else report.to_json(),
+        operators=dict(planned.operators),
+        artifact=planned.artifact,
+        graph=dict(planned.extracted.graph_json),
+        idempotency_key=key,
+        created_by=user,
+        created_at=now,
+    )
+    deployment.save(force_insert=True)
+    if previous is None:
+        submit(deployment, restore.location if restore.keeps_state else "")
+    logger.info("%s deploys version %d of pipeline %s as job %s", user, version.number, pipeline.id, deployment.job_id)
+    return deployment
+
+
+def submit(deployment: Deployment, location: str) -> None:
+    """Submit a deployment's job, in the transaction that records so.
+
+    Args:
+        deployment: the deployment.
+        location: of the snapshot to start from; empty: none.
+
+    Raises:
+        ConfigurationError, backend.cluster.services.ClusterError, runtime.graph.codec.GraphFormatError: the cluster
+            refuses it.
+    """
+    given = {}
+    if location:
+        given = {
+            options.RECOVERY_PATH.key: location,
+            options.RECOVERY_CLAIM_MODE.key: "no_claim",
+            options.IGNORE_UNCLAIMED_STATE.key: str(bool(deployment.restore.get("allows_loss"))).lower(),
+        }
+    configuration = {**deployment.graph["configuration"], **given}
+    cluster_services.submit_job(
+        {**deployment.graph, "configuration": configuration},
+        deployment.artifact,
+        [],
+        configuration,
+        deployment.created_by,
+        {"entry": None, "parallelism": None, "configuration": {}},
+        deployment.job_id,
+    )
+
+
+def list_deployments(pipeline: Pipeline) -> QuerySet[Deployment]:
+    """Return a pipeline's deployments without their graphs, newest first."""
+    rows = pipeline.deployments.select_related("version", "created_by", "previous__version")
+    return rows.defer("graph", "version__document", "previous__version__document").order_by("-created_at")
+
+
+def newest_deployments(pipelines: Iterable[Pipeline]) -> Mapping[str, Deployment]:
+    """Return the newest deployment of each pipeline, without its graph, by the pipeline's id."""
+    rows = Deployment.objects.filter(pipeline__in=list(pipelines)).order_by("created_at")
+    found = rows.select_related("version", "created_by", "previous").defer("graph", "version__document", "report")
+    return {row.pipeline_id: row for row in found}
+
+
+def deployment_of_job(job_id: str) -> Deployment | None:
+    """Return the deployment that a job is of; None: it is of none."""
+    rows = Deployment.objects.filter(job_id=job_id).select_related("version", "pipeline", "created_by", "previous")
+    return rows.defer("graph").first()
+
+
+def job_states(deployments: Iterable[Deployment]) -> Mapping[str, str]:
+    """Return job id → state of the jobs of deployments, as far as there are any."""
+    ids = [row.job_id for row in deployments]
+    return dict(Job.objects.filter(id__in=ids).values_list("id", "state"))
+
+
+def file_stem(name: str) -> str:
+    """Return a file's name for a pipeline's."""
+    return _UNSAFE.sub("-", name.lower()).strip("-")[:80] or "pipeline"
+
+
+def _same(known: Deployment, version: Version) -> Deployment:
+    if known.version_id != version.pk:
+        raise KeyTakenError
+    return known
+
+
+def _refuse_open(pipeline: Pipeline) -> None:
+    open_one = pipeline.deployments.filter(state__in=OPEN_STATES).select_related("version").defer("graph").first()
+    if open_one is not None:
+        raise DeploymentOpenError(open_one)

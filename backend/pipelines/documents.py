@@ -1,0 +1,136 @@
+"""Documents as they come from clients and go into rows. Pure.
+
+`runtime.pipeline.document` knows what a pipeline is; this module adds what databases and the trust in documents need:
+names without control characters, canonical text in ASCII, and no secrets in what leaves or enters the server as a file.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from backend.accounts.views import is_clean_text
+from backend.cluster.redaction import redacted
+from runtime.pipeline.document import Document, DocumentError, canonical_text, read_document
+
+_USER_INFO = re.compile(r"(?<=://)[^/?#\s]*@")
+_SECRET_NAME = re.compile(
+    r"password|passwd|secret|token|credential|sasl|jaas|(^|[._-])(api|access|private)[._-]?key$", re.I
+)
+
+
+class DocumentRefused(Exception):
+    """A document cannot be stored.
+
+    Attributes:
+        pointer: JSON pointer of the place; empty: all of it.
+        reason: what is wrong there.
+    """
+
+    def __init__(self, pointer: str, reason: str) -> None:
+        super().__init__(f"{pointer or 'the document'}: {reason}")
+        self.pointer = pointer
+        self.reason = reason
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """A document that can be stored."""
+
+    document: Document
+    text: str
+    """Canonical, in ASCII."""
+
+    @property
+    def name(self) -> str:
+        return self.document.name
+
+    @property
+    def semantic_hash(self) -> str:
+        return self.document.semantic_hash
+
+
+def check(value: Any) -> Checked:
+    """Check a document.
+
+    Raises:
+        DocumentRefused: it is no pipeline, is beyond a limit, or its name is none.
+    """
+    try:
+        document = read_document(value)
+    except DocumentError as error:
+        raise DocumentRefused(error.pointer, error.reason) from None
+    if not is_clean_text(document.name) or not document.name.strip() or not document.name.isprintable():
+        raise DocumentRefused("/name", "must be printable text")
+    return Checked(document, _ascii(document))
+
+
+def _ascii(document: Document) -> str:
+    """Return the canonical order in one line: a document in SQL is read by programs only."""
+    return json.dumps(json.loads(canonical_text(document)), separators=(",", ":"))
+
+
+def without_secrets(value: Any) -> tuple[Any, list[str]]:
+    """Return a document without user info in its URLs, and the JSON pointers of the texts that had some."""
+    found: list[str] = []
+    return _stripped(value, "", found), found
+
+
+def refuse_secrets(value: Any) -> None:
+    """Refuse a document with a value where a secret's name belongs.
+
+    Raises:
+        DocumentRefused: names the place, never the value.
+    """
+    for pointer in [*_secrets(value, ""), *_secret_parameters(value)]:
+        reason = "holds a secret: name a connection instead, and give the value to the jobmanager"
+        raise DocumentRefused(pointer, reason)
+
+
+def _stripped(value: Any, pointer: str, found: list[str]) -> Any:
+    if isinstance(value, dict):
+        return {name: _stripped(item, f"{pointer}/{_escaped(name)}", found) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_stripped(item, f"{pointer}/{index}", found) for index, item in enumerate(value)]
+    if isinstance(value, str) and "://" in value:
+        stripped = _USER_INFO.sub("", value)
+        if stripped != value:
+            found.append(pointer)
+        return stripped
+    return value
+
+
+def _secrets(value: Any, pointer: str) -> Iterable[str]:
+    if not isinstance(value, Mapping):
+        if isinstance(value, list):
+            for index, item in enumerate(value):
+                yield from _secrets(item, f"{pointer}/{index}")
+        return
+    is_options = pointer == "/settings/options"
+    for name, item in value.items():
+        place = f"{pointer}/{_escaped(name)}"
+        if isinstance(item, str) and item:
+            # names of options are known; those of parameters are words such as "key", which mean something else
+            is_secret = redacted({name: ""})[name] != "" if is_options else _SECRET_NAME.search(name) is not None
+            if is_secret:
+                yield place
+        else:
+            yield from _secrets(item, place)
+
+
+def _secret_parameters(value: Any) -> Iterable[str]:
+    parameters = value.get("parameters") if isinstance(value, Mapping) else None
+    for index, parameter in enumerate(parameters if isinstance(parameters, list) else ()):
+        if (
+            isinstance(parameter, Mapping)
+            and parameter.get("default")
+            and _SECRET_NAME.search(str(parameter.get("name")))
+        ):
+            yield f"/parameters/{index}/default"
+
+
+def _escaped(name: str) -> str:
+    return name.replace("~", "~0").replace("/", "~1")

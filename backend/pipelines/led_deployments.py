@@ -1,0 +1,203 @@
+"""LedDeployments: moves deployments on that replace a job. Part of the leading jobmanager's poll.
+
+It observes SQL only, and each step is one transaction that holds the leader's epoch: what is done and the state that
+says so are there together, or neither. The requests that outlive a transaction (a stop, a cancellation) have ids that
+were chosen before, so that asking again is asking for the same.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from backend.cluster import services as cluster_services
+from backend.cluster.containment import Containment
+from backend.cluster.leadership import Leadership
+from backend.cluster.models import Checkpoint, CheckpointStatistics, Job, Operation
+from backend.pipelines.deployment_machine import (
+    Action,
+    BeginRollback,
+    CancelNew,
+    Check,
+    DeploymentSeen,
+    Fail,
+    FinishRollback,
+    JobSeen,
+    Settle,
+    Stop,
+    Submit,
+    next_action,
+    refused_at_submission,
+)
+from backend.pipelines.deployments import submit
+from backend.pipelines.models import OPEN_STATES, Deployment
+from runtime.common import options
+from runtime.common.config_options import ConfigurationError
+from runtime.core.clock import Clock
+from runtime.graph.codec import GraphFormatError, job_graph_from_json, job_graph_to_json
+from runtime.jobmaster.rescaling import RescaleError, rescaled
+
+logger = logging.getLogger(__name__)
+
+_REFUSALS = (ConfigurationError, GraphFormatError, RescaleError, cluster_services.ClusterError)
+
+
+class LedDeployments:
+    """The open deployments of one leader.
+
+    Args:
+        leadership: fences all writes.
+        clock: for the times in rows.
+        containment: contains failures.
+    """
+
+    def __init__(self, leadership: Leadership, clock: Clock, containment: Containment) -> None:
+        self._leadership = leadership
+        self._clock = clock
+        self._containment = containment
+
+    def poll(self) -> None:
+        """Move every open deployment on by one step, if one is due."""
+        rows = Deployment.objects.filter(state__in=OPEN_STATES).select_related("previous", "created_by")
+        for row in rows.defer("graph", "previous__graph").order_by("created_at"):
+            with self._containment.of(f"deployment {row.id}"):
+                action = next_action(self._observe(row))
+                if action is not None:
+                    self._act(row, action)
+
+    def _observe(self, row: Deployment) -> DeploymentSeen:
+        stop = Operation.objects.filter(trigger_id=row.stop_id, state=Operation.State.COMPLETED).first()
+        return DeploymentSeen(
+            row.state,
+            self._clock.now_ms() - row.state_times.get(row.state, row.created_at),
+            None if row.previous is None else self._job(row.previous.job_id),
+            None if stop is None else stop.result or {},
+            str(row.restore.get("savepoint", "")),
+            self._job(row.job_id),
+        )
+
+    def _job(self, job_id: str) -> JobSeen | None:
+        job = cluster_services.list_jobs().filter(id=job_id).defer("graph", "document", "plan").first()
+        if job is None:
+            return None
+        own = Checkpoint.objects.filter(job_id=job_id, is_savepoint=False).exists()
+        counted = CheckpointStatistics.objects.filter(job_id=job_id).first()
+        running_ms = self._clock.now_ms() - job.state_times["RUNNING"] if job.state == "RUNNING" else None
+        return JobSeen(
+            job.state,
+            job.restarts,
+            _last_failure(job),
+            running_ms,
+            own or (counted is not None and counted.record.get("completed", 0) > 0),
+            job.waiting_for,
+        )
+
+    def _act(self, row: Deployment, action: Action) -> None:
+        match action:
+            case Check():
+                self._enter(row, Deployment.State.CHECKED)
+            case Stop():
+                self._stop(row)
+            case Submit(location):
+                self._submit(row, location)
+            case Settle():
+                self._enter(row, Deployment.State.RUNNING)
+            case BeginRollback(why):
+                self._enter(row, Deployment.State.ROLLING_BACK, why)
+            case CancelNew():
+                self._cancel_new(row)
+            case FinishRollback(location):
+                self._finish_rollback(row, location)
+            case Fail(why):
+                self._enter(row, Deployment.State.FAILED, _both(row.message, why))
+
+    def _enter(self, row: Deployment, state: Deployment.State, message: str | None = None, **values: Any) -> None:
+        with self._leadership.fenced():
+            self._record(row, state, message, **values)
+
+    def _record(self, row: Deployment, state: Deployment.State, message: str | None = None, **values: Any) -> None:
+        """Write a state, in a transaction that holds the leader's epoch."""
+        times = row.state_times | {state: self._clock.now_ms()}
+        values |= {"state": state, "state_times": times}
+        if message is not None:
+            values["message"] = message
+        mine = Deployment.objects.filter(id=row.id, state=row.state)
+        if mine.update(**values) == 1:
+            logger.info("deployment %s: %s %s", row.id, state, message or "")
+
+    def _stop(self, row: Deployment) -> None:
+        assert row.previous is not None
+        job = cluster_services.get_job(row.previous.job_id)
+        parameters = {"target_directory": None, "drain": False, "format": "CANONICAL"}
+        with self._leadership.fenced():
+            try:
+                cluster_services.request_operation(
+                    job, Operation.Kind.STOP, parameters, row.created_by, trigger_id=row.stop_id
+                )
+            except (cluster_services.JobEndedError, cluster_services.OperationOpenError) as error:
+                self._record(row, Deployment.State.FAILED, str(error))
+                return
+            self._record(row, Deployment.State.STOPPING)
+
+    def _submit(self, row: Deployment, location: str) -> None:
+        restore = {**row.restore, "savepoint": location}
+        try:
+            with self._leadership.fenced():
+                self._record(row, Deployment.State.SUBMITTED, restore=restore)
+                submit(row, location if row.restore.get("keeps_state", True) else "")
+        except _REFUSALS as error:
+            refused = refused_at_submission(str(error))
+            assert isinstance(refused, BeginRollback)
+            self._enter(row, Deployment.State.ROLLING_BACK, refused.why, restore=restore)
+
+    def _cancel_new(self, row: Deployment) -> None:
+        job = cluster_services.get_job(row.job_id)
+        with self._leadership.fenced():
+            try:
+                cluster_services.request_operation(
+                    job, Operation.Kind.CANCEL, {}, row.created_by, trigger_id=row.cancel_id
+                )
+            except cluster_services.JobEndedError:
+                # seen at the next poll
+                return
+
+    def _finish_rollback(self, row: Deployment, location: str) -> None:
+        previous = row.previous
+        old = None if previous is None else Job.objects.filter(id=previous.job_id).first()
+        if previous is None or old is None:
+            self._enter(row, Deployment.State.FAILED, _both(row.message, "the old job is not known any more"))
+            return
+        given = {
+            options.RECOVERY_PATH.key: location,
+            options.RECOVERY_CLAIM_MODE.key: "no_claim",
+            options.IGNORE_UNCLAIMED_STATE.key: "false",
+        }
+        try:
+            with self._leadership.fenced():
+                graph = rescaled(job_graph_from_json(old.graph), old.vertex_parallelism)
+                graph_json = job_graph_to_json(graph)
+                cluster_services.submit_job(
+                    {**graph_json, "configuration": {**graph_json["configuration"], **given}},
+                    old.artifact,
+                    old.program_args,
+                    {**old.configuration, **given},
+                    old.submitted_by,
+                    old.submission,
+                    row.rollback_job_id,
+                )
+                Deployment.objects.filter(id=previous.id).update(job_id=row.rollback_job_id)
+                self._record(row, Deployment.State.ROLLED_BACK)
+        except _REFUSALS as error:
+            why = f"the old graph was refused, too: {error}; its savepoint is {location}"
+            self._enter(row, Deployment.State.FAILED, _both(row.message, why))
+
+
+def _last_failure(job: Job) -> str:
+    if job.failure:
+        return str(job.failure.get("message", ""))
+    newest = cluster_services.list_exceptions(job).first()
+    return "" if newest is None else newest.message
+
+
+def _both(before: str, why: str) -> str:
+    return f"{before}\n{why}" if before else why

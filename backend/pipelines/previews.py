@@ -1,0 +1,239 @@
+"""Previews: this web process runs a document's program in a child with limits, and keeps what it tells in Redis.
+
+Any web process can show or stop a preview. Nothing of it is in SQL: ten minutes later it is forgotten, and a process
+that dies leaves a document whose beat is missing, which readers see as lost. A thread for each preview; any thread may
+call.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any, Final
+
+import redis
+from django.contrib.auth.models import User
+
+from backend.cluster import bus
+from backend.cluster.leader_bus import Announcer
+from backend.cluster.models import new_id
+from backend.cluster.services import PreviewUnknownError, read_preview
+from backend.pipelines.building import compiled
+from backend.pipelines.documents import Checked
+from backend.pipelines.services import PipelineError
+from runtime.client.preview import DEFAULT_ROWS, Frame, NodeLines, preview_program
+from runtime.pipeline import Program
+
+logger = logging.getLogger(__name__)
+
+MAX_PREVIEWS: Final = 2
+"""At a time in this process: each child is a Python process with the engine."""
+KEPT_S: Final = 600
+BEAT_MS: Final = 5_000
+"""Life of the beat. Shorter: a preview of a busy process looks lost; longer: users wait for one that is."""
+LOOK_S: Final = 0.4
+"""Interval of the beat, and of looking whether another process has stopped the preview."""
+
+
+class PreviewsBusyError(PipelineError):
+    """Too many previews run in this process."""
+
+    def __init__(self) -> None:
+        super().__init__("Too many previews run just now; try again in some seconds.")
+
+
+class PreviewsAwayError(PipelineError):
+    """Redis does not answer, so nobody could see a preview."""
+
+    def __init__(self) -> None:
+        super().__init__("Previews cannot be shown just now, because Redis does not answer.")
+
+
+class _Run:
+    """One preview."""
+
+    def __init__(self, preview_id: str, user: User, program: Program, document: dict[str, Any]) -> None:
+        self.preview_id = preview_id
+        self.user_id = user.pk
+        self.stopped = threading.Event()
+        self._program = program
+        self._document = document
+        self._looked_at = 0.0
+        self._announcer: Announcer | None = None
+
+    def run(self, rows: int) -> None:
+        """Run it to its end; never raises."""
+        try:
+            with suppress(redis.RedisError, OSError):
+                self._announcer = Announcer()
+            places = self._program.source_map.statements
+            preview_program(
+                self._program.source,
+                [NodeLines(of.node, of.first, of.last) for of in places if of.node is not None],
+                self._program.streams,
+                self._take,
+                rows=rows,
+                is_abandoned=self._is_stopped,
+            )
+        except Exception:
+            logger.exception("preview %s failed", self.preview_id)
+            self._end({"state": "failed", "message": "Internal error; the server's log has it."})
+        finally:
+            if self._announcer is not None:
+                with suppress(redis.RedisError, OSError):
+                    self._announcer.close()
+
+    def write(self) -> None:
+        """Write the document.
+
+        Raises:
+            redis.RedisError: it could not be written.
+        """
+        self._document["version"] += 1
+        pipeline = bus.client().pipeline(transaction=False)
+        pipeline.set(bus.PREVIEW_BEAT_KEY.format(self.preview_id), 1, px=BEAT_MS)
+        pipeline.set(bus.PREVIEW_KEY.format(self.preview_id), json.dumps(self._document), ex=KEPT_S)
+        pipeline.execute()
+
+    def _take(self, frame: Frame) -> None:
+        if frame["kind"] == "end":
+            self._end(frame)
+            return
+        port = {name: value for name, value in frame.items() if name != "kind"}
+        self._document["ports"].setdefault(frame["node"], {})[frame["port"]] = port
+        self._publish()
+
+    def _end(self, frame: Mapping[str, Any]) -> None:
+        self._document["state"] = frame["state"]
+        defaults: dict[str, Any] = {
+            "node": None,
+            "line": None,
+            "traceback": "",
+            "simulated": None,
+            "limited": [],
+            "output": "",
+        }
+        self._document["end"] = defaults | {n: v for n, v in frame.items() if n not in ("kind", "state")}
+        self._publish()
+
+    def _publish(self) -> None:
+        try:
+            self.write()
+            if self._announcer is not None:
+                self._announcer.announce(f"preview:{self.preview_id}", self._document["version"])
+        except (redis.RedisError, OSError) as error:
+            logger.warning("preview %s cannot be shown: %s", self.preview_id, error)
+
+    def _is_stopped(self) -> bool:
+        now = time.monotonic()
+        if not self.stopped.is_set() and now - self._looked_at >= LOOK_S:
+            self._looked_at = now
+            with suppress(redis.RedisError):
+                pipeline = bus.client().pipeline(transaction=False)
+                pipeline.set(bus.PREVIEW_BEAT_KEY.format(self.preview_id), 1, px=BEAT_MS)
+                pipeline.exists(bus.PREVIEW_STOP_KEY.format(self.preview_id))
+                if pipeline.execute()[1]:
+                    self.stopped.set()
+        return self.stopped.is_set()
+
+
+_lock = threading.Lock()
+#: those of this process
+_running: dict[str, _Run] = {}
+
+
+def start_preview(user: User, checked: Checked, rows: int = DEFAULT_ROWS) -> dict[str, Any]:
+    """Start a preview; the user's former one is stopped.
+
+    Args:
+        user: who sees it.
+        checked: the document; nodes that are unfinished or wrong are left out, with all below them.
+        rows: of each source.
+
+    Returns:
+        Its document.
+
+    Raises:
+        PreviewsBusyError: there are too many.
+        PreviewsAwayError: nobody could see it.
+    """
+    program = compiled(checked.document)
+    document: dict[str, Any] = {
+        "id": new_id(),
+        "owner": user.pk,
+        "version": 0,
+        "semantic_hash": checked.semantic_hash,
+        "state": "running",
+        "ports": {},
+        "problems": [problem.to_json() for problem in program.problems],
+        "end": None,
+    }
+    run = _Run(document["id"], user, program, document)
+    _stop_former(user)
+    with _lock:
+        if sum(other.user_id != run.user_id for other in _running.values()) >= MAX_PREVIEWS:
+            raise PreviewsBusyError
+        _running[run.preview_id] = run
+    try:
+        run.write()
+        bus.client().set(bus.PREVIEW_OF_KEY.format(user.pk), run.preview_id, ex=KEPT_S)
+        started = dict(document)
+        threading.Thread(target=_run, args=(run, rows), name=f"preview {run.preview_id}", daemon=True).start()
+    except BaseException as error:
+        with _lock:
+            _running.pop(run.preview_id, None)
+        if isinstance(error, redis.RedisError):
+            raise PreviewsAwayError from error
+        raise
+    return started
+
+
+def get_preview(preview_id: str, user: User) -> dict[str, Any]:
+    """Return the document of a preview of this user.
+
+    Raises:
+        PreviewUnknownError: there is none, or it is another user's.
+    """
+    document = read_preview(preview_id)
+    if document["owner"] != user.pk:
+        raise PreviewUnknownError(preview_id)
+    return document
+
+
+def stop_preview(preview_id: str, user: User) -> None:
+    """Stop a preview of this user, wherever it runs; within a second.
+
+    Raises:
+        PreviewUnknownError: there is none, or it is another user's.
+    """
+    get_preview(preview_id, user)
+    _stop(preview_id)
+
+
+def _run(run: _Run, rows: int) -> None:
+    try:
+        run.run(rows)
+    finally:
+        with _lock:
+            _running.pop(run.preview_id, None)
+
+
+def _stop_former(user: User) -> None:
+    with suppress(redis.RedisError):
+        former = bus.client().get(bus.PREVIEW_OF_KEY.format(user.pk))
+        if isinstance(former, str):
+            _stop(former)
+
+
+def _stop(preview_id: str) -> None:
+    with _lock:
+        here = _running.get(preview_id)
+    if here is not None:
+        here.stopped.set()
+        return
+    with suppress(redis.RedisError):
+        bus.client().set(bus.PREVIEW_STOP_KEY.format(preview_id), 1, ex=KEPT_S)

@@ -1,0 +1,72 @@
+"""Connections: names of secrets, never values; tested against real servers."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import psycopg
+import pytest
+from rest_framework.test import APIClient
+
+from tests.cluster.redis_fixture import running_redis
+from tests.connectors.postgres_fixture import running_postgres
+from tests.pipelines_server.documents import BASE
+
+CONNECTIONS = f"{BASE}/connections"
+CANARY = "canary-2718281"
+
+
+def test_a_connection_is_known_by_name_and_holds_no_secret(admins: APIClient, api: APIClient) -> None:
+    assert admins.put(f"{CONNECTIONS}/pg-main", {"kind": "postgres"}, format="json").status_code == 200
+    [row] = api.get(CONNECTIONS).json()["connections"]
+    assert (row["name"], row["kind"], row["test"]) == ("pg-main", "postgres", None)
+    assert row["secrets"] == [{"key": "url", "variable": "TIDEMARK_SECRET_PG_MAIN_URL", "is_known": False}]
+    for kind, options in (("oracle", {}), ("postgres", {"password": CANARY}), ("postgres", {"x": 1}), ("redis", 7)):
+        answer = admins.put(f"{CONNECTIONS}/other", {"kind": kind, "options": options}, format="json")
+        assert answer.status_code == 400
+        assert CANARY not in answer.content.decode()
+    assert admins.put(f"{CONNECTIONS}/-x", {"kind": "redis"}, format="json").status_code == 400
+    assert api.delete(f"{CONNECTIONS}/pg-main").status_code == 403
+    assert admins.delete(f"{CONNECTIONS}/pg-main").status_code == 200
+    assert api.get(f"{CONNECTIONS}/pg-main").status_code == 404
+
+
+def test_a_test_without_a_value_says_where_one_belongs(admins: APIClient) -> None:
+    admins.put(f"{CONNECTIONS}/pg-main", {"kind": "postgres"}, format="json")
+    answer = admins.post(f"{CONNECTIONS}/pg-main/test").json()
+    assert answer["test"]["ok"] is False
+    assert "TIDEMARK_SECRET_PG_MAIN_URL" in answer["test"]["message"]
+    assert admins.get(f"{CONNECTIONS}/pg-main").json()["test"] == answer["test"]
+
+
+def test_postgresql_is_asked(admins: APIClient, api: APIClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    admins.put(f"{CONNECTIONS}/pg", {"kind": "postgres"}, format="json")
+    with running_postgres() as url:
+        with psycopg.connect(url) as connection:
+            connection.execute("CREATE TABLE bids (auction bigint PRIMARY KEY, price double precision)")
+        monkeypatch.setenv("TIDEMARK_SECRET_PG_URL", url)
+        tested = admins.post(f"{CONNECTIONS}/pg/test").json()
+        assert tested["test"]["ok"] is True and tested["test"]["message"].startswith("PostgreSQL")
+        assert tested["secrets"][0]["is_known"] is True
+        assert api.get(f"{CONNECTIONS}/pg/describe").json()["names"] == ["bids"]
+        described = api.get(f"{CONNECTIONS}/pg/describe?name=bids").json()
+        assert [name for name, _ in described["columns"]] == ["auction", "price"]
+        assert "auction" in described["row"]
+        missing = api.get(f"{CONNECTIONS}/pg/describe?name=nothing")
+        assert (missing.status_code, missing.json()["errors"][0]["code"]) == (409, "outside")
+    monkeypatch.setenv("TIDEMARK_SECRET_PG_URL", f"postgresql://me:{CANARY}@127.0.0.1:1/db")
+    refused = admins.post(f"{CONNECTIONS}/pg/test").json()
+    assert refused["test"]["ok"] is False
+    assert CANARY not in json.dumps(refused)
+
+
+def test_redis_is_asked(admins: APIClient, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    admins.put(f"{CONNECTIONS}/r", {"kind": "redis"}, format="json")
+    with running_redis(tmp_path) as url:
+        monkeypatch.setenv("TIDEMARK_SECRET_R_URL", url)
+        assert admins.post(f"{CONNECTIONS}/r/test").json()["test"]["ok"] is True
+        assert admins.get(f"{CONNECTIONS}/r/describe").json()["names"] == []
+    monkeypatch.setenv("TIDEMARK_SECRET_R_URL", f"nonsense {CANARY}")
+    refused = admins.post(f"{CONNECTIONS}/r/test").json()
+    assert (refused["test"]["ok"], CANARY in json.dumps(refused)) == (False, False)

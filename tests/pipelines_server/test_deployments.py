@@ -1,0 +1,168 @@
+"""Deployments over REST; programs are extracted in real child processes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from rest_framework.test import APIClient
+
+from backend.cluster.models import Artifact, Checkpoint, Job, Operation
+from backend.pipelines import deployments
+from backend.pipelines.models import Deployment
+from runtime.client.extract import ExtractedJob, extract_job_graph
+from tests.accounts.cast import client_of
+from tests.cluster.snapshots import completed
+from tests.pipelines_server.documents import BASE, document
+from tests.pipelines_server.test_pipelines import create, save
+
+KEY = "a-click-of-mine"
+
+
+def deploy(api: APIClient, pipeline: str, version: int = 1, key: str = KEY, **body: Any) -> Any:
+    return api.post(
+        f"{BASE}/{pipeline}/deployments",
+        {"version": version, **body},
+        format="json",
+        headers={"Idempotency-Key": key},
+    )
+
+
+@pytest.fixture
+def running(api: APIClient) -> str:
+    """A pipeline whose first version runs."""
+    pipeline = create(api)
+    answer = deploy(api, pipeline, key="the-first-click")
+    assert answer.status_code == 202, answer.json()
+    Job.objects.update(state="RUNNING", state_times={"RUNNING": 1})
+    Deployment.objects.update(state="RUNNING")
+    return pipeline
+
+
+def test_a_version_becomes_a_job_as_an_upload_does(api: APIClient) -> None:
+    pipeline = create(api)
+    answer = deploy(api, pipeline).json()
+    job, artifact = Job.objects.get(), Artifact.objects.get()
+    assert (answer["state"], answer["job_id"], answer["job_state"]) == ("SUBMITTED", job.id, "INITIALIZING")
+    assert (job.name, job.artifact, artifact.file_name) == ("Hot auctions", artifact, "hot-auctions-v1.py")
+    assert set(answer["operators"].values()) == {"n1", "n2"}
+    assert answer["operators"].keys() <= {o["operator_id"] for v in job.graph["vertices"] for o in v["operators"]}
+    listed = api.get(f"{BASE}/{pipeline}").json()["deployment"]
+    assert (listed["id"], listed["version"], listed["job_id"]) == (answer["id"], 1, job.id)
+    of_job = api.get(f"{BASE}/jobs/{job.id}").json()
+    assert (of_job["pipeline"], of_job["version"], of_job["operators"]) == (pipeline, 1, answer["operators"])
+    assert api.get(f"{BASE}/jobs/{'0' * 32}").status_code == 404
+    assert api.get(f"{BASE}/{pipeline}/deployments/{answer['id']}").json() == answer
+    assert api.get(f"{BASE}/{pipeline}/deployments").json()["deployments"] == [answer]
+
+
+def test_a_double_click_makes_one_job(api: APIClient) -> None:
+    pipeline = create(api)
+    first, second = deploy(api, pipeline).json(), deploy(api, pipeline).json()
+    assert first == second
+    assert (Job.objects.count(), Deployment.objects.count()) == (1, 1)
+    save(api, pipeline, 1, document(rows=7))
+    other = deploy(api, pipeline, 2)
+    assert (other.status_code, other.json()["errors"][0]["code"]) == (409, "key_taken")
+
+
+def test_another_click_while_the_first_is_under_way_is_refused(api: APIClient) -> None:
+    pipeline = create(api)
+    deploy(api, pipeline)
+    answer = deploy(api, pipeline, key="another-click")
+    assert (answer.status_code, Job.objects.count()) == (409, 1)
+    api.patch(f"{BASE}/{pipeline}", {"archived": True}, format="json")
+    assert api.delete(f"{BASE}/{pipeline}").status_code == 409
+
+
+def test_two_clicks_that_are_planned_at_once_make_one_job(api: APIClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second one comes while the first one's program is being planned."""
+    pipeline = create(api)
+    plan, answers = deployments.plan, []
+
+    def overtaken(*args: Any) -> Any:
+        monkeypatch.setattr(deployments, "plan", plan)
+        answers.append(deploy(api, pipeline).json())
+        return plan(*args)
+
+    monkeypatch.setattr(deployments, "plan", overtaken)
+    assert deploy(api, pipeline).json() == answers[0]
+    assert (Job.objects.count(), Deployment.objects.count()) == (1, 1)
+
+
+def test_a_key_is_needed(api: APIClient) -> None:
+    pipeline = create(api)
+    answer = api.post(f"{BASE}/{pipeline}/deployments", {"version": 1}, format="json")
+    assert (answer.status_code, Job.objects.count()) == (428, 0)
+
+
+def test_a_version_with_problems_is_not_deployed(api: APIClient) -> None:
+    pipeline = create(api)
+    save(api, pipeline, 1, document(edges={}))
+    answer = deploy(api, pipeline, 2)
+    assert (answer.status_code, answer.json()["errors"][0]["code"]) == (409, "not_deployable")
+    assert answer.json()["problems"][0]["node"] == "n2"
+    assert (Job.objects.count(), Deployment.objects.count(), Artifact.objects.count()) == (0, 0, 0)
+
+
+def test_python_that_fails_tells_so_and_deploys_nothing(api: APIClient) -> None:
+    pipeline = create(api)
+    save(api, pipeline, 1, document(code=["raise ValueError('mine')"]))
+    answer = deploy(api, pipeline, 2)
+    assert answer.status_code == 400
+    assert "mine" in answer.content.decode()
+    assert (Job.objects.count(), Deployment.objects.count()) == (0, 0)
+
+
+def test_who_may_deploy(api: APIClient, oscar: User, victor: User) -> None:
+    pipeline = create(api)
+    oscars = client_of(oscar)
+    assert deploy(client_of(victor), pipeline).status_code == 403
+    assert deploy(oscars, pipeline).status_code == 403
+    deploy(api, pipeline)
+    Job.objects.update(state="FINISHED")
+    Deployment.objects.update(state="RUNNING")
+    assert deploy(oscars, pipeline, key="an-operators-click").status_code == 202
+
+
+def test_a_job_that_runs_is_replaced_by_the_leader(api: APIClient, running: str) -> None:
+    save(api, running, 1, document(rows=7))
+    answer = deploy(api, running, 2).json()
+    # nothing has been done yet
+    assert (answer["state"], answer["job_id"], answer["report"]) == ("COMPILED", None, None)
+    assert answer["previous"] == Deployment.objects.get(version__number=1).id
+    assert (Job.objects.count(), Operation.objects.count()) == (1, 0)
+
+
+def test_a_report_says_what_becomes_of_state(api: APIClient, running: str, tmp_path: Any) -> None:
+    job = Job.objects.get()
+    checkpoint = completed(tmp_path / "checkpoints", job.id, 1)
+    Checkpoint.objects.create(
+        job=job,
+        checkpoint_id=1,
+        location=checkpoint.metadata.options.directory,
+        is_owned=True,
+        is_savepoint=False,
+        leader_epoch=1,
+        triggered_at=1,
+        completed_at=2,
+        size=0,
+    )
+    answer = api.post(f"{BASE}/{running}/compatibility", {"version": 1}, format="json").json()
+    assert answer["running"]["version"] == 1
+    assert {line["verdict"] for line in answer["report"]["operators"]} == {"new"}
+    assert answer["report"]["is_restorable"] is True
+    assert set(answer["nodes"].values()) == {"n1", "n2"}
+    assert Operation.objects.count() == 0
+
+
+def test_the_exported_program_makes_the_graph_that_is_deployed(api: APIClient, tmp_path: Any) -> None:
+    pipeline = create(api)
+    deploy(api, pipeline)
+    program = tmp_path / "hot-auctions-v1.py"
+    program.write_text(api.get(f"{BASE}/{pipeline}/export?format=python").json()["text"])
+    extracted: ExtractedJob = extract_job_graph(program)
+    deployed = Job.objects.get().graph
+    assert [v["vertex_id"] for v in deployed["vertices"]] == [v.vertex_id for v in extracted.graph.vertices]
+    assert deployed["configuration"] == dict(extracted.graph.configuration)
