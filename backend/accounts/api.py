@@ -17,9 +17,11 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from backend.accounts import services
+from backend.accounts.answers import Credentials, Nothing, Session
 from backend.accounts.authentication import BearerAuthentication
 from backend.accounts.roles import role_of
 from backend.accounts.views import ProductView, is_clean_text
+from backend.contract.operation import operation
 
 BACKEND = "django.contrib.auth.backends.ModelBackend"
 PAGE = "/ui/"
@@ -38,10 +40,12 @@ class SessionView(ProductView):
     def get_authenticate_header(self, request: Request) -> str:
         return BearerAuthentication().authenticate_header(request)
 
+    @operation(Session)
     def get(self, request: Request) -> Response:
         get_token(request._request)  # sets the CSRF cookie, which a page loaded from a cache may lack
         return Response(_answer(request.user))
 
+    @operation(Session, body=Credentials)
     def post(self, request: Request) -> Response:
         if not isinstance(request.data, dict):
             raise exceptions.ParseError("The body must be a JSON object.")
@@ -63,6 +67,7 @@ class SessionView(ProductView):
         get_token(request._request)
         return Response(_answer(user))
 
+    @operation(Nothing)
     def delete(self, request: Request) -> Response:
         logout(request._request)
         return Response({})

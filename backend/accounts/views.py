@@ -13,6 +13,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from backend.accounts.answers import ProductErrors
 from backend.accounts.authentication import BearerAuthentication, CookieAuthentication
 from backend.accounts.errors import product_errors
 from backend.accounts.roles import HasRole, Role
@@ -65,6 +66,8 @@ class ClosedView(APIView):
     #: no OPTIONS: other origins have no access
     metadata_class = None
     roles: ClassVar[Mapping[str, Role]] = {}
+    #: type of the body of every error, for the contract with clients
+    errors: ClassVar[Any] = None
 
     def finalize_response(self, request: Request, response: Any, *args: Any, **kwargs: Any) -> Any:
         final = super().finalize_response(request, response, *args, **kwargs)
@@ -74,6 +77,8 @@ class ClosedView(APIView):
 
 class ProductView(ClosedView):
     """A route under /api/v1."""
+
+    errors = ProductErrors
 
     def get_exception_handler(self) -> ErrorHandler:
         return product_errors

@@ -19,10 +19,11 @@ from typing import Any
 
 from django.conf import settings
 from django.core.files.uploadedfile import TemporaryUploadedFile
-from django.db import DatabaseError, transaction
+from django.db import Error as DatabaseFailure
+from django.db import transaction
 
-from backend.cluster.models import TERMINAL_STATES, Artifact, Job
-from backend.cluster.program_files import ProgramFiles, program_files, storage_problems
+from backend.cluster.models import TERMINAL_STATES, Artifact, ClusterIdentity, Job
+from backend.cluster.program_files import ProgramFiles, owner_of, program_files, storage_problems
 from backend.cluster.services import now_ms
 from backend.dispatcher.archives import SUFFIXES as ARCHIVE_SUFFIXES
 from backend.dispatcher.archives import check_archive
@@ -107,11 +108,12 @@ def store(upload: TemporaryUploadedFile, user: Any) -> Artifact:
         if artifact is not None:
             return artifact
         # deleted a moment ago
+    cluster_id = ClusterIdentity.get_id()
     with storage_problems(STORED):
-        path = files.write(received, digest, name)
+        path = files.write(received, digest, name, cluster_id)
     try:
         artifact = _record(digest, path, values)
-    except DatabaseError:
+    except DatabaseFailure:
         # perhaps only the answer was lost, and the row needs the file; else it is swept
         raise
     except BaseException:
@@ -192,7 +194,9 @@ def _record(digest: str, path: str, values: dict[str, Any], is_kept: bool = Fals
 
 
 class _Sweep:
-    """Deletes what killed web processes left in the storage: entries that no row refers to, seen twice.
+    """Deletes what killed web processes of this cluster left in the storage: entries without a row, seen twice.
+
+    Entries that do not name this cluster are another's, or an earlier release's, and stay.
 
     Args:
         monotonic: clock in seconds; no clocks of machines are compared.
@@ -217,11 +221,13 @@ class _Sweep:
             listed = files.unknown(())
             rows = Artifact.objects.values_list("files", flat=True)
             known = {path.partition("/")[0] for paths in rows for path in paths}
-            unknown = {name for name in listed if name not in known}
+            cluster_id = ClusterIdentity.get_id()
+            unknown = {name for name in listed if name not in known and owner_of(name) == cluster_id}
             for name in unknown & seen:
                 files.delete_entry(name)
                 logger.info("deleted %s, which an interrupted upload left behind", name)
-        except OSError as error:
+        except (OSError, DatabaseFailure) as error:
+            # the upload itself is stored
             logger.warning("leftovers of uploads could not be deleted: %s", error)
             return
         with self._lock:

@@ -12,11 +12,17 @@ from rest_framework.response import Response
 
 from backend.accounts.views import ProductView, is_clean_text
 from backend.cluster import services
+from backend.cluster.document_types import ClusterDocument, JobDocument, JobManagers
 from backend.cluster.jobmanager_list import list_jobmanagers
 from backend.cluster.program_files import storage_problems
 from backend.cluster.task_metrics import Value, flink_metrics, metric_scopes
+from backend.contract.operation import operation
+from backend.live import answers, topics
+from backend.live.answers import LogFiles, LogQuery, LogSearch, LogSearchParameters, VertexMetrics
 from backend.live.log_lines import DEFAULT_MATCHES, MAX_MATCHES, MAX_QUERY_CHARS, search
+from backend.live.log_text import LogText
 from backend.live.logs import DEFAULT_LIMIT_BYTES, MAX_LIMIT_BYTES, LogFile, find_log, list_logs, read_page
+from backend.live.topic_types import LiveJob, LiveVertex
 
 _ID = re.compile(r"[0-9a-f]{32}")
 MAX_SAFE_INTEGER = 2**53 - 1
@@ -25,26 +31,54 @@ _NUMBER = re.compile(r"-?\d{1,18}")
 
 
 class ClusterView(ProductView):
+    @operation(ClusterDocument)
     def get(self, request: Request) -> Response:
         document, freshness = services.read_cluster()
         return Response(document | {"freshness": freshness.to_json()})
 
 
 class JobManagersView(ProductView):
+    @operation(JobManagers)
     def get(self, request: Request) -> Response:
         return Response(list_jobmanagers())
 
 
 class LiveJobView(ProductView):
+    @operation(JobDocument)
     def get(self, request: Request, job_id: str) -> Response:
         check_job(job_id)
         document, freshness = services.read_job(job_id)
         return Response(document | {"freshness": freshness.to_json()})
 
 
+class JobTopicView(ProductView):
+    """The document of the topic "job:<id>"; the page reads it while its WebSocket is down."""
+
+    @operation(LiveJob)
+    def get(self, request: Request, job_id: str) -> Response:
+        check_job(job_id)
+        document, freshness = services.read_job(job_id)
+        return Response(topics.job_document(document) | {"freshness": freshness.to_json()})
+
+
+class VertexTopicView(ProductView):
+    """The document of the topic "job:<id>/vertex:<id>"."""
+
+    @operation(LiveVertex)
+    def get(self, request: Request, job_id: str, vertex_id: str) -> Response:
+        check_job(job_id)
+        document, freshness = services.read_job(job_id)
+        try:
+            subtasks = topics.vertex_document(document, vertex_id)
+        except topics.VertexUnknownError as error:
+            raise exceptions.NotFound(str(error)) from error
+        return Response(subtasks | {"freshness": freshness.to_json()})
+
+
 class VertexMetricsView(ProductView):
     """All metrics of a vertex at once, by Flink's ids; Flink's own route needs every id in the URL."""
 
+    @operation(VertexMetrics)
     def get(self, request: Request, job_id: str, vertex_id: str) -> Response:
         check_job(job_id)
         document = services.job_document(job_id)
@@ -71,6 +105,7 @@ def _for_javascript(value: Value) -> Value:
 
 
 class LogsView(ProductView):
+    @operation(LogFiles)
     def get(self, request: Request, job_id: str) -> Response:
         check_job(job_id)
         kept = ("name", "attempt", "slot", "kind", "size", "mtime")
@@ -80,6 +115,7 @@ class LogsView(ProductView):
 
 
 class LogView(ProductView):
+    @operation(answers.LogText, query=LogQuery)
     def get(self, request: Request, job_id: str, name: str) -> Response:
         check_job(job_id)
         offset = _number(request, "offset", 0, -(2**50), 2**50)
@@ -92,6 +128,7 @@ class LogView(ProductView):
                 "name": name,
                 "offset": page.offset,
                 "next_offset": page.next_offset,
+                "begin": page.begin,
                 "size": page.size,
                 "first_line": page.first_line,
                 "lines": page.lines,
@@ -103,6 +140,7 @@ class LogView(ProductView):
 class LogSearchView(ProductView):
     """Search of a whole log file, of which the page has loaded only the end."""
 
+    @operation(LogSearch, query=LogSearchParameters)
     def get(self, request: Request, job_id: str) -> Response:
         check_job(job_id)
         query = request.query_params.get("query", "")
@@ -114,13 +152,9 @@ class LogSearchView(ProductView):
         limit = _number(request, "limit", DEFAULT_MATCHES, 1, MAX_MATCHES)
         file = _file(job_id, request.query_params.get("name", ""))
         with _unless_rotated(file):
-            found = search(
-                file.path,
-                query,
-                is_case_sensitive=request.query_params.get("case") == "true",
-                start=start,
-                limit=limit,
-            )
+            with LogText(file.segments) as log:
+                is_case_sensitive = request.query_params.get("case") == "true"
+                found = search(log, query, is_case_sensitive=is_case_sensitive, start=start, limit=limit)
             whole = read_page(file, 0, 4)
         matches = [{"line": m.line, "offset": m.offset, "text": m.text} for m in found.matches]
         return Response(

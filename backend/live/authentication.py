@@ -1,7 +1,8 @@
 """Authentication of WebSockets by a token in the header or in a subprotocol, else by the session cookie.
 
-A browser cannot set headers on a WebSocket; a page without a session offers the subprotocols `tidemark.live` and
-`tidemark.token.<token>` instead. The credentials found at the start are checked again while the connection is open.
+Every client offers the subprotocol `tidemark.live.2`, the version of the messages and documents. A browser cannot set
+headers on a WebSocket; a page without a session also offers `tidemark.token.<token>`. The credentials found at the
+start are checked again while the connection is open.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from backend.accounts.services import user_of_token
 
 #: asks the client to log in; from the application range (a browser refused before the handshake sees 403 instead)
 CLOSE_UNAUTHORIZED = 4401
-SUBPROTOCOL = "tidemark.live"
+SUBPROTOCOL = "tidemark.live.2"
 TOKEN_SUBPROTOCOL = "tidemark.token."
 
 Scope = dict[str, Any]
@@ -30,8 +31,8 @@ Application = Callable[[Any, Any, Any], Awaitable[Any]]
 
 
 class LiveAuthentication:
-    """ASGI middleware inside Channels' session middleware: refuses anonymous connections with 403; for others it sets
-    `user`, and `find_user` to check again later."""
+    """ASGI middleware inside Channels' session middleware: refuses anonymous connections and other versions with 403;
+    for the rest it sets `user`, and `find_user` to check again later."""
 
     def __init__(self, application: Application) -> None:
         self._application = application
@@ -39,7 +40,8 @@ class LiveAuthentication:
     async def __call__(self, scope: Scope, receive: Any, send: Any) -> Any:
         find_user = _finder(scope)
         user = await find_user()
-        if not user.is_authenticated:
+        # a page of an older build does not understand the documents: refused, it keeps reading its own over REST
+        if not user.is_authenticated or SUBPROTOCOL not in scope.get("subprotocols", ()):
             # refused before a consumer is created, which would cost a reader in Redis
             await receive()
             await send({"type": "websocket.close", "code": CLOSE_UNAUTHORIZED})

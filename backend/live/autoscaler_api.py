@@ -15,6 +15,8 @@ from backend.accounts.views import ProductView
 from backend.cluster import services
 from backend.cluster.models import Job, Scaling
 from backend.cluster.scaling_history import KEPT
+from backend.contract.operation import operation
+from backend.live.answers import Autoscaler, AutoscalerSwitch
 from backend.live.api import check_job
 
 logger = logging.getLogger(__name__)
@@ -25,10 +27,12 @@ class AutoscalerView(ProductView):
 
     roles = {"PUT": Role.OPERATOR}  # noqa: RUF012
 
+    @operation(Autoscaler)
     def get(self, request: Request, job_id: str) -> Response:
         check_job(job_id)
         return Response(_autoscaler(services.get_job(job_id)))
 
+    @operation(Autoscaler, body=AutoscalerSwitch)
     def put(self, request: Request, job_id: str) -> Response:
         check_job(job_id)
         body = request.data

@@ -23,7 +23,8 @@ from channels.generic.websocket import AsyncWebsocketConsumer
 from backend.cluster import services
 from backend.live.authentication import CLOSE_UNAUTHORIZED, SUBPROTOCOL, FindUser
 from backend.live.documents import read_document
-from backend.live.feed import Feed, Message, group_of, is_topic, tick_message
+from backend.live.feed import Feed, Message, tick_message
+from backend.live.topics import VertexUnknownError, group_of, is_topic, source_of
 
 logger = logging.getLogger(__name__)
 
@@ -86,11 +87,9 @@ class LiveConsumer(AsyncWebsocketConsumer):
     # --- from the client ----------------------------------------------------------------------------------------------
 
     async def connect(self) -> None:
-        """Accept the connection; LiveAuthentication lets only logged-in users through."""
-        scope = cast("dict[str, Any]", self.scope)
-        self._find_user = scope["find_user"]
-        offered = scope.get("subprotocols", ())
-        await self.accept(SUBPROTOCOL if SUBPROTOCOL in offered else None)
+        """Accept the connection; LiveAuthentication lets only logged-in users with this protocol through."""
+        self._find_user = cast("dict[str, Any]", self.scope)["find_user"]
+        await self.accept(SUBPROTOCOL)
         self._sender = asyncio.create_task(self._send_for_ever())
 
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
@@ -127,10 +126,10 @@ class LiveConsumer(AsyncWebsocketConsumer):
 
     async def live_changed(self, event: Message) -> None:
         """Handle a hint from the jobmanager: {"topic", "version"}."""
-        feed = self._feeds.get(event["topic"])
-        if feed is not None:
-            feed.hint(event["version"])
-            self._wake.set()
+        for feed in self._feeds.values():
+            if source_of(feed.topic) == event["topic"]:
+                feed.hint(event["version"])
+                self._wake.set()
 
     # --- to the client ------------------------------------------------------------------------------------------------
 
@@ -145,8 +144,9 @@ class LiveConsumer(AsyncWebsocketConsumer):
         await self._publish(self._feeds[topic])
 
     async def _unsubscribe(self, topic: str) -> None:
-        if self._feeds.pop(topic, None) is not None:
-            await self._within_limit(self.channel_layer.group_discard(group_of(topic), self.channel_name))
+        group = group_of(topic)
+        if self._feeds.pop(topic, None) is not None and group not in map(group_of, self._feeds):
+            await self._within_limit(self.channel_layer.group_discard(group, self.channel_name))
 
     async def _join(self, topic: str) -> None:
         """Join a topic's group to get its hints; until that has succeeded, the ticks stand in for them."""
@@ -161,7 +161,8 @@ class LiveConsumer(AsyncWebsocketConsumer):
     async def _publish(self, feed: Feed) -> None:
         try:
             read = await read_document(feed.topic, feed.hinted_version)
-        except services.JobUnknownError as error:
+            document = read.of(feed.topic)
+        except (services.JobUnknownError, services.PreviewUnknownError, VertexUnknownError) as error:
             await self._unsubscribe(feed.topic)
             if feed.sent is None:
                 await self._send_error(feed.topic, str(error))
@@ -171,7 +172,7 @@ class LiveConsumer(AsyncWebsocketConsumer):
         async with self._sending:
             if self._feeds.get(feed.topic) is not feed:
                 return
-            message = feed.next_message(read.document, read.freshness_now)
+            message = feed.next_message(document, read.freshness_now)
             if message is not None:
                 await self._write(message)
 

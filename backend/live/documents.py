@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from channels.db import database_sync_to_async
 
 from backend.cluster import services
 from backend.cluster.freshness import Freshness, Source
-from backend.live.feed import job_of_topic
+from backend.live.topics import job_of_topic, preview_of_topic, source_of, topic_document
 
 Document = dict[str, Any]
 
@@ -21,13 +21,15 @@ MAX_KEPT = 256
 
 @dataclass(frozen=True, slots=True)
 class LiveDocument:
-    """A document and when it was read."""
+    """A document as the jobmanager has written it, and when it was read."""
 
     document: Document
     freshness: Freshness
     """At the time of reading."""
     read_at: float
     """Monotonic seconds."""
+    by_topic: dict[str, Document] = field(default_factory=dict)
+    """What was made of it so far."""
 
     @property
     def version(self) -> int:
@@ -37,35 +39,52 @@ class LiveDocument:
     def freshness_now(self) -> Freshness:
         return self.freshness.after(round((time.monotonic() - self.read_at) * 1000))
 
+    def of(self, topic: str) -> Document:
+        """Return the document of a topic that is made of this one; made once for all connections.
+
+        Raises:
+            backend.live.topics.VertexUnknownError: the job has no such vertex.
+        """
+        if topic not in self.by_topic:
+            self.by_topic[topic] = topic_document(topic, self.document)
+        return self.by_topic[topic]
+
 
 _kept: dict[str, LiveDocument] = {}
 
 
 async def read_document(topic: str, version: int = 0) -> LiveDocument:
-    """Return a topic's document, read at most 0.2 s ago.
+    """Return the document that a topic's is made of, read at most 0.2 s ago.
 
     While Redis does not answer, return the last live document as long as the database knows of no later change.
 
     Args:
-        topic: "cluster" or "job:<id>".
+        topic: "cluster", "job:<id>", "job:<id>/vertex:<id>" or "preview:<id>".
         version: the minimum version, if that is available.
 
     Raises:
         backend.cluster.services.JobUnknownError: no job has this id.
+        backend.cluster.services.PreviewUnknownError: no preview has this id.
     """
-    known = _kept.get(topic)
+    source = source_of(topic)
+    known = _kept.get(source)
     if known is not None and time.monotonic() - known.read_at < MAX_AGE_S and known.version >= version:
         return known
-    document, freshness = await database_sync_to_async(_read)(topic)
+    document, freshness = await database_sync_to_async(_read)(source)
     read = LiveDocument(document, freshness, time.monotonic())
     if not freshness.redis_answers and known is not None and known.version >= read.version:
         return replace(known, freshness=replace(known.freshness, source=Source.KEPT, redis_answers=False))
     if len(_kept) >= MAX_KEPT:
         _kept.clear()
-    _kept[topic] = read
+    _kept[source] = read
     return read
 
 
-def _read(topic: str) -> tuple[Document, Freshness]:
-    job_id = job_of_topic(topic)
+def _read(source: str) -> tuple[Document, Freshness]:
+    preview_id = preview_of_topic(source)
+    if preview_id is not None:
+        # who knows the id of a preview was told it; the document vouches for itself
+        document = services.read_preview(preview_id)
+        return document, Freshness(Source.LIVE, 0, is_final=document["state"] != "running")
+    job_id = job_of_topic(source)
     return services.read_cluster() if job_id is None else services.read_job(job_id)

@@ -7,7 +7,6 @@ is sent. Every message, and every tick in between, reports the document's age.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -17,9 +16,6 @@ from backend.live.merge_patch import merge_patch
 
 Document = dict[str, Any]
 Message = dict[str, Any]
-
-CLUSTER_TOPIC = "cluster"
-_JOB_TOPIC = re.compile(r"job:([0-9a-f]{32})")
 
 
 @dataclass(slots=True)
@@ -72,19 +68,3 @@ def tick_message(feeds: Iterable[Feed], now_ms: int) -> Message:
     """Return a tick, the connection's heartbeat, with the age of each topic's document."""
     ages = {feed.topic: feed.freshness.to_json() for feed in feeds if feed.freshness is not None}
     return {"type": "tick", "now": now_ms, "freshness": ages}
-
-
-def job_of_topic(topic: str) -> str | None:
-    """Return the job id of a topic "job:<id>"; None for other texts."""
-    match = _JOB_TOPIC.fullmatch(topic)
-    return None if match is None else match[1]
-
-
-def is_topic(topic: object) -> bool:
-    """Return whether this is a topic that clients can subscribe to."""
-    return isinstance(topic, str) and (topic == CLUSTER_TOPIC or job_of_topic(topic) is not None)
-
-
-def group_of(topic: str) -> str:
-    """Return the channel layer's group for a topic's hints; its names must not contain colons."""
-    return topic.replace(":", ".")

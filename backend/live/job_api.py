@@ -14,6 +14,9 @@ from backend.cluster import services
 from backend.cluster.models import Job, Operation
 from backend.cluster.redaction import redacted
 from backend.cluster.snapshot_users import left_of_start
+from backend.contract.operation import operation
+from backend.live import answers
+from backend.live.answers import Operations, RestorePoints
 from backend.live.api import check_job
 
 MAX_OPERATIONS = 100
@@ -22,6 +25,7 @@ SNAPSHOTS = (Operation.Kind.SAVEPOINT, Operation.Kind.STOP)
 
 
 class OperationsView(ProductView):
+    @operation(Operations)
     def get(self, request: Request, job_id: str) -> Response:
         check_job(job_id)
         rows = services.list_operations(services.get_job(job_id)).select_related("requested_by")[:MAX_OPERATIONS]
@@ -29,6 +33,7 @@ class OperationsView(ProductView):
 
 
 class OperationView(ProductView):
+    @operation(answers.Operation)
     def get(self, request: Request, job_id: str, trigger_id: str) -> Response:
         check_job(job_id)
         try:
@@ -40,6 +45,7 @@ class OperationView(ProductView):
 class RestorePointsView(ProductView):
     """Savepoints and checkpoints of a job, newest first, and the snapshot it was started from; some may be deleted."""
 
+    @operation(RestorePoints)
     def get(self, request: Request, job_id: str) -> Response:
         check_job(job_id)
         job = services.get_job(job_id)

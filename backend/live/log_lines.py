@@ -1,20 +1,15 @@
-"""Line numbers of log files, and text search in them. Blocking; any thread.
-
-Log files only grow, so the lines before an offset are counted once and cached per file.
-"""
+"""Text search in logs. Blocking; any thread."""
 
 from __future__ import annotations
 
-import os
 import re
-import threading
 import time
 from bisect import bisect_right
-from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import BinaryIO, Final
+from dataclasses import dataclass
+from typing import Final
+
+from backend.live.log_text import LogText
 
 MAX_MATCHES: Final = 1000
 DEFAULT_MATCHES: Final = 200
@@ -26,8 +21,6 @@ MAX_LINE_BYTES: Final = 1 << 20
 SEARCH_S: Final = 2.0
 """A search stops after this time and reports how far it got; the next request continues from there."""
 _BLOCK_BYTES: Final = 1 << 20
-_HEAD_BYTES: Final = 512
-_MAX_COUNTED_FILES: Final = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,67 +46,8 @@ class Found:
     """True if the whole file was searched."""
 
 
-@dataclass(slots=True)
-class _Counted:
-    """Cached line counts of one file."""
-
-    head: bytes
-    """Its first bytes; they differ in another file that reuses the inode."""
-    ends: list[int]
-    """Number of line ends before byte 0, 1 MiB, 2 MiB, ..."""
-    lock: threading.Lock = field(default_factory=threading.Lock)
-    """Held while the file is read: a long file holds up nobody who reads another one."""
-
-    def fits(self, head: bytes, size: int) -> bool:
-        """Return whether these are the counts of a file with that beginning and size."""
-        return head.startswith(self.head) and len(self.ends) <= size // _BLOCK_BYTES + 1
-
-
-class _LineCounts:
-    """Counts lines of files and caches the counts of recently used files. Any thread."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        #: by device and inode; least recently used first
-        self._files: OrderedDict[tuple[int, int], _Counted] = OrderedDict()
-
-    def before(self, stream: BinaryIO, offset: int) -> int:
-        """Return the number of lines that end before the byte at `offset`."""
-        status = os.fstat(stream.fileno())
-        key = (status.st_dev, status.st_ino)
-        stream.seek(0)
-        head = stream.read(_HEAD_BYTES)
-        known = self._counted(key, head, status.st_size)
-        with known.lock:
-            ends = known.ends
-            while len(ends) <= offset // _BLOCK_BYTES:
-                stream.seek((len(ends) - 1) * _BLOCK_BYTES)
-                ends.append(ends[-1] + stream.read(_BLOCK_BYTES).count(b"\n"))
-            block = offset // _BLOCK_BYTES
-            stream.seek(block * _BLOCK_BYTES)
-            return ends[block] + stream.read(offset - block * _BLOCK_BYTES).count(b"\n")
-
-    def _counted(self, key: tuple[int, int], head: bytes, size: int) -> _Counted:
-        with self._lock:
-            known = self._files.get(key)
-            if known is None or not known.fits(head, size):
-                known = self._files[key] = _Counted(head, [0])
-            self._files.move_to_end(key)
-            if len(self._files) > _MAX_COUNTED_FILES:
-                self._files.popitem(last=False)
-            return known
-
-
-_counts = _LineCounts()
-
-
-def line_at(stream: BinaryIO, offset: int) -> int:
-    """Return the number of the line that contains the byte at `offset`; the first line is 1."""
-    return _counts.before(stream, offset) + 1
-
-
 def search(
-    path: Path,
+    log: LogText,
     query: str,
     *,
     is_case_sensitive: bool = False,
@@ -124,7 +58,7 @@ def search(
     """Find the lines that contain a text.
 
     Args:
-        path: the file.
+        log: the log.
         query: the literal text, without line breaks.
         is_case_sensitive: whether "Error" differs from "error".
         start: offset of the first line to search.
@@ -138,33 +72,30 @@ def search(
     )
     deadline = monotonic() + SEARCH_S
     matches: list[Match] = []
-    with path.open("rb") as stream:
-        size = stream.seek(0, os.SEEK_END)
-        at = min(start, size)
-        line = line_at(stream, at)
-        stream.seek(at)
-        while at < size:
-            # whole lines only, so that no match is cut in two; data written during the search is not searched
-            block = stream.read(min(_BLOCK_BYTES, size - at))
-            if at + len(block) < size and not block.endswith(b"\n"):
-                block += stream.readline(MAX_LINE_BYTES)
-            starts = [0, *(found.end() for found in re.finditer(b"\n", block))]
-            reached = -1
-            for found in pattern.finditer(block):
-                index = bisect_right(starts, found.start()) - 1
-                if index <= reached:
-                    continue
-                if len(matches) == limit:
-                    return Found(matches, at + starts[index], False)
-                reached = index
-                end = starts[index + 1] if index + 1 < len(starts) else len(block)
-                text = _shown(block[starts[index] : end], found.start() - starts[index])
-                matches.append(Match(line + index, at + starts[index], text))
-            at += len(block)
-            line += len(starts) - 1
-            if at < size and monotonic() > deadline:
-                return Found(matches, at, False)
-    return Found(matches, size, True)
+    at = min(max(start, log.begin), log.end)
+    line = log.line_at(at)
+    while at < log.end:
+        # whole lines only, so that no match is cut in two; data written during the search is not searched
+        block = log.read(at, _BLOCK_BYTES)
+        if at + len(block) < log.end and not block.endswith(b"\n"):
+            block += log.read_line(at + len(block), MAX_LINE_BYTES)
+        starts = [0, *(found.end() for found in re.finditer(b"\n", block))]
+        reached = -1
+        for found in pattern.finditer(block):
+            index = bisect_right(starts, found.start()) - 1
+            if index <= reached:
+                continue
+            if len(matches) == limit:
+                return Found(matches, at + starts[index], False)
+            reached = index
+            end = starts[index + 1] if index + 1 < len(starts) else len(block)
+            text = _shown(block[starts[index] : end], found.start() - starts[index])
+            matches.append(Match(line + index, at + starts[index], text))
+        at += len(block)
+        line += len(starts) - 1
+        if at < log.end and monotonic() > deadline:
+            return Found(matches, at, False)
+    return Found(matches, log.end, True)
 
 
 def _shown(line: bytes, place: int) -> str:

@@ -1,18 +1,20 @@
 """A job's log files: the standard output ("out") and the log ("log") of each slot of each attempt.
 
-Files are selected from a listing made here, never by a path from a client; only regular files in the job's directory
-are listed. Offsets are bytes; a text never ends within a character.
+A log is one or several files (`log_segments`). Logs are selected from a listing made here, never by a path from a
+client; only regular files in the job's directory are listed. Offsets are bytes; a text never ends within a character.
+Offsets stay when the oldest files of a log are deleted: it then begins behind 0.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
 
 from backend.cluster.job_logs import job_log_directory
-from backend.live.log_lines import line_at
+from backend.cluster.log_segments import Segment, log_of, segments
+from backend.live.log_text import LogText
 
 DEFAULT_LIMIT_BYTES = 64 << 10
 MAX_LIMIT_BYTES = 1 << 20
@@ -21,85 +23,103 @@ _FILE = re.compile(r"attempt-(\d{1,9})/slot-(\d{1,9})\.(out|log)(\.\d{1,3})?")
 
 @dataclass(frozen=True, slots=True)
 class LogFile:
-    """A log file of one slot."""
+    """A log of one slot."""
 
     name: str
-    """"attempt-<n>/slot-<k>.<kind>", with ".1" appended for a rotated file."""
+    """"attempt-<n>/slot-<k>.<kind>", with ".1" appended for a file that an earlier release has rotated."""
     attempt: int
     slot: int
     kind: str
     size: int
+    """Of what is kept, bytes."""
     mtime: int
     """Epoch ms."""
-    path: Path
+    segments: Sequence[Segment]
+    """Its files, oldest first."""
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A part of a file."""
+    """A part of a log."""
 
     offset: int
     next_offset: int
+    begin: int
+    """Offset of the first byte that is kept."""
     size: int
+    """Offset behind the last byte."""
     text: str
     first_line: int
-    """Number of the line in which the text begins; the file's first is 1."""
+    """Number of the line in which the text begins; the first that is kept is 1."""
     lines: int
-    """Number of lines of the whole file; an unterminated last line counts."""
+    """Number of lines that are kept; an unterminated last line counts."""
 
 
 def list_logs(job_id: str) -> list[LogFile]:
-    """List a job's log files, newest attempt first; empty before its first attempt."""
+    """List a job's logs, newest attempt first; empty before its first attempt."""
     root = job_log_directory(job_id).resolve()
-    files = []
+    sizes: dict[Path, list[tuple[Path, int]]] = {}
+    changed: dict[Path, int] = {}
     for path in root.glob("attempt-*/slot-*"):
-        match = _FILE.fullmatch(path.relative_to(root).as_posix())
+        log = log_of(path)
         # a symbolic link, of the file or of a directory on the way, could lead outside of the job's directory
-        if match is None or path.resolve() != path or not path.is_file():
+        if _FILE.fullmatch(_name(log, root)) is None or path.resolve() != path or not path.is_file():
             continue
         try:
             stat = path.stat()
         except FileNotFoundError:
-            # rotated just now
+            # deleted just now
             continue
-        files.append(
-            LogFile(match[0], int(match[1]), int(match[2]), match[3], stat.st_size, stat.st_mtime_ns // 1_000_000, path)
-        )
+        sizes.setdefault(log, []).append((path, stat.st_size))
+        changed[log] = max(changed.get(log, 0), stat.st_mtime_ns // 1_000_000)
+    files = []
+    for log, of_log in sizes.items():
+        name = _name(log, root)
+        match = _FILE.fullmatch(name)
+        assert match is not None
+        parts = segments(log, of_log)
+        size = parts[-1].end - parts[0].start
+        files.append(LogFile(name, int(match[1]), int(match[2]), match[3], size, changed[log], parts))
     return sorted(files, key=lambda file: (-file.attempt, file.slot, file.kind, file.name))
 
 
 def find_log(job_id: str, name: str) -> LogFile | None:
-    """Return the listed file of this name; None if there is none."""
+    """Return the listed log of this name; None if there is none."""
     return next((file for file in list_logs(job_id) if file.name == name), None)
 
 
 def read_page(file: LogFile, offset: int, limit: int) -> Page:
-    """Read a part of a log file.
+    """Read a part of a log.
 
     Args:
-        file: a listed file.
-        offset: first byte; negative: that many bytes before the end, moved on to the start of a line. Behind the end:
-            the file was rotated in the meantime and is read from its start.
+        file: a listed log.
+        offset: first byte; negative: that many bytes before the end, moved on to the start of a line. Before the first
+            byte that is kept: the log is read from there. Behind the end of a file of an earlier release: it was
+            rotated, and is read from its start; behind the end of another log: nothing is read, because what a leader
+            had not finished when it was lost is written there again.
         limit: maximum number of bytes, 4..`MAX_LIMIT_BYTES`.
+
+    Raises:
+        FileNotFoundError: a file has been deleted since the log was listed.
     """
-    with file.path.open("rb") as stream:
-        size = stream.seek(0, 2)
+    with LogText(file.segments) as log:
         from_end = offset < 0
-        start = max(0, size + offset) if from_end else (0 if offset > size else offset)
-        stream.seek(start)
-        data = stream.read(limit)
-        if from_end and start > 0:
+        if offset > log.end and file.segments[-1].epoch == 0:
+            offset = 0
+        start = max(log.begin, log.end + offset if from_end else offset)
+        data = log.read(start, limit)
+        if from_end and start > log.begin:
             cut = data.find(b"\n") + 1 or _first_character(data)
             start, data = start + cut, data[cut:]
         data = data[: _end_of_characters(data)]
-        first_line = line_at(stream, start)
-        lines = line_at(stream, size) - (size == 0 or _byte_before(stream, size) == b"\n")
-    return Page(start, start + len(data), size, data.decode(errors="replace"), first_line, lines)
+        is_ended = log.end == log.begin or log.read(log.end - 1, 1) == b"\n"
+        lines = log.line_at(log.end) - is_ended
+        text = data.decode(errors="replace")
+        return Page(start, start + len(data), log.begin, log.end, text, log.line_at(min(start, log.end)), lines)
 
 
-def _byte_before(stream: BinaryIO, offset: int) -> bytes:
-    stream.seek(offset - 1)
-    return stream.read(1)
+def _name(log: Path, root: Path) -> str:
+    return log.relative_to(root).as_posix()
 
 
 def _first_character(data: bytes) -> int:

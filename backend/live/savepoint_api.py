@@ -15,6 +15,8 @@ from backend.accounts.views import ProductView
 from backend.cluster.checkpoint_home import cluster_storage
 from backend.cluster.models import TERMINAL_STATES, Checkpoint, Job, Operation
 from backend.cluster.snapshot_users import job_that_needs
+from backend.contract.operation import operation
+from backend.live.answers import Savepoints, SavepointsQuery
 from backend.live.job_api import SNAPSHOTS
 from runtime.checkpoint.errors import CheckpointStorageError, NewerSnapshotError, NotASnapshotError
 from runtime.checkpoint.snapshot_files import SnapshotFiles
@@ -22,7 +24,7 @@ from runtime.common import options
 from runtime.state.handles import DamagedSnapshotError
 
 MAX_SAVEPOINTS: Final = 200
-"""Number of savepoints listed, newest first."""
+"""Number of savepoints listed, of a job or of all, newest first."""
 LOOK_S: Final = 3.0
 """Time limit for reading the storage; whether savepoints beyond it still exist is reported as unknown."""
 
@@ -30,8 +32,11 @@ logger = logging.getLogger(__name__)
 
 
 class SavepointsView(ProductView):
+    @operation(Savepoints, query=SavepointsQuery)
     def get(self, request: Request) -> Response:
         done = Operation.objects.filter(kind__in=SNAPSHOTS, state=Operation.State.COMPLETED, result__has_key="location")
+        if "job" in request.query_params:
+            done = done.filter(job_id=request.query_params["job"])
         rows = done.select_related("requested_by").order_by("-finished_at")[:MAX_SAVEPOINTS]
         operations = [row for row in rows if (row.result or {}).get("location")]
         jobs = Job.objects.only("id", "name", "state").in_bulk([str(row.job_id) for row in operations])

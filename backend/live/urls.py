@@ -17,6 +17,8 @@ urlpatterns = [
     path("api/v1/jobmanagers", api.JobManagersView.as_view()),
     path("api/v1/savepoints", savepoint_api.SavepointsView.as_view()),
     path("api/v1/jobs/<str:job_id>/live", api.LiveJobView.as_view()),
+    path("api/v1/jobs/<str:job_id>/topic", api.JobTopicView.as_view()),
+    path("api/v1/jobs/<str:job_id>/vertices/<str:vertex_id>/topic", api.VertexTopicView.as_view()),
     path("api/v1/jobs/<str:job_id>/vertices/<str:vertex_id>/metrics", api.VertexMetricsView.as_view()),
     path("api/v1/jobs/<str:job_id>/operations", job_api.OperationsView.as_view()),
     path("api/v1/jobs/<str:job_id>/operations/<str:trigger_id>", job_api.OperationView.as_view()),

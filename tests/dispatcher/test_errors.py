@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
+
 import pytest
 from django.db import OperationalError
+from django.urls import URLPattern, URLResolver, get_resolver
 from rest_framework.test import APIClient
 
 from backend.cluster import services
@@ -108,3 +112,39 @@ def test_too_many_names_are_refused(api: APIClient) -> None:
     job = rows.running_job()
     answer = api.get(f"/v1/jobs/{job.id}/metrics?get={','.join(f'm{i}' for i in range(5001))}")
     assert answer.status_code == 400
+
+
+DIGITS = "9" * 10_000
+
+
+def paths_with(patterns: list[URLPattern | URLResolver], good: dict[str, str], before: str = "") -> Iterator[str]:
+    """Every path of the table with one parameter of 10,000 digits, and good values of the others."""
+    for entry in patterns:
+        route = before + str(entry.pattern).lstrip("^")
+        if isinstance(entry, URLResolver):
+            yield from paths_with(entry.url_patterns, good, route)
+            continue
+        # text, parameter, text, …
+        parts = re.split(r"<(?:\w+:)?(\w+)>", route)
+        for long in range(1, len(parts), 2):
+            values = [DIGITS if n == long else good.get(part, "0") if n % 2 else part for n, part in enumerate(parts)]
+            yield "".join(values)
+
+
+def test_no_number_of_thousands_of_digits_breaks_a_route(api: APIClient, job: Job) -> None:
+    good = {"job_id": job.id, "vertex_id": rows.SOURCE, "taskmanager_id": rows.TASKMANAGER}
+    paths = [path for path in paths_with(get_resolver().url_patterns, good) if "(?P" not in path]
+    # the page may not be built here
+    paths = [path for path in paths if not path.startswith("ui/")]
+    vertex = f"jobs/{job.id}/vertices/{rows.SOURCE}"
+    assert any(path.endswith(f"{vertex}/subtasks/0/attempts/{DIGITS}") for path in paths)
+    assert len(paths) > 80
+    queries = [f"{vertex}/subtasks/metrics?subtasks={value}" for value in (DIGITS, f"0-{DIGITS}", f"{DIGITS}-1")]
+    queries += [f"jobs/{job.id}/exceptions?maxExceptions={DIGITS}", f"taskmanagers/metrics?taskmanagers={DIGITS}"]
+    for path in paths + queries:
+        for method in (api.get, api.put):
+            status = method(f"/{path}").status_code
+            # lists in which nothing has that name
+            assert status < 500, f"{method.__name__} {path[:200]}"
+            if "/subtasks/" in path or "subtasks=" in path or "checkpoints/details/9" in path:
+                assert status in (400, 404, 405), path[:200]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import json
 import os
+import subprocess
+import sys
 import tempfile
 import urllib.request
 from collections.abc import Callable
@@ -17,12 +19,12 @@ import pyarrow.fs as pafs
 import pytest
 from django.contrib.auth.models import User
 from django.core.files.uploadedfile import TemporaryUploadedFile
-from django.db import OperationalError
+from django.db import InterfaceError, OperationalError
 from pytest_django import Settings
 from rest_framework.test import APIClient
 
 from backend.cluster import program_files as program_files_module
-from backend.cluster.models import Artifact, Job
+from backend.cluster.models import Artifact, ClusterIdentity, Job
 from backend.cluster.program_files import ProgramFiles, StorageProblem, copy_programs_of_home, program_files
 from backend.dispatcher import artifacts, programs
 from backend.dispatcher.api import jars
@@ -34,6 +36,7 @@ from runtime.common import options
 from runtime.task import python_files
 from runtime.task.python_files import DamagedProgramError, local_copy
 from tests.checkpoint.faulty import FaultyFileSystem, failing
+from tests.cluster.stack import ROOT
 from tests.dispatcher.test_jars import PROGRAM, archive, jar_id, upload
 from tests.dispatcher.web_server import TOKEN, WebProcess, running_web
 
@@ -107,6 +110,23 @@ def test_a_failed_row_leaves_no_file(api: APIClient, files: FaultyFileSystem, mo
     monkeypatch.setattr(artifacts, "_record", refuse)
     assert upload(api, "job.py", PROGRAM).status_code == 500
     assert program_files().unknown(()) == []
+
+
+@pytest.mark.parametrize("error", [OperationalError, InterfaceError])
+def test_a_file_whose_row_may_be_written_is_kept(
+    alice: User, files: FaultyFileSystem, monkeypatch: pytest.MonkeyPatch, error: type[Exception]
+) -> None:
+    record = artifacts._record
+
+    def committed(*args: Any, **values: Any) -> None:
+        record(*args, **values)
+        raise error("connection already closed")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(artifacts, "_record", committed)
+        with pytest.raises(error):
+            artifacts.store(uploaded("job.py"), alice)
+    assert program_files().has(Artifact.objects.get().path)
 
 
 def test_an_upload_is_not_lost_by_a_deletion_at_the_same_moment(
@@ -186,13 +206,61 @@ def test_what_a_killed_web_left_is_swept_at_the_second_look(
     stored, seconds = program_files(), [0.0]
     sweep = artifacts._Sweep(lambda: seconds[0])
     kept = artifacts.store(uploaded("kept.py"), alice)
-    files.make_directory(stored.uri(f"{'a' * 64}.00000000"))
-    files.write_new(stored.uri(f"{'a' * 64}.00000000/job.py"), b"half")
-    for now, left in ((0.0, 2), (10.0, 2), (artifacts.LEFTOVER_AFTER_S, 1)):
+    own = ClusterIdentity.get_id()
+    others = [f"{'a' * 64}.00000000", "a" * 64, f"{'a' * 64}.01234567-00000000"]
+    for entry in (f"{'a' * 64}.{own}-00000000", *others):
+        files.make_directory(stored.uri(entry))
+        files.write_new(stored.uri(f"{entry}/job.py"), b"half")
+    for now, left in ((0.0, 5), (10.0, 5), (artifacts.LEFTOVER_AFTER_S, 4)):
         seconds[0] = now
         sweep.run(stored)
         assert len(stored.unknown(())) == left
     assert stored.has(kept.path)
+    assert sorted(stored.unknown([kept.path])) == sorted(others)
+
+
+CLUSTER = """
+import sys
+import django
+django.setup()
+from django.contrib.auth.models import User
+from django.core.files.uploadedfile import TemporaryUploadedFile
+from django.core.management import call_command
+from backend.cluster.models import ClusterIdentity
+from backend.cluster.program_files import program_files
+from backend.dispatcher import artifacts
+
+call_command("migrate", verbosity=0)
+seconds = [0.0]
+artifacts._sweep = artifacts._Sweep(lambda: seconds[0])
+user = User.objects.create(username="alice")
+program_files().make_root()
+left = program_files().root.removeprefix("file://") + "/" + "b" * 64 + "." + ClusterIdentity.get_id() + "-00000000"
+__import__("os").mkdir(left)
+for n in range(3):
+    upload = TemporaryUploadedFile(f"{sys.argv[1]}.py", "text/x-python", 0, "utf-8")
+    upload.write(f"# {sys.argv[1]} {n}".encode())
+    upload.flush()
+    print(artifacts.store(upload, user).path)
+    seconds[0] += artifacts.LEFTOVER_AFTER_S
+"""
+
+
+def test_two_clusters_on_one_storage_leave_each_others_programs(tmp_path: Path) -> None:
+    paths: set[str] = set()
+    for name in ("first", "second", "third"):
+        # each has a database of its own in its home
+        environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "backend.config.settings"}
+        environment |= {"TIDEMARK_HOME": str(tmp_path / name), "TIDEMARK_STORAGE_DIR": str(tmp_path / "storage")}
+        environment.pop("DATABASE_URL", None)
+        command = [sys.executable, "-c", CLUSTER, name]
+        run = subprocess.run(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True, check=True)
+        paths.update(run.stdout.split())
+    assert len(paths) == 9
+    stored = tmp_path / "storage" / "artifacts"
+    assert {path.relative_to(stored).as_posix() for path in stored.glob("*/*")} == paths
+    # what each of them had left itself is swept
+    assert {path.name for path in stored.iterdir()} == {path.partition("/")[0] for path in paths}
 
 
 def test_a_program_of_an_earlier_release_is_where_it_was(api: APIClient, home: Path) -> None:
@@ -211,8 +279,10 @@ def test_the_program_of_a_job_is_found_after_the_storage_was_moved() -> None:
     local = ProgramFiles(ArrowFileSystem(), "file:///srv/artifacts")
     old = f"/home/.tidemark/artifacts/{digest}/a.zip,/opt/lib"
     new = f"s3://bucket/x/artifacts/{digest}.0123abcd/a.zip"
+    newer = f"s3://bucket/x/artifacts/{digest}.89abcdef-0123abcd/a.zip"
     assert bucket.located(old) == f"s3://bucket/x/artifacts/{digest}/a.zip,/opt/lib"
     assert local.located(new) == f"/srv/artifacts/{digest}.0123abcd/a.zip"
+    assert local.located(newer) == f"/srv/artifacts/{digest}.89abcdef-0123abcd/a.zip"
     assert local.located("/opt/artifacts/a.zip") == "/opt/artifacts/a.zip"
 
 
@@ -220,7 +290,7 @@ def test_slots_copy_an_archive_from_an_object_store_once_and_as_a_whole(tmp_path
     store = FaultyFileSystem(in_a_bucket(tmp_path / "objects"))
     (tmp_path / "job.zip").write_bytes(b"content")
     stored = ProgramFiles(store, "s3://bucket/artifacts")
-    path = stored.write(tmp_path / "job.zip", sha256(b"content").hexdigest(), "job.zip")
+    path = stored.write(tmp_path / "job.zip", sha256(b"content").hexdigest(), "job.zip", "89abcdef")
     copies = tmp_path / "copies"
     store.fail = failing("pieces", times=1)
     with pytest.raises(OSError):
@@ -229,7 +299,7 @@ def test_slots_copy_an_archive_from_an_object_store_once_and_as_a_whole(tmp_path
     copied = {local_copy(stored.uri(path), store, copies) for _ in range(3)}
     assert [each.read_bytes() for each in copied] == [b"content"]
     assert len([call for call in store.calls if call[0] == "pieces"]) == 2
-    damaged = stored.write(tmp_path / "job.zip", "0" * 64, "job.zip")
+    damaged = stored.write(tmp_path / "job.zip", "0" * 64, "job.zip", "89abcdef")
     with pytest.raises(DamagedProgramError):
         local_copy(stored.uri(damaged), store, copies)
 

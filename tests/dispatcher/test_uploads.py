@@ -59,6 +59,11 @@ async def test_the_rest_of_a_body_that_is_too_large_is_read_and_thrown_away() ->
     assert await status_of("/v1/jars/upload", [LIMIT, 1], TOKEN, announced) == (413, LIMIT + 1)
 
 
+async def test_a_size_of_thousands_of_digits_is_too_large() -> None:
+    announced = (b"content-length", b"9" * 10_000)
+    assert (await status_of("/v1/jars/upload", [1, 1], TOKEN, announced))[0] == 413
+
+
 async def test_no_more_is_read_than_is_bearable() -> None:
     endless = (b"content-length", str(100 * LIMIT).encode())
     assert await status_of("/v1/jars/upload", [LIMIT] * 100, TOKEN, endless) == (413, 5 * LIMIT)

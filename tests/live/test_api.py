@@ -8,12 +8,15 @@ import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Any
 
 import pytest
 import redis
 from rest_framework.test import APIClient
 
 from backend.cluster import bus
+from backend.cluster.cluster_document import cluster_document, job_entry
+from backend.cluster.live_document import told_document
 from backend.cluster.models import Job
 from backend.cluster.services import now_ms
 from tests.dispatcher import rows
@@ -26,6 +29,11 @@ pytestmark = pytest.mark.usefixtures("bus_redis")
 @pytest.fixture
 def job(db: None) -> Job:
     return rows.running_job()
+
+
+def told(job: Job) -> dict[str, Any]:
+    """The document as the leader publishes it."""
+    return told_document(job.document or {})
 
 
 @pytest.fixture
@@ -49,13 +57,23 @@ def logs(home: Path, job: Job) -> Path:
 def test_the_live_document_is_redis_and_then_sqls(api: APIClient, job: Job, bus_redis: redis.Redis) -> None:
     path = f"/api/v1/jobs/{job.id}/live"
     assert api.get(path).json()["state"] == "RUNNING"
-    put_document(bus.JOB_KEY.format(job.id), {"id": job.id, "state": "FAILING", "version": 9, "now": 1})
+    put_document(bus.JOB_KEY.format(job.id), {**told(job), "state": "FAILING"})
     assert api.get(path).json()["state"] == "FAILING"
 
 
 def test_a_text_that_is_no_proper_one_does_not_break_the_answer(api: APIClient, job: Job) -> None:
-    put_document(bus.JOB_KEY.format(job.id), {"id": job.id, "state": "RUNNING", "name": "half \ud83c", "version": 9})
+    put_document(bus.JOB_KEY.format(job.id), {**told(job), "name": "half \ud83c"})
     assert api.get(f"/api/v1/jobs/{job.id}/live").json()["name"] == "half \ud83c"
+
+
+def test_the_documents_of_topics_are_there_for_a_page_without_a_socket(api: APIClient, job: Job) -> None:
+    put_document(bus.JOB_KEY.format(job.id), told(job) | {"state": "FAILING"})
+    document = api.get(f"/api/v1/jobs/{job.id}/topic").json()
+    assert (document["static"]["order"], document["moving"]["job"]["state"]) == ([rows.SOURCE, rows.SINK], "FAILING")
+    assert document["freshness"]["source"] == "live"
+    vertex = api.get(f"/api/v1/jobs/{job.id}/vertices/{rows.SINK}/topic").json()
+    assert list(vertex["subtasks"]) == ["0", "1"] and vertex["version"] == document["version"]
+    assert api.get(f"/api/v1/jobs/{job.id}/vertices/{'f' * 32}/topic").status_code == 404
 
 
 def test_the_cluster_document(api: APIClient, job: Job) -> None:
@@ -75,8 +93,8 @@ def test_documents_say_how_old_they_are(api: APIClient, job: Job, bus_redis: red
     assert api.get(path).json()["freshness"] == {
         "age_ms": None, "source": "database", "is_stale": True, "reason": "No jobmanager has sent a heartbeat.",
     }  # fmt: skip
-    put_document(bus.JOB_KEY.format(job.id), {**(job.document or {}), "state": "RUNNING"})
-    put_document(bus.CLUSTER_KEY, {"version": 1, "now": 1})
+    put_document(bus.JOB_KEY.format(job.id), {**told(job), "state": "RUNNING"})
+    put_document(bus.CLUSTER_KEY, cluster_document([], [], 1, 1))
     beat()
     fresh = api.get(path).json()["freshness"]
     assert (fresh["source"], fresh["is_stale"]) == ("live", False) and 0 <= fresh["age_ms"] < 3_000
@@ -90,12 +108,12 @@ def test_the_clock_of_a_job_in_which_nothing_changes_goes_on_while_the_jobmanage
     api: APIClient, job: Job, bus_redis: redis.Redis
 ) -> None:
     path, written = f"/api/v1/jobs/{job.id}/live", now_ms() - 60_000
-    kept = {**(job.document or {}), "state": "RESTARTING", "start_time": written - 1_000, "end_time": -1}
+    kept = {**told(job), "state": "RESTARTING", "start_time": written - 1_000, "end_time": -1}
     Job.objects.filter(id=job.id).update(created_at=written - 1_000)
     put_document(bus.JOB_KEY.format(job.id), {**kept, "now": written, "duration": 1_000}, age_ms=60_000)
     beat()
-    told = api.get(path).json()
-    assert told["now"] - written == told["duration"] - 1_000 and 57_000 < told["now"] - written < 70_000
+    later = api.get(path).json()
+    assert later["now"] - written == later["duration"] - 1_000 and 57_000 < later["now"] - written < 70_000
     # what nobody vouches for any more stands still
     beat(age_ms=25_000)
     frozen_at = api.get(path).json()["now"]
@@ -106,7 +124,7 @@ def test_the_clock_of_a_job_in_which_nothing_changes_goes_on_while_the_jobmanage
     assert 32_000 < frozen_at - written < 45_000
     stop_beating()
     assert api.get(path).json()["duration"] == 1_000
-    put_document(bus.CLUSTER_KEY, {"version": 2, "now": 1})
+    put_document(bus.CLUSTER_KEY, cluster_document([], [], 1, 2))
     beat()
     put_document(bus.JOB_KEY.format(job.id), {**kept, "state": "FAILED", "now": written, "duration": 1_000})
     assert api.get(path).json()["duration"] == 1_000
@@ -116,15 +134,16 @@ def test_ages_do_not_depend_on_the_clock_of_the_leaders_machine(
     api: APIClient, job: Job, bus_redis: redis.Redis
 ) -> None:
     ahead = now_ms() + 3_600_000
-    running, ended = {"id": job.id, "end_time": -1, "duration": 1_000}, {"id": "f", "end_time": 5, "duration": 4}
-    put_document(bus.CLUSTER_KEY, {"version": 1, "now": ahead, "jobs": [running, ended]}, age_ms=60_000)
+    running = job_entry(told(job)) | {"end_time": -1, "duration": 1_000}
+    ended = running | {"id": "f", "end_time": 5, "duration": 4}
+    put_document(bus.CLUSTER_KEY, cluster_document([], [running, ended], ahead, 1), age_ms=60_000)
     beat()
     cluster = api.get("/api/v1/cluster").json()
     assert 58_000 < cluster["now"] - ahead == cluster["jobs"][0]["duration"] - 1_000 < 70_000
     assert cluster["jobs"][1]["duration"] == 4
     beat(age_ms=61_000)
     assert api.get("/api/v1/cluster").json()["freshness"]["source"] == "database"
-    kept = {**(job.document or {}), "state": "RUNNING", "now": ahead, "duration": 1_000}
+    kept = {**told(job), "state": "RUNNING", "now": ahead, "duration": 1_000}
     put_document(bus.JOB_KEY.format(job.id), kept, age_ms=60_000)
     beat(age_ms=40_000)
     assert 18_000 < api.get(f"/api/v1/jobs/{job.id}/live").json()["now"] - ahead < 22_000
@@ -133,7 +152,7 @@ def test_ages_do_not_depend_on_the_clock_of_the_leaders_machine(
 def test_a_frozen_redis_takes_no_route_down(
     api: APIClient, job: Job, frozen: Callable[[], AbstractContextManager[None]]
 ) -> None:
-    put_document(bus.JOB_KEY.format(job.id), {**(job.document or {}), "state": "FAILING"})
+    put_document(bus.JOB_KEY.format(job.id), {**told(job), "state": "FAILING"})
     with frozen():
         began = time.monotonic()
         for path in ("cluster", f"jobs/{job.id}/live", f"jobs/{job.id}/operations"):
@@ -155,6 +174,8 @@ def test_a_frozen_redis_takes_no_route_down(
     ("path", "status", "code"),
     [
         (f"/api/v1/jobs/{'f' * 32}/live", 404, "not_found"),
+        (f"/api/v1/jobs/{'f' * 32}/topic", 404, "not_found"),
+        (f"/api/v1/jobs/{'f' * 32}/vertices/{'a' * 32}/topic", 404, "not_found"),
         (f"/api/v1/jobs/{'f' * 32}/logs", 404, "not_found"),
         ("/api/v1/jobs/zz/live", 400, "invalid"),
         ("/api/v1/nope", 404, "not_found"),
@@ -203,6 +224,7 @@ def test_a_log_is_read_page_by_page(api: APIClient, job: Job, logs: Path, separa
         "name": "attempt-1/slot-0.out",
         "offset": 0,
         "next_offset": 4,
+        "begin": 0,
         "size": 10,
         "first_line": 1,
         "lines": 1,
@@ -231,6 +253,31 @@ def test_the_tail_of_a_log_says_which_lines_it_has(api: APIClient, job: Job, log
         answer = api.get(f"{path}?offset=-7").json()
         assert answer["lines"] == lines
         assert (answer["text"].strip(), answer["first_line"]) == (("three", 3) if text else ("", 1))
+
+
+def test_a_log_that_several_leaders_wrote_is_one(api: APIClient, job: Job, logs: Path) -> None:
+    directory = logs / "attempt-1"
+    # the first has been deleted; the last leader began where the one before had come to
+    (directory / "slot-1.out.e3.100").write_text("one\ntwo\n")
+    (directory / "slot-1.out.e3.108").write_text("three\nnever written, as far as anybody knows")
+    (directory / "slot-1.out.e5.114").write_text("four\n")
+    (directory / "slot-1.out.e5.mark").write_text("")
+    files = api.get(f"/api/v1/jobs/{job.id}/logs").json()["files"]
+    [file] = [file for file in files if file["slot"] == 1]
+    assert (file["name"], file["size"]) == ("attempt-1/slot-1.out", 19)
+    path = f"/api/v1/jobs/{job.id}/logs/attempt-1/slot-1.out"
+    answer = api.get(path).json()
+    assert answer["text"] == "one\ntwo\nthree\nfour\n"
+    assert [answer[name] for name in ("offset", "begin", "next_offset", "size", "lines")] == [100, 100, 119, 119, 4]
+    answer = api.get(f"{path}?offset=-7").json()
+    assert (answer["text"], answer["offset"], answer["first_line"]) == ("four\n", 114, 4)
+    assert api.get(f"{path}?offset=112&limit=4").json()["text"] == "e\nfo"
+    # the next leader has cut off what was not finished, and the slot sends it again
+    answer = api.get(f"{path}?offset=130").json()
+    assert [answer[name] for name in ("offset", "next_offset", "size", "text", "first_line")] == [130, 130, 119, "", 5]
+    found = api.get(f"/api/v1/jobs/{job.id}/log-search?name=attempt-1/slot-1.out&query=O").json()
+    assert [(match["offset"], match["line"]) for match in found["matches"]] == [(100, 1), (104, 2), (114, 4)]
+    assert api.get(f"{path}.e5.114").status_code == 404
 
 
 def test_a_search_looks_at_the_whole_file(api: APIClient, job: Job, logs: Path) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Awaitable, Callable
+from random import Random
 from typing import Any
 
 import pytest
@@ -17,17 +19,20 @@ from backend.accounts.models import ApiToken
 from backend.accounts.services import create_token
 from backend.cluster import bus
 from backend.cluster.models import Job
-from backend.live import consumers
+from backend.live import consumers, documents
 from backend.live.authentication import CLOSE_UNAUTHORIZED, SUBPROTOCOL, TOKEN_SUBPROTOCOL
 from backend.live.consumers import LiveConsumer, Pace
 from backend.live.routing import websocket_application
+from backend.live.topic_types import Figures
 from tests.dispatcher import rows
+from tests.live.live_jobs import RunningJob
 from tests.live.websocket import WebSocket
 from tests.support import bus_contents
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("bus_redis")]
 
 ORIGIN = (b"origin", b"http://localhost:8000")
+RECORDS_IN = Figures._fields.index("records_in")
 Connect = Callable[..., Awaitable[WebSocket]]
 
 
@@ -134,6 +139,12 @@ async def test_a_session_and_a_token_may_connect(connect: Connect, cookie: tuple
     assert (await receive(connection, "pong"))["now"] > 0
 
 
+@pytest.mark.parametrize("offered", [(), ("tidemark.live",)])
+async def test_a_page_of_an_older_build_is_refused(cookie: tuple[bytes, bytes], offered: tuple[str, ...]) -> None:
+    """It polls its own documents over REST instead, which stay as they are."""
+    assert await refused(ORIGIN, cookie, subprotocols=offered)
+
+
 async def test_a_logout_ends_the_connection(
     connect: Connect, cookie: tuple[bytes, bytes], alice: User, fast: None
 ) -> None:
@@ -163,7 +174,7 @@ async def test_a_subscription_begins_with_a_snapshot(connect: Connect, cookie: t
     await connection.send_json({"type": "subscribe", "topic": f"job:{job.id}"})
     message = await receive(connection, "snapshot")
     assert message["topic"] == f"job:{job.id}"
-    assert message["data"]["vertices"][0]["metrics"]["records_in"] == 400
+    assert message["data"]["moving"]["figures"][rows.SOURCE][RECORDS_IN] == 400
     assert message["version"] == message["data"]["version"]
     await connection.send_json({"type": "subscribe", "topic": "cluster"})
     assert (await receive(connection, "snapshot"))["data"]["jobs"][0]["id"] == job.id
@@ -178,11 +189,12 @@ async def test_changes_follow_with_numbers_and_patches(
     await publish(job, version=version + 5, state="CANCELLING")
     change = await receive(connection, "change")
     assert (change["from"], change["version"]) == (version, version + 5)
-    assert change["patch"]["state"] == "CANCELLING"
-    assert "vertices" not in change["patch"]
+    assert change["patch"]["moving"] == {"job": {"state": "CANCELLING"}}
+    assert "static" not in change["patch"]
     await publish(job, version=version + 6, state="CANCELED")
     change = await receive(connection, "change")
-    assert (change["from"], change["version"], change["patch"]["state"]) == (version + 5, version + 6, "CANCELED")
+    assert (change["from"], change["version"]) == (version + 5, version + 6)
+    assert change["patch"]["moving"] == {"job": {"state": "CANCELED"}}
 
 
 async def test_many_changes_become_few_messages(
@@ -243,6 +255,76 @@ async def test_unknown_jobs_and_topics_are_errors(connect: Connect, cookie: tupl
         assert message["topic"] == str(topic) and message["message"]
 
 
+async def test_a_change_of_a_large_job_is_small_and_its_subtasks_are_a_topic_of_their_own(
+    connect: Connect, cookie: tuple[bytes, bytes], job: Job, fast: None
+) -> None:
+    """Every figure of 50 vertices with 8 subtasks each has moved."""
+    large, random = RunningJob(50, 8), Random(7)
+    version = (job.document or {})["version"]
+
+    async def move(after_ms: int) -> None:
+        await publish(job, **large.running(after_ms, random) | {"id": job.id, "version": version + after_ms})
+
+    await move(500)
+    connection = await connect(ORIGIN, cookie)
+    vertex_topic = f"job:{job.id}/vertex:{large.vertices[7]}"
+    for topic in (f"job:{job.id}", vertex_topic):
+        await connection.send_json({"type": "subscribe", "topic": topic})
+        assert (await receive(connection, "snapshot"))["topic"] == topic
+    await move(1_000)
+    frames = {}
+    for _ in range(2):
+        change = await receive(connection, "change")
+        frames[change["topic"]] = change
+    sizes = {topic: len(json.dumps(frame, separators=(",", ":"))) for topic, frame in frames.items()}
+    assert set(frames[f"job:{job.id}"]["patch"]["moving"]["figures"]) == set(large.vertices)
+    assert sizes[f"job:{job.id}"] <= 12_000
+    assert set(frames[vertex_topic]["patch"]["figures"]) == {str(index) for index in range(8)}
+    assert sizes[vertex_topic] <= 2_000
+
+
+async def test_a_closed_vertex_takes_no_hints_from_its_job(
+    connect: Connect, cookie: tuple[bytes, bytes], job: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both are in one group of the channel layer: it is left with the last of them. No tick stands in for a hint."""
+    monkeypatch.setattr(LiveConsumer.__init__, "__defaults__", (Pace(between_changes_s=0.05, tick_s=60.0),))
+    connection = await connect(ORIGIN, cookie)
+    vertex_topic = f"job:{job.id}/vertex:{rows.SINK}"
+    for topic in (f"job:{job.id}", vertex_topic):
+        await connection.send_json({"type": "subscribe", "topic": topic})
+        version = (await receive(connection, "snapshot"))["version"]
+    await connection.send_json({"type": "unsubscribe", "topic": vertex_topic})
+    await connection.send_json({"type": "ping"})
+    await receive(connection, "pong")
+    await publish(job, version=version + 1)
+    assert (await receive(connection, "change"))["topic"] == f"job:{job.id}"
+
+
+async def test_a_vertex_that_the_job_does_not_have_is_an_error(
+    connect: Connect, cookie: tuple[bytes, bytes], job: Job
+) -> None:
+    connection = await connect(ORIGIN, cookie)
+    await connection.send_json({"type": "subscribe", "topic": f"job:{job.id}/vertex:{'f' * 32}"})
+    assert "no vertex" in (await receive(connection, "error"))["message"]
+
+
+async def test_twenty_tabs_share_one_read_and_one_document(
+    connect: Connect, cookie: tuple[bytes, bytes], job: Job, fast: None
+) -> None:
+    topics = [f"job:{job.id}", f"job:{job.id}/vertex:{rows.SINK}"]
+    tabs = [await connect(ORIGIN, cookie) for _ in range(20)]
+    for tab in tabs:
+        for topic in topics:
+            await tab.send_json({"type": "subscribe", "topic": topic})
+            version = (await receive(tab, "snapshot"))["version"]
+    await publish(job, version=version + 1, state="CANCELLING")
+    for tab in tabs:
+        told = {(change := await receive(tab, "change"))["topic"]: change["version"] for _ in topics}
+        assert told == dict.fromkeys(topics, version + 1)
+    kept = documents._kept[topics[0]]
+    assert set(kept.by_topic) == set(topics) and kept.version == version + 1
+
+
 async def test_a_job_that_is_deleted_is_gone(
     connect: Connect, cookie: tuple[bytes, bytes], job: Job, fast: None
 ) -> None:
@@ -300,7 +382,7 @@ async def test_a_frozen_redis_is_told_and_what_was_read_before_stays(
         assert stale["source"] == "kept" and stale["reason"].startswith("Redis does not answer.")
         # what changes now is in the database only
         await database_sync_to_async(_fail)(job, published["version"] + 1)
-        assert (await receive(connection, "change"))["patch"]["state"] == "FAILING"
+        assert (await receive(connection, "change"))["patch"]["moving"]["job"]["state"] == "FAILING"
     assert (await _until(connection, topic, lambda told: told["source"] == "live"))["age_ms"] is not None
 
 
@@ -311,7 +393,7 @@ async def test_a_topic_can_be_subscribed_to_while_redis_is_frozen(
     with frozen():
         await connection.send_json({"type": "subscribe", "topic": f"job:{job.id}"})
         snapshot = await receive(connection, "snapshot")
-        assert snapshot["data"]["state"] == "RUNNING" and snapshot["freshness"]["source"] == "database"
+        assert snapshot["data"]["moving"]["job"]["state"] == "RUNNING" and snapshot["freshness"]["source"] == "database"
         assert snapshot["freshness"]["is_stale"]
     version = snapshot["version"]
     await publish(job, version=version + 1)
@@ -382,7 +464,7 @@ async def test_a_client_that_takes_nothing_is_dropped(
         if message["type"] == "websocket.send":
             await asyncio.Event().wait()
 
-    scope: Any = {"type": "websocket", "path": "/ws/live", "headers": [ORIGIN, cookie], "subprotocols": []}
+    scope: Any = {"type": "websocket", "path": "/ws/live", "headers": [ORIGIN, cookie], "subprotocols": [SUBPROTOCOL]}
     serving = asyncio.ensure_future(websocket_application(scope, incoming.get, send))
     done, _ = await asyncio.wait([serving], timeout=5)
     assert done == {serving}

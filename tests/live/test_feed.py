@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backend.cluster.freshness import Freshness, Source
-from backend.live.feed import Feed, group_of, is_topic, job_of_topic, tick_message
+from backend.live.feed import Feed, tick_message
 from backend.live.merge_patch import apply_merge_patch, merge_patch
 
 _LEAVES = st.booleans() | st.integers() | st.text(max_size=3) | st.lists(st.none() | st.integers(), max_size=3)
@@ -69,15 +69,6 @@ def test_hints_of_what_was_sent_are_no_reason_to_look() -> None:
     assert not feed.is_due
     feed.hint(8)
     assert feed.is_due and feed.hinted_version == 8
-
-
-def test_topics() -> None:
-    job = "job:" + "0" * 32
-    assert is_topic("cluster") and is_topic(job)
-    assert job_of_topic(job) == "0" * 32
-    assert group_of(job) == "job." + "0" * 32
-    for other in ("", "jobs", "job:", "job:zz", "job:" + "0" * 33, "job:" + "A" * 32, None, 7, ["cluster"]):
-        assert not is_topic(other)
 
 
 def test_a_tick_says_how_old_the_document_of_every_topic_is() -> None:

@@ -6,14 +6,28 @@ import tempfile
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from io import BufferedReader, FileIO
-from itertools import count
+from itertools import count, pairwise
 from pathlib import Path
+from typing import Any, BinaryIO
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backend.live.log_lines import MAX_TEXT_CHARS, Match, line_at, search
+from backend.cluster.log_segments import Segment, files_of, segments
+from backend.live import log_lines
+from backend.live.line_counts import line_ends_before
+from backend.live.log_lines import MAX_TEXT_CHARS, Found, Match
+from backend.live.log_text import LogText
+
+
+def search(path: Path, query: str, **options: Any) -> Found:
+    with LogText([Segment(path, 0, 0, path.stat().st_size)]) as text:
+        return log_lines.search(text, query, **options)
+
+
+def line_at(stream: BinaryIO, offset: int) -> int:
+    return line_ends_before(stream, offset) + 1
 
 
 @pytest.fixture
@@ -120,3 +134,23 @@ def test_a_file_that_is_counted_holds_up_nobody_who_counts_another_one(log: Path
             assert line_at(stream, 4) == 3
         slow.may_read.set()
         assert counting.result(10) > 80_000
+
+
+@given(st.lists(st.sampled_from(["ab\n", "b", "\n", "a\nb\n", "ä"]), max_size=9), st.integers(1, 4), st.integers(0, 9))
+def test_a_log_of_several_files_is_searched_and_read_as_one(parts: list[str], epochs: int, deleted: int) -> None:
+    content = "".join(parts).encode()
+    with tempfile.TemporaryDirectory() as directory:
+        log = Path(directory) / "slot-0.out"
+        cuts = [len(content) * n // epochs for n in range(epochs + 1)]
+        for epoch, (start, end) in enumerate(pairwise(cuts), 1):
+            # each goes on after it was replaced
+            (log.parent / f"{log.name}.e{epoch}.{start}").write_bytes(content[start:end] + b"late" * (epoch < epochs))
+        whole = log.parent / "whole"
+        whole.write_bytes(content)
+        with LogText(segments(log, files_of(log))) as text:
+            assert text.read(0, 1 << 20) == content
+            assert log_lines.search(text, "a") == search(whole, "a")
+            offset = min(deleted, len(content))
+            assert text.line_at(offset) == content[:offset].count(b"\n") + 1
+            line = content[offset:].partition(b"\n")
+            assert text.read_line(offset, 1 << 20) == line[0] + line[1]

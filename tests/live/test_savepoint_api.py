@@ -12,6 +12,7 @@ from rest_framework.test import APIClient
 
 from backend.cluster import services
 from backend.cluster.models import Job, Operation
+from backend.live import savepoint_api
 from runtime.common import options
 from tests.cluster.snapshots import completed
 from tests.dispatcher import rows
@@ -47,6 +48,21 @@ def started_from(location: str, mode: str, state: str = "RUNNING") -> Job:
     graph = job.graph | {"configuration": job.graph["configuration"] | restore}
     Job.objects.filter(id=job.id).update(state=state, configuration=restore, graph=graph)
     return job
+
+
+def test_a_savepoint_is_found_by_its_job_however_many_others_have_followed(
+    api: APIClient, job: Job, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(savepoint_api, "MAX_SAVEPOINTS", 2)
+    mine = taken(job, home, 1)
+    other = rows.running_job("other")
+    for number in (2, 3):
+        taken(other, home, number)
+    listed = api.get("/api/v1/savepoints").json()["savepoints"]
+    assert [savepoint["job_name"] for savepoint in listed] == ["other", "other"]
+    [found] = api.get("/api/v1/savepoints", {"job": job.id}).json()["savepoints"]
+    assert found["location"] == mine
+    assert api.get("/api/v1/savepoints", {"job": "ab" * 16}).json() == {"savepoints": []}
 
 
 def test_savepoints_of_all_jobs_are_listed_newest_first(api: APIClient, job: Job, home: Path, oscar: User) -> None:

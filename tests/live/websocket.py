@@ -8,13 +8,14 @@ from typing import Any
 
 from asgiref.testing import ApplicationCommunicator
 
+from backend.live.authentication import SUBPROTOCOL
 from backend.live.routing import websocket_application
 
 
 class WebSocket(ApplicationCommunicator):
     """A connection to /ws/live."""
 
-    def __init__(self, *headers: tuple[bytes, bytes], subprotocols: Sequence[str] = ()) -> None:
+    def __init__(self, *headers: tuple[bytes, bytes], subprotocols: Sequence[str] = (SUBPROTOCOL,)) -> None:
         scope = {
             "type": "websocket",
             "path": "/ws/live",

@@ -10,6 +10,7 @@ from django.conf import settings
 from rest_framework import exceptions
 from rest_framework.request import Request
 
+from backend.accounts.answers import FlinkErrors
 from backend.accounts.views import ClosedView, ErrorHandler
 from backend.cluster import services
 from backend.cluster.models import Job
@@ -30,6 +31,8 @@ MAX_LISTED_IDS = 5000
 
 class FlinkView(ClosedView):
     """A route of Flink's API, with or without /v1."""
+
+    errors = FlinkErrors
 
     def get_exception_handler(self) -> ErrorHandler:
         return flink_errors
@@ -81,19 +84,34 @@ class VertexView(JobView):
             BadRequest: the index is not a number.
             NotFound: the vertex has fewer subtasks.
         """
-        if not index.isdecimal():
-            raise bad_parameter("subtaskindex", index)
-        found = next((s for s in self.vertex["subtasks"] if s["index"] == int(index)), None)
+        number = path_number("subtaskindex", index)
+        found = next((s for s in self.vertex["subtasks"] if s["index"] == number), None)
         if found is None:
-            raise exceptions.NotFound(f"Vertex {self.vertex['id']} has no subtask {index}.")
+            raise exceptions.NotFound(f"Vertex {self.vertex['id']} has no subtask {number}.")
         return dict(found)
 
 
 def bad_parameter(name: str, value: str) -> BadRequest:
     """Return the error for an unreadable path parameter."""
     return BadRequest(
-        f'Bad request, could not parse parameters: Cannot resolve path parameter ({name}) from value "{value}".'
+        f'Bad request, could not parse parameters: Cannot resolve path parameter ({name}) from value "{value[:100]}".'
     )
+
+
+def path_number(name: str, value: str) -> int:
+    """Parse a path parameter that is a number.
+
+    Raises:
+        BadRequest: it is none, or has too many digits.
+    """
+    if not is_number(value):
+        raise bad_parameter(name, value)
+    return int(value)
+
+
+def is_number(text: str) -> bool:
+    """Return whether a text is a whole number that `int` takes: it fails on thousands of digits."""
+    return text.isdecimal() and len(text) <= MAX_DIGITS
 
 
 def check_id(name: str, value: str) -> None:
@@ -162,9 +180,7 @@ def whole_number(name: str, value: Any, low: int, high: int) -> int:
         BadRequest: it is not a number, or outside of [low, high].
     """
     text = str(value)
-    # int() fails on thousands of digits
-    is_number = text.isdecimal() and len(text) <= MAX_DIGITS
-    if isinstance(value, bool) or not is_number or not low <= int(text) <= high:
+    if isinstance(value, bool) or not is_number(text) or not low <= int(text) <= high:
         raise BadRequest(f"{name} must be a whole number from {low} to {high}, not {text[:40]!r}.")
     return int(text)
 

@@ -12,7 +12,10 @@ from backend.accounts.roles import Role
 from backend.cluster import services
 from backend.cluster.job_requests import CHECKPOINT_TYPES
 from backend.cluster.models import Operation
-from backend.dispatcher.api.base import JobView, bad_parameter, check_id
+from backend.contract.operation import operation
+from backend.dispatcher.answers import checkpoints as answers
+from backend.dispatcher.answers.operations import CheckpointRequest, CheckpointStatus, Triggered
+from backend.dispatcher.api.base import JobView, check_id, path_number
 from backend.dispatcher.api.operations import ask, body_of, choice, result_of, trigger_id_of
 from backend.dispatcher.shapes import checkpoints as shapes
 from backend.dispatcher.shapes import operations
@@ -21,9 +24,11 @@ from backend.dispatcher.shapes import operations
 class CheckpointsView(JobView):
     roles = {"POST": Role.OPERATOR}  # noqa: RUF012
 
+    @operation(answers.CheckpointStatistics)
     def get(self, request: Request, job_id: str) -> Response:
         return Response(shapes.checkpoints(self.document.get("checkpoints", {})))
 
+    @operation(Triggered, body=CheckpointRequest, status=202)
     def post(self, request: Request, job_id: str) -> Response:
         body = body_of(request)
         parameters = {"type": choice(body, "checkpointType", CHECKPOINT_TYPES, "CONFIGURED")}
@@ -32,30 +37,33 @@ class CheckpointsView(JobView):
 
 
 class CheckpointTriggerView(JobView):
+    @operation(CheckpointStatus)
     def get(self, request: Request, job_id: str, trigger_id: str) -> Response:
         return Response(operations.checkpoint(result_of(trigger_id, self.job, (Operation.Kind.CHECKPOINT,))))
 
 
 class CheckpointConfigView(JobView):
+    @operation(answers.CheckpointConfigAnswer)
     def get(self, request: Request, job_id: str) -> Response:
         return Response(shapes.checkpoint_config(self.document.get("checkpoints", {}).get("config", {})))
 
 
 class CheckpointView(JobView):
+    @operation(answers.CheckpointDetails)
     def get(self, request: Request, job_id: str, checkpoint_id: str) -> Response:
         details = self._details(checkpoint_id)
         return Response(shapes.checkpoint(details, details["vertices"]))
 
     def _details(self, checkpoint_id: str) -> dict[str, Any]:
-        if not checkpoint_id.isdecimal() or len(checkpoint_id) > 18:
-            raise bad_parameter("checkpointid", checkpoint_id)
-        details = services.checkpoint_details(self.job, int(checkpoint_id))
+        number = path_number("checkpointid", checkpoint_id)
+        details = services.checkpoint_details(self.job, number)
         if details is None:
-            raise exceptions.NotFound(f"Could not find checkpointing statistics for checkpoint {checkpoint_id}.")
+            raise exceptions.NotFound(f"Could not find checkpointing statistics for checkpoint {number}.")
         return details
 
 
 class CheckpointSubtasksView(CheckpointView):
+    @operation(answers.CheckpointSubtasks)
     def get(self, request: Request, job_id: str, checkpoint_id: str, vertex_id: str = "") -> Response:
         check_id("vertexid", vertex_id)
         details = self._details(checkpoint_id)

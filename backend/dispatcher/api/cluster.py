@@ -12,6 +12,9 @@ from rest_framework.response import Response
 from backend.cluster import services
 from backend.cluster.cluster_document import DRAINING
 from backend.cluster.models import TERMINAL_STATES, Job, TaskManager
+from backend.contract.operation import operation
+from backend.dispatcher.answers import cluster as answers
+from backend.dispatcher.answers.metrics import AggregatedMetric, Metric, MetricQuery, TaskManagersMetricsQuery
 from backend.dispatcher.api.base import Document, FlinkView, aggregations, cluster_options, names
 from backend.dispatcher.shapes.jobs import jobs_by_kind
 from backend.dispatcher.shapes.metrics import aggregated, listed, taskmanager_metrics
@@ -24,6 +27,7 @@ REFRESH_INTERVAL_MS = 3000
 
 
 class OverviewView(FlinkView):
+    @operation(answers.Overview)
     def get(self, request: Request) -> Response:
         cluster = services.cluster_document()
         return Response(
@@ -40,6 +44,7 @@ class OverviewView(FlinkView):
 
 
 class ConfigView(FlinkView):
+    @operation(answers.FlinkConfig)
     def get(self, request: Request) -> Response:
         return Response(
             {
@@ -55,11 +60,13 @@ class ConfigView(FlinkView):
 
 
 class JobManagerConfigView(FlinkView):
+    @operation(list[answers.ConfigOption])
     def get(self, request: Request) -> Response:
         return Response([{"key": key, "value": value} for key, value in cluster_options().items()])
 
 
 class JobManagerMetricsView(FlinkView):
+    @operation(list[Metric], query=MetricQuery)
     def get(self, request: Request) -> Response:
         cluster = services.cluster_document()
         values = {
@@ -72,6 +79,7 @@ class JobManagerMetricsView(FlinkView):
 
 
 class TaskManagersView(FlinkView):
+    @operation(answers.TaskManagers)
     def get(self, request: Request) -> Response:
         taskmanagers = registered(services.cluster_document())
         assigned = {t["id"]: sum(tasks for _, tasks in tasks_of_slots(t["id"])) for t in taskmanagers}
@@ -79,17 +87,20 @@ class TaskManagersView(FlinkView):
 
 
 class TaskManagerView(FlinkView):
+    @operation(answers.TaskManagerDetail)
     def get(self, request: Request, taskmanager_id: str) -> Response:
         found = find_taskmanager(taskmanager_id)
         return Response(taskmanager_detail(found, tasks_of_slots(taskmanager_id)))
 
 
 class TaskManagerMetricsView(FlinkView):
+    @operation(list[Metric], query=MetricQuery)
     def get(self, request: Request, taskmanager_id: str) -> Response:
         return Response(listed(taskmanager_metrics(find_taskmanager(taskmanager_id)), names(request, "get")))
 
 
 class TaskManagersMetricsView(FlinkView):
+    @operation(list[AggregatedMetric], query=TaskManagersMetricsQuery)
     def get(self, request: Request) -> Response:
         wanted = names(request, "taskmanagers")
         taskmanagers = [t for t in registered(services.cluster_document()) if not wanted or t["id"] in wanted]

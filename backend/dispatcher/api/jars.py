@@ -11,12 +11,15 @@ from rest_framework.parsers import MultiPartParser
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from backend.accounts.answers import Nothing
 from backend.accounts.errors import Conflict
 from backend.accounts.roles import Role
 from backend.cluster import services
 from backend.cluster.models import Artifact, Job
 from backend.cluster.program_files import storage_problems
+from backend.contract.operation import operation
 from backend.dispatcher import artifacts
+from backend.dispatcher.answers import jars as answers
 from backend.dispatcher.api.base import FlinkView
 from backend.dispatcher.archives import ArchiveError
 from backend.dispatcher.errors import BadRequest
@@ -34,6 +37,7 @@ class PayloadTooLarge(exceptions.APIException):
 
 
 class JarsView(FlinkView):
+    @operation(answers.JarList)
     def get(self, request: Request) -> Response:
         rows = Artifact.objects.order_by("-uploaded_at")
         return Response(
@@ -49,6 +53,7 @@ class JarUploadView(FlinkView):
         request.upload_handlers = [TemporaryFileUploadHandler(request)]
         return super().initialize_request(request, *args, **kwargs)
 
+    @operation(answers.JarUploaded, body=answers.JarUpload, media_type="multipart/form-data")
     def post(self, request: Request) -> Response:
         with storage_problems("uploads that are being received"):
             files = [file for name in request.FILES for file in request.FILES.getlist(name)]
@@ -67,6 +72,7 @@ class JarUploadView(FlinkView):
 class JarView(FlinkView):
     roles = {"DELETE": Role.DEVELOPER}  # noqa: RUF012
 
+    @operation(Nothing)
     def delete(self, request: Request, jar_id: str) -> Response:
         artifact = artifacts.find_row(jar_id)
         if artifact is None:
@@ -83,9 +89,11 @@ class JarPlanView(FlinkView):
 
     roles = {"GET": Role.DEVELOPER, "POST": Role.DEVELOPER}  # noqa: RUF012
 
+    @operation(answers.PlanAnswer, query=answers.ProgramQuery)
     def get(self, request: Request, jar_id: str) -> Response:
         return self._plan(request, jar_id, {})
 
+    @operation(answers.PlanAnswer, body=answers.RunRequest, query=answers.ProgramQuery)
     def post(self, request: Request, jar_id: str) -> Response:
         return self._plan(request, jar_id, request.data)
 
@@ -97,6 +105,7 @@ class JarPlanView(FlinkView):
 class JarRunView(FlinkView):
     roles = {"POST": Role.DEVELOPER}  # noqa: RUF012
 
+    @operation(answers.RunAnswer, body=answers.RunRequest, query=answers.ProgramQuery)
     def post(self, request: Request, jar_id: str) -> Response:
         artifact = find_artifact(jar_id)
         wanted = read_program_request(request.data, request.query_params)

@@ -9,12 +9,16 @@ from rest_framework import exceptions
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from backend.accounts.answers import Nothing
 from backend.accounts.authentication import CookieAuthentication
 from backend.accounts.errors import Conflict
 from backend.accounts.roles import Role
 from backend.cluster import services
 from backend.cluster.models import Job, JobException
 from backend.cluster.redaction import redacted
+from backend.contract.operation import operation
+from backend.dispatcher.answers import jobs as answers
+from backend.dispatcher.answers.metrics import AggregatedMetric, JobAccumulators, JobsMetricsQuery, Metric, MetricQuery
 from backend.dispatcher.api.base import (
     FlinkView,
     JobView,
@@ -39,15 +43,18 @@ MAX_OVERVIEW_JOBS = 1000
 
 
 class JobsView(FlinkView):
+    @operation(answers.Jobs)
     def get(self, request: Request) -> Response:
         rows = Job.objects.order_by("-created_at").values_list("id", "state")
         return Response({"jobs": [{"id": job_id, "status": state} for job_id, state in rows]})
 
+    @operation(None)
     def post(self, request: Request) -> Response:
         raise exceptions.MethodNotAllowed("POST", NO_JOB_GRAPHS)
 
 
 class JobsOverviewView(FlinkView):
+    @operation(answers.JobsOverview)
     def get(self, request: Request) -> Response:
         rows = services.list_jobs()[:MAX_OVERVIEW_JOBS]
         entries = ((job, _settled(job)) for job in rows)
@@ -56,6 +63,7 @@ class JobsOverviewView(FlinkView):
 
 
 class JobsMetricsView(FlinkView):
+    @operation(list[AggregatedMetric], query=JobsMetricsQuery)
     def get(self, request: Request) -> Response:
         wanted = names(request, "jobs")
         now = services.vouched_ms()
@@ -67,9 +75,11 @@ class JobsMetricsView(FlinkView):
 class JobDetailView(JobView):
     roles = {"PATCH": Role.OPERATOR}  # noqa: RUF012
 
+    @operation(answers.JobDetail)
     def get(self, request: Request, job_id: str) -> Response:
         return Response(shapes.job_detail(self.facts, self.document))
 
+    @operation(Nothing, query=answers.CancelQuery, status=202)
     def patch(self, request: Request, job_id: str) -> Response:
         mode = request.query_params.get("mode", "cancel")
         if mode != "cancel":
@@ -82,6 +92,7 @@ class CancelByGetView(JobView):
 
     roles = {"GET": Role.OPERATOR}  # noqa: RUF012
 
+    @operation(Nothing, status=202)
     def get(self, request: Request, job_id: str) -> Response:
         self._refuse_other_sites(request)
         return cancel(request, self.job)
@@ -100,22 +111,26 @@ class CancelByGetView(JobView):
 
 
 class JobStatusView(JobView):
+    @operation(answers.JobStatus)
     def get(self, request: Request, job_id: str) -> Response:
         return Response({"status": self.job.state})
 
 
 class JobPlanView(JobView):
+    @operation(answers.JobPlan)
     def get(self, request: Request, job_id: str) -> Response:
         return Response({"plan": shapes.plan(self.facts)})
 
 
 class JobConfigView(JobView):
+    @operation(answers.JobConfig)
     def get(self, request: Request, job_id: str) -> Response:
         configuration = self.job.configuration
         return Response(shapes.job_config(self.facts, redacted(configuration), _restart_strategy(configuration)))
 
 
 class JobExceptionsView(JobView):
+    @operation(answers.JobExceptions, query=answers.ExceptionsQuery)
     def get(self, request: Request, job_id: str) -> Response:
         limit = whole_number(
             "maxExceptions", request.query_params.get("maxExceptions", shapes.DEFAULT_MAX_EXCEPTIONS), 0, 10_000
@@ -125,24 +140,28 @@ class JobExceptionsView(JobView):
 
 
 class JobMetricsView(JobView):
+    @operation(list[Metric], query=MetricQuery)
     def get(self, request: Request, job_id: str) -> Response:
         values = job_metrics(self.facts) | services.job_level_metrics(self.job.id)
         return Response(listed(values, names(request, "get")))
 
 
 class JobResultView(JobView):
+    @operation(answers.JobResult)
     def get(self, request: Request, job_id: str) -> Response:
         newest = services.list_exceptions(self.job).values_list("name", flat=True).first()
         return Response(shapes.execution_result(self.facts, self.job.failure, newest))
 
 
 class JobAccumulatorsView(JobView):
+    @operation(JobAccumulators)
     def get(self, request: Request, job_id: str) -> Response:
         vertex_ids = [vertex["id"] for vertex in self.document["vertices"]]
         return Response(accumulators.job_accumulators(services.job_accumulators(self.job), vertex_ids))
 
 
 class ApplicationsOverviewView(FlinkView):
+    @operation(answers.ApplicationsOverview)
     def get(self, request: Request) -> Response:
         now = services.vouched_ms()
         rows = services.list_jobs()[:MAX_OVERVIEW_JOBS]
@@ -150,6 +169,7 @@ class ApplicationsOverviewView(FlinkView):
 
 
 class ApplicationView(FlinkView):
+    @operation(answers.Application)
     def get(self, request: Request, application_id: str) -> Response:
         job = find_job(application_id, "applicationid")
         document = document_of(job)
@@ -157,6 +177,7 @@ class ApplicationView(FlinkView):
 
 
 class ApplicationExceptionsView(FlinkView):
+    @operation(answers.ApplicationExceptions)
     def get(self, request: Request, application_id: str) -> Response:
         job = find_job(application_id, "applicationid")
         entries = [
@@ -169,6 +190,7 @@ class ApplicationExceptionsView(FlinkView):
 class ApplicationCancelView(FlinkView):
     roles = {"POST": Role.OPERATOR}  # noqa: RUF012
 
+    @operation(Nothing, status=202)
     def post(self, request: Request, application_id: str) -> Response:
         return cancel(request, find_job(application_id, "applicationid"))
 

@@ -12,6 +12,8 @@ from backend.accounts.errors import Unavailable
 from backend.accounts.roles import Role
 from backend.cluster.job_requirements import changed, requirements_of
 from backend.cluster.models import Job, Operation
+from backend.contract.operation import operation
+from backend.dispatcher.answers import operations as answers
 from backend.dispatcher.api.base import JobView, whole_number
 from backend.dispatcher.api.operations import ask, body_of, trigger_id_of
 from backend.dispatcher.errors import BadRequest
@@ -33,11 +35,13 @@ class ResourceRequirementsView(JobView):
 
     roles = {"PUT": Role.OPERATOR}  # noqa: RUF012
 
+    @operation(answers.Requirements)
     def get(self, request: Request, job_id: str) -> Response:
         requirements = requirements_of(*_job_and_graph(self.job))
         bounds = {v: {"lowerBound": b.lower, "upperBound": b.upper} for v, b in requirements.items()}
         return Response({vertex: {"parallelism": of_vertex} for vertex, of_vertex in bounds.items()})
 
+    @operation(answers.Triggered, body=answers.RequirementsRequest)
     def put(self, request: Request, job_id: str) -> Response:
         body = body_of(request)
         vertices = {name: value for name, value in body.items() if name != "triggerId"}
@@ -59,6 +63,7 @@ class RescalingView(JobView):
 
     roles = {"PATCH": Role.OPERATOR}  # noqa: RUF012
 
+    @operation(None)
     def patch(self, request: Request, job_id: str) -> Response:
         raise Unavailable("Use PUT /jobs/:jobid/resource-requirements to rescale a job.")
 

@@ -8,6 +8,8 @@ from rest_framework.response import Response
 from backend.accounts.roles import Role
 from backend.cluster.job_requests import SAVEPOINT_FORMATS
 from backend.cluster.models import Operation
+from backend.contract.operation import operation
+from backend.dispatcher.answers import operations as answers
 from backend.dispatcher.api.base import FlinkView, JobView
 from backend.dispatcher.api.operations import ask, body_of, choice, flag, place, result_of, text, trigger_id_of
 from backend.dispatcher.errors import BadRequest
@@ -19,6 +21,7 @@ SNAPSHOTS = (Operation.Kind.SAVEPOINT, Operation.Kind.STOP)
 class SavepointsView(JobView):
     roles = {"POST": Role.OPERATOR}  # noqa: RUF012
 
+    @operation(answers.Triggered, body=answers.SavepointRequest, status=202)
     def post(self, request: Request, job_id: str) -> Response:
         body = body_of(request)
         parameters = {
@@ -33,6 +36,7 @@ class SavepointsView(JobView):
 class StopView(JobView):
     roles = {"POST": Role.OPERATOR}  # noqa: RUF012
 
+    @operation(answers.Triggered, body=answers.StopRequest, status=202)
     def post(self, request: Request, job_id: str) -> Response:
         body = body_of(request)
         parameters = {
@@ -47,6 +51,7 @@ class StopView(JobView):
 class SavepointTriggerView(JobView):
     """Status of a savepoint, or of a stop, for which Flink's clients also ask here."""
 
+    @operation(answers.SavepointStatus)
     def get(self, request: Request, job_id: str, trigger_id: str) -> Response:
         return Response(operations.savepoint(result_of(trigger_id, self.job, SNAPSHOTS)))
 
@@ -54,6 +59,7 @@ class SavepointTriggerView(JobView):
 class DisposalsView(FlinkView):
     roles = {"POST": Role.OPERATOR}  # noqa: RUF012
 
+    @operation(answers.Triggered, body=answers.DisposalRequest)
     def post(self, request: Request) -> Response:
         body = body_of(request)
         path = place("savepoint-path", text(body, "savepoint-path"))
@@ -64,5 +70,6 @@ class DisposalsView(FlinkView):
 
 
 class DisposalView(FlinkView):
+    @operation(answers.DisposalStatus)
     def get(self, request: Request, trigger_id: str) -> Response:
         return Response(operations.disposal(result_of(trigger_id, None, (Operation.Kind.DISPOSE,))))

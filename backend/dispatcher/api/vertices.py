@@ -8,7 +8,18 @@ from rest_framework.response import Response
 
 from backend.cluster import services
 from backend.cluster.task_metrics import Metrics, flink_metrics, metric_scopes
-from backend.dispatcher.api.base import Document, VertexView, aggregations, bad_parameter, names
+from backend.contract.operation import operation
+from backend.dispatcher.answers import vertices as answers
+from backend.dispatcher.answers.metrics import (
+    AggregatedMetric,
+    AttemptAccumulators,
+    Metric,
+    MetricQuery,
+    SubtasksAccumulators,
+    SubtasksMetricsQuery,
+    VertexAccumulators,
+)
+from backend.dispatcher.api.base import Document, VertexView, aggregations, is_number, names, path_number
 from backend.dispatcher.errors import BadRequest
 from backend.dispatcher.shapes import accumulators
 from backend.dispatcher.shapes import vertices as shapes
@@ -19,6 +30,7 @@ MAX_SUBTASKS = 32768
 
 
 class VertexDetailView(VertexView):
+    @operation(answers.VertexDetail)
     def get(self, request: Request, job_id: str, vertex_id: str) -> Response:
         return Response(shapes.vertex_detail(self.vertex, self.document["now"]))
 
@@ -39,12 +51,14 @@ class MetricsOfVertexView(VertexView):
 
 
 class VertexMetricsView(MetricsOfVertexView):
+    @operation(list[Metric], query=MetricQuery)
     def get(self, request: Request, job_id: str, vertex_id: str) -> Response:
         values = vertex_metrics(self.metrics_of(self.vertex["subtasks"]))
         return Response(listed(values, names(request, "get")))
 
 
 class SubtasksMetricsView(MetricsOfVertexView):
+    @operation(list[AggregatedMetric], query=SubtasksMetricsQuery)
     def get(self, request: Request, job_id: str, vertex_id: str) -> Response:
         chosen = _ranges(names(request, "subtasks"))
         subtasks = [s for s in self.vertex["subtasks"] if chosen is None or s["index"] in chosen]
@@ -53,6 +67,7 @@ class SubtasksMetricsView(MetricsOfVertexView):
 
 
 class SubtaskView(VertexView):
+    @operation(answers.SubtaskDetail)
     def get(self, request: Request, job_id: str, vertex_id: str, index: str) -> Response:
         return Response(shapes.subtask_detail(self.vertex, self.subtask(index), self.document["now"]))
 
@@ -60,16 +75,17 @@ class SubtaskView(VertexView):
 class SubtaskAttemptView(VertexView):
     """Details of the current attempt, the only one known; failures of earlier ones are in the exception history."""
 
+    @operation(answers.SubtaskDetail)
     def get(self, request: Request, job_id: str, vertex_id: str, index: str, attempt: str) -> Response:
         subtask = self.subtask(index)
-        if not attempt.isdecimal():
-            raise bad_parameter("attempt", attempt)
-        if subtask["attempt"] != int(attempt):
-            raise exceptions.NotFound(f"Could not find attempt {attempt} in subtask {index}.")
+        number = path_number("attempt", attempt)
+        if subtask["attempt"] != number:
+            raise exceptions.NotFound(f"Could not find attempt {number} in subtask {index}.")
         return Response(shapes.subtask_detail(self.vertex, subtask, self.document["now"]))
 
 
 class SubtaskAttemptAccumulatorsView(SubtaskAttemptView):
+    @operation(AttemptAccumulators)
     def get(self, request: Request, job_id: str, vertex_id: str, index: str, attempt: str) -> Response:
         found = super().get(request, job_id, vertex_id, index, attempt).data
         document = services.job_accumulators(self.job)
@@ -84,37 +100,44 @@ class SubtaskAttemptAccumulatorsView(SubtaskAttemptView):
 
 
 class SubtaskMetricsView(MetricsOfVertexView):
+    @operation(list[Metric], query=MetricQuery)
     def get(self, request: Request, job_id: str, vertex_id: str, index: str) -> Response:
         [values] = self.metrics_of([self.subtask(index)]).values()
         return Response(listed(values, names(request, "get")))
 
 
 class SubtaskTimesView(VertexView):
+    @operation(answers.SubtaskTimes)
     def get(self, request: Request, job_id: str, vertex_id: str) -> Response:
         return Response(shapes.subtask_times(self.vertex, self.document["now"]))
 
 
 class VertexTaskManagersView(VertexView):
+    @operation(answers.VertexTaskManagers)
     def get(self, request: Request, job_id: str, vertex_id: str) -> Response:
         return Response(shapes.by_taskmanager(self.vertex, self.document["now"]))
 
 
 class WatermarksView(VertexView):
+    @operation(list[answers.SubtaskWatermark])
     def get(self, request: Request, job_id: str, vertex_id: str) -> Response:
         return Response(shapes.watermarks(self.vertex))
 
 
 class BackPressureView(VertexView):
+    @operation(answers.BackPressure)
     def get(self, request: Request, job_id: str, vertex_id: str) -> Response:
         return Response(shapes.back_pressure(self.vertex, self.document["now"]))
 
 
 class VertexAccumulatorsView(VertexView):
+    @operation(VertexAccumulators)
     def get(self, request: Request, job_id: str, vertex_id: str) -> Response:
         return Response(accumulators.vertex_accumulators(services.job_accumulators(self.job), self.vertex))
 
 
 class SubtasksAccumulatorsView(VertexView):
+    @operation(SubtasksAccumulators)
     def get(self, request: Request, job_id: str, vertex_id: str) -> Response:
         return Response(accumulators.subtasks_accumulators(services.job_accumulators(self.job), self.vertex))
 
@@ -126,7 +149,7 @@ def _ranges(texts: list[str]) -> set[int] | None:
     chosen: set[int] = set()
     for text in texts:
         low, dash, high = text.partition("-")
-        if not low.isdecimal() or (dash and not high.isdecimal()) or int(high or low) >= MAX_SUBTASKS:
+        if not is_number(low) or (dash and not is_number(high)) or int(high or low) >= MAX_SUBTASKS:
             raise BadRequest(f"Query parameter subtasks: {text[:40]!r} is not an index or a range of indexes.")
         chosen.update(range(int(low), int(high or low) + 1))
     return chosen

@@ -1,0 +1,89 @@
+"""Types of the routes of the cluster and its TaskManagers."""
+
+from __future__ import annotations
+
+from typing import Any, NotRequired, TypedDict
+
+Overview = TypedDict(
+    "Overview",
+    {
+        "taskmanagers": int,
+        "slots-total": int,
+        "slots-available": int,
+        "jobs-running": int,
+        "jobs-finished": int,
+        "jobs-cancelled": int,
+        "jobs-failed": int,
+        "flink-version": str,
+        "flink-commit": str,
+        "tidemark-version": str,
+    },
+)
+Features = TypedDict("Features", {"web-submit": bool, "web-cancel": bool, "web-rescale": bool, "web-history": bool})
+FlinkConfig = TypedDict(
+    "FlinkConfig",
+    {
+        "refresh-interval": int,
+        "timezone-name": str,
+        "timezone-offset": int,
+        "flink-version": str,
+        "flink-revision": str,
+        "tidemark-version": str,
+        "features": Features,
+    },
+)
+
+
+class ConfigOption(TypedDict):
+    key: str
+    value: str
+
+
+class Resource(TypedDict):
+    cpuCores: float
+    taskHeapMemory: int
+    taskOffHeapMemory: int
+    managedMemory: int
+    networkMemory: int
+    extendedResources: dict[str, Any]
+
+
+class Hardware(TypedDict):
+    cpuCores: int
+    physicalMemory: int
+    freeMemory: int
+    managedMemory: int
+
+
+class TaskManagerInfo(TypedDict):
+    id: str
+    path: str
+    dataPort: int
+    jmxPort: int
+    timeSinceLastHeartbeat: int
+    """Time of the heartbeat, under Flink's name."""
+    slotsNumber: int
+    freeSlots: int
+    assignedTasks: int
+    totalResource: Resource
+    freeResource: Resource
+    hardware: Hardware
+    memoryConfiguration: dict[str, int]
+    blocked: NotRequired[bool]
+    """Missing unless it is true."""
+
+
+class TaskManagers(TypedDict):
+    taskmanagers: list[TaskManagerInfo]
+
+
+class AllocatedSlot(TypedDict):
+    jobId: str
+    resource: Resource
+    assignedTasks: int
+
+
+class TaskManagerDetail(TaskManagerInfo):
+    allocatedSlots: list[AllocatedSlot]
+    metrics: dict[str, Any]
+    """The JVM's; there is none."""

@@ -1,0 +1,235 @@
+"""Types of the product's own routes, for the contract with clients. Times are epoch ms, sizes bytes."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, NotRequired, TypedDict
+
+from backend.cluster.document_types import JobState, VertexScaling
+from backend.contract.schema import Named
+
+
+class LogFile(TypedDict):
+    name: str
+    attempt: int
+    slot: int
+    kind: Literal["out", "log"]
+    size: int
+    mtime: int
+
+
+class LogFiles(TypedDict):
+    files: list[LogFile]
+
+
+class LogQuery(TypedDict, total=False):
+    offset: int
+    """First byte; negative: counted from the end of the file."""
+    limit: int
+    """Maximum number of bytes."""
+
+
+class LogText(TypedDict):
+    name: str
+    offset: int
+    next_offset: int
+    begin: int
+    """Offset of the first byte that is kept."""
+    size: int
+    """Offset behind the last byte."""
+    text: str
+    first_line: int
+    """Number of the text's first line, from 1."""
+    lines: int
+    """Of all that is kept."""
+
+
+class LogSearchQuery(TypedDict):
+    name: str
+    """The file."""
+    query: str
+    """The text to look for, in one line."""
+    # "from" is no name in Python
+    limit: NotRequired[int]
+    """Maximum number of matches."""
+    case: NotRequired[Literal["true", "false"]]
+    """Whether case matters."""
+
+
+LogSearchFrom = TypedDict("LogSearchFrom", {"from": NotRequired[int]})
+
+
+class LogSearchParameters(LogSearchQuery, LogSearchFrom):
+    """`from`: the byte at which the search begins."""
+
+
+class LogMatch(TypedDict):
+    line: int
+    """From 1."""
+    offset: int
+    """Of the line."""
+    text: str
+
+
+class LogSearch(TypedDict):
+    """Lines of a whole file that contain a text."""
+
+    name: str
+    query: str
+    size: int
+    lines: int
+    matches: list[LogMatch]
+    searched_to: int
+    is_complete: bool
+    """false: continue from `searched_to`."""
+
+
+class MetricOperator(TypedDict):
+    """An operator of a chain; its metrics' ids begin with the scope and a dot."""
+
+    id: str
+    name: str
+    scope: str
+    """The name as ids have it, with a number behind it if an operator before it has the same."""
+
+
+MetricValue = Annotated[
+    float | bool | str, Named("MetricValue", "Integers that JavaScript's numbers cannot represent are strings.")
+]
+
+
+class MetricValues(TypedDict):
+    id: str
+    values: dict[str, MetricValue]
+    """By index of the subtasks that report it."""
+
+
+class VertexMetrics(TypedDict):
+    """All metrics of a vertex, by Flink's ids."""
+
+    subtasks: list[int]
+    operators: list[MetricOperator]
+    metrics: list[MetricValues]
+
+
+class OperationResult(TypedDict):
+    error: NotRequired[str]
+    """Why it failed."""
+    location: NotRequired[str | None]
+    """Of a snapshot."""
+    checkpoint_id: NotRequired[int | None]
+    state: NotRequired[str]
+    """Of a job that was cancelled."""
+
+
+class Operation(TypedDict):
+    """An operation requested by a user; the leading jobmanager carries it out."""
+
+    trigger_id: str
+    kind: Literal["cancel", "savepoint", "stop", "checkpoint", "rescale"]
+    parameters: dict[str, Any]
+    state: Literal["PENDING", "IN_PROGRESS", "COMPLETED"]
+    created_at: int
+    finished_at: int | None
+    result: OperationResult | None
+    requested_by: str | None
+
+
+class Operations(TypedDict):
+    operations: list[Operation]
+    """The newest first."""
+
+
+class AutoscalerSwitch(TypedDict):
+    enabled: bool | None
+    """null: as the job's configuration says."""
+
+
+class ScalingChange(TypedDict):
+    name: str
+    before: int
+    after: int
+    reason: str
+
+
+class ScalingDecision(TypedDict):
+    id: int
+    decided_at: int
+    reason: str
+    cost_ms: int | None
+    """From the trigger of the checkpoint until all tasks ran; null: it has not come about, or not yet."""
+    changes: dict[str, ScalingChange]
+    """By vertex id."""
+
+
+class Autoscaler(TypedDict):
+    """A job's autoscaler, with what it has decided, newest first."""
+
+    enabled: bool
+    switched: bool | None
+    """What a user has switched it to; null: its configuration counts."""
+    reason: str
+    vertices: dict[str, VertexScaling]
+    decisions: list[ScalingDecision]
+
+
+class RestoreProgram(TypedDict):
+    id: str
+    name: str
+    args: list[str]
+    entry: str | None
+    parallelism: int | None
+    configuration: dict[str, str]
+    hidden: list[str]
+    """Secret options, which must be entered again."""
+
+
+class RestorePoint(TypedDict):
+    kind: Literal["checkpoint", "savepoint", "start"]
+    """start: the snapshot that the job itself was started from."""
+    location: str
+    checkpoint_id: int | None
+    timestamp: int
+    size: int | None
+
+
+class RestorePoints(TypedDict):
+    """Snapshots from which a job can be started again, newest first, and its program's settings."""
+
+    program: RestoreProgram | None
+    """null: it has been deleted."""
+    points: list[RestorePoint]
+
+
+class SavepointUser(TypedDict):
+    job_id: str
+    job_name: str
+    job_state: JobState
+    claim_mode: str
+
+
+class Savepoint(TypedDict):
+    location: str
+    job_id: str
+    job_name: str
+    job_state: JobState
+    created_at: int
+    size: int | None
+    kind: Literal["savepoint", "stop"]
+    """stop: the job ended with it."""
+    format: Literal["CANONICAL", "NATIVE"]
+    checkpoint_id: int | None
+    requested_by: str | None
+    exists: bool | None
+    """null: unknown at present."""
+    used_by: list[SavepointUser]
+    needed_by: str | None
+    """The job that needs it and prevents disposing of or claiming it."""
+
+
+class SavepointsQuery(TypedDict, total=False):
+    job: str
+    """Id of the job whose savepoints are listed; missing: of all jobs."""
+
+
+class Savepoints(TypedDict):
+    savepoints: list[Savepoint]

@@ -1,0 +1,177 @@
+"""Types of the documents that a job's topics send, for the contract with clients. Times are epoch ms, sizes bytes.
+
+What changes by itself has a key of its own, so that a merge patch carries that alone. Figures are rows: a row is sent
+as a whole, and is shorter than the names of the figures that have changed. No member is null, which a merge patch
+cannot carry: a member without a value is missing.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, NotRequired, TypedDict
+
+from backend.cluster.document_types import (
+    ExecutionState,
+    Freshness,
+    JobAutoscaler,
+    JobCheckpoints,
+    JobException,
+    JobFailure,
+    JobState,
+    Stall,
+    VertexInput,
+    Watermark,
+)
+
+
+class Figures(NamedTuple):
+    """Figures of a subtask or, summed up, of a vertex; rates are per second."""
+
+    records_in: int
+    records_out: int
+    bytes_in: int
+    bytes_out: int
+    records_in_per_second: float
+    records_out_per_second: float
+    bytes_in_per_second: float
+    bytes_out_per_second: float
+    busy: int
+    """ms of the last second, 0..1000; this and the next two add up to 1000 for one subtask."""
+    idle: int
+    back_pressured: int
+    watermark: Watermark
+    """Its lag is the document's `now` minus this."""
+
+
+# --- what never changes -----------------------------------------------------------------------------------------------
+
+
+class LiveOperator(TypedDict):
+    name: str
+    defined_at: NotRequired[str]
+    """Place in the program, "file:line"."""
+
+
+class StaticVertex(TypedDict):
+    name: str
+    description: str
+    max_parallelism: int
+    slot_sharing_group: str
+    is_source: bool
+    is_sink: bool
+    inputs: list[VertexInput]
+    operators: list[str]
+    """Their uids, in the order of the chain."""
+
+
+class StaticJob(TypedDict):
+    """What stays as it is for as long as the job exists."""
+
+    id: str
+    name: str
+    start_time: int
+    max_parallelism: int
+    order: list[str]
+    """Ids of the vertices, sources first."""
+    vertices: dict[str, StaticVertex]
+    """By id."""
+    operators: dict[str, LiveOperator]
+    """By uid."""
+
+
+# --- what moves -------------------------------------------------------------------------------------------------------
+
+
+class LiveJobStatus(TypedDict):
+    state: JobState
+    attempt: int
+    restarts: int
+    end_time: int
+    """-1: not ended."""
+    waiting_for: str
+    parallelism: int
+    scaling: NotRequired[str]
+    """Why it runs with less than its upper bounds; empty: it does not."""
+    has_autoscaler_bounds: NotRequired[bool]
+    """Whether the vertices' bounds are those of its autoscaler: nobody has given any."""
+    failure: NotRequired[JobFailure]
+    """The newest cause since the submission."""
+    failures: NotRequired[int]
+    """Total number of failures; `exceptions` has the latest."""
+    next_attempt_at: NotRequired[int]
+    """-1: none is scheduled."""
+
+
+class LiveVertexStatus(TypedDict):
+    state: ExecutionState
+    parallelism: int
+    lower_bound: NotRequired[int]
+    """Bounds of the parallelism."""
+    upper_bound: NotRequired[int]
+    start_time: int
+    """-1: not started."""
+    end_time: int
+    """-1: not ended."""
+
+
+class MovingJob(TypedDict):
+    job: LiveJobStatus
+    vertices: dict[str, LiveVertexStatus]
+    """By id."""
+    figures: dict[str, Figures]
+    """By the vertex's id."""
+    exceptions: dict[str, JobException]
+    """The latest; a newer one has the greater timestamp or, at the same, the greater number behind it in its key."""
+    stalls: dict[str, Stall]
+    """Calls of user code that have not returned for some seconds, by task."""
+    autoscaler: NotRequired[JobAutoscaler]
+    checkpoints: NotRequired[JobCheckpoints]
+
+
+class DerivedJob(TypedDict):
+    """What the server has found out from the rest."""
+
+    bottleneck: NotRequired[str]
+    """Id of the vertex that back-pressured ones wait for."""
+
+
+class LiveJob(TypedDict):
+    """The document of the topic "job:<id>"."""
+
+    version: int
+    """Grows with every change."""
+    now: int
+    """Time of the document, by the jobmanager's clock."""
+    static: StaticJob
+    moving: MovingJob
+    derived: DerivedJob
+    freshness: NotRequired[Freshness]
+    """In answers of REST; the WebSocket's messages have it beside the document."""
+
+
+# --- the subtasks of a vertex -----------------------------------------------------------------------------------------
+
+
+class LiveSubtaskStatus(TypedDict):
+    state: ExecutionState
+    attempt: int
+    slot: NotRequired[int | str]
+    taskmanager: str
+    """Empty: it has no slot."""
+    host: str
+    pid: NotRequired[int]
+    start_time: int
+    """-1: not started."""
+    end_time: int
+    """-1: not ended."""
+
+
+class LiveVertex(TypedDict):
+    """The document of the topic "job:<id>/vertex:<id>": the vertex's subtasks, by index."""
+
+    version: int
+    """Of the job's document."""
+    now: int
+    subtasks: dict[str, LiveSubtaskStatus]
+    figures: dict[str, Figures]
+    freshness: NotRequired[Freshness]
+    """In answers of REST; the WebSocket's messages have it beside the document."""

@@ -1,0 +1,180 @@
+"""Topics of the WebSocket, and the documents that they send. Pure.
+
+The jobmanager writes one document per job, in the form of REST. A page gets it by topic: `job:<id>` without subtasks,
+`job:<id>/vertex:<id>` with the subtasks of one vertex. `topic_types` describes both.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from backend.live.topic_types import Figures
+from runtime.client.bottleneck import find_bottleneck
+
+Document = dict[str, Any]
+
+CLUSTER_TOPIC = "cluster"
+_TOPIC = re.compile(
+    r"cluster|(?P<kind>job|preview):(?P<id>[0-9a-f]{32})|(?P<job>job:[0-9a-f]{32})/vertex:(?P<vertex>[0-9a-f]{32})"
+)
+
+_STATIC = ("id", "name", "start_time", "max_parallelism")
+_STATUS = (
+    "state",
+    "attempt",
+    "restarts",
+    "end_time",
+    "waiting_for",
+    "parallelism",
+    "scaling",
+    "has_autoscaler_bounds",
+    "failure",
+    "failures",
+    "next_attempt_at",
+)
+_STATIC_VERTEX = ("name", "description", "max_parallelism", "slot_sharing_group", "is_source", "is_sink", "inputs")
+_VERTEX_STATUS = ("state", "parallelism", "lower_bound", "upper_bound", "start_time", "end_time")
+_SUBTASK_STATUS = ("state", "attempt", "slot", "taskmanager", "host", "pid", "start_time", "end_time")
+
+
+class VertexUnknownError(Exception):
+    """A job has no such vertex."""
+
+    def __init__(self, vertex_id: str) -> None:
+        super().__init__(f"The job has no vertex {vertex_id[:100]}.")
+        self.vertex_id = vertex_id
+
+
+# --- names ------------------------------------------------------------------------------------------------------------
+
+
+def is_topic(topic: object) -> bool:
+    """Return whether this is a topic that clients can subscribe to."""
+    return isinstance(topic, str) and _TOPIC.fullmatch(topic) is not None
+
+
+def source_of(topic: str) -> str:
+    """Return the topic whose document, and whose hints, this one's document is made of: the job's for a vertex."""
+    match = _TOPIC.fullmatch(topic)
+    return topic if match is None or match["job"] is None else match["job"]
+
+
+def job_of_topic(topic: str) -> str | None:
+    """Return the job id of a topic "job:<id>"; None for others."""
+    return _id_of(topic, "job")
+
+
+def preview_of_topic(topic: str) -> str | None:
+    """Return the preview's id of a topic "preview:<id>"; None for others."""
+    return _id_of(topic, "preview")
+
+
+def _id_of(topic: str, kind: str) -> str | None:
+    match = _TOPIC.fullmatch(topic)
+    return None if match is None or match["kind"] != kind else match["id"]
+
+
+def group_of(topic: str) -> str:
+    """Return the channel layer's group for a topic's hints; its names must not contain colons."""
+    return source_of(topic).replace(":", ".")
+
+
+# --- documents --------------------------------------------------------------------------------------------------------
+
+
+def topic_document(topic: str, source: Document) -> Document:
+    """Return the document of a topic.
+
+    Args:
+        topic: its name.
+        source: the document of `source_of(topic)`, as the jobmanager has written it.
+
+    Raises:
+        VertexUnknownError: the job has no such vertex.
+    """
+    match = _TOPIC.fullmatch(topic)
+    if match is not None and match["vertex"] is not None:
+        return vertex_document(source, match["vertex"])
+    return source if job_of_topic(topic) is None else job_document(source)
+
+
+def job_document(source: Document) -> Document:
+    """Return the `LiveJob` of a job's document."""
+    vertices: Sequence[Document] = source["vertices"]
+    bottleneck = find_bottleneck(vertices)
+    moving = {
+        "job": _picked(source, _STATUS),
+        "vertices": {vertex["id"]: _picked(vertex, _VERTEX_STATUS) for vertex in vertices},
+        "figures": {vertex["id"]: _figures(vertex["metrics"]) for vertex in vertices},
+        "exceptions": _by_time(source["exceptions"]),
+        "stalls": {f"{s['slot']}/{s['vertex']}/{s['subtask']}": s for s in source.get("stalls", ())},
+        "autoscaler": source.get("autoscaler"),
+        "checkpoints": source.get("checkpoints"),
+    }
+    static = _picked(source, _STATIC) | {
+        "order": [vertex["id"] for vertex in vertices],
+        "vertices": {
+            vertex["id"]: _picked(vertex, _STATIC_VERTEX)
+            | {"operators": [operator["uid"] for operator in vertex["operators"]]}
+            for vertex in vertices
+        },
+        "operators": {
+            operator["uid"]: _picked(operator, ("name", "defined_at"))
+            for vertex in vertices
+            for operator in vertex["operators"]
+        },
+    }
+    return {
+        "version": source["version"],
+        "now": source["now"],
+        "static": static,
+        "moving": _without_nulls(moving),
+        "derived": {} if bottleneck is None or not bottleneck.waiting else {"bottleneck": bottleneck.vertex_id},
+    }
+
+
+def vertex_document(source: Document, vertex_id: str) -> Document:
+    """Return the `LiveVertex` of a vertex in a job's document.
+
+    Raises:
+        VertexUnknownError: the job has no such vertex.
+    """
+    vertex = next((vertex for vertex in source["vertices"] if vertex["id"] == vertex_id), None)
+    if vertex is None:
+        raise VertexUnknownError(vertex_id)
+    subtasks = {str(subtask["index"]): subtask for subtask in vertex["subtasks"]}
+    return {
+        "version": source["version"],
+        "now": source["now"],
+        "subtasks": {index: _without_nulls(_picked(each, _SUBTASK_STATUS)) for index, each in subtasks.items()},
+        "figures": {index: _figures(each["metrics"]) for index, each in subtasks.items()},
+    }
+
+
+def _figures(metrics: Mapping[str, Any]) -> list[Any]:
+    return [metrics[name] for name in Figures._fields]
+
+
+def _by_time(exceptions: Sequence[Document]) -> dict[str, Document]:
+    """Return exceptions, newest first, by keys that stay the same when a newer one comes."""
+    seen: Counter[int] = Counter()
+    keyed: dict[str, Document] = {}
+    for exception in reversed(exceptions):
+        timestamp = exception["timestamp"]
+        keyed[f"{timestamp}-{seen[timestamp]}"] = exception
+        seen[timestamp] += 1
+    return keyed
+
+
+def _picked(document: Mapping[str, Any], names: Sequence[str]) -> Document:
+    return {name: document[name] for name in names if name in document}
+
+
+def _without_nulls(value: Any) -> Any:
+    """Return the document without members that are null, at any depth of its objects."""
+    if not isinstance(value, dict):
+        return value
+    return {name: _without_nulls(member) for name, member in value.items() if member is not None}

@@ -1,0 +1,176 @@
+"""Topics and their documents: what they hold, and that patches of them lead from one to the next."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from backend.cluster.freshness import Freshness, Source
+from backend.live.feed import Feed
+from backend.live.merge_patch import apply_merge_patch
+from backend.live.topic_types import Figures
+from backend.live.topics import (
+    VertexUnknownError,
+    group_of,
+    is_topic,
+    job_document,
+    job_of_topic,
+    preview_of_topic,
+    source_of,
+    topic_document,
+    vertex_document,
+)
+from runtime.checkpoint.statistics import CheckpointsSnapshot
+from runtime.core.ids import Attempt, SlotId, TaskId
+from runtime.jobmaster.status import Stall
+from runtime.task.messages import TaskState
+from tests.cluster.snapshots import statistics
+from tests.live.live_jobs import NOW, RunningJob
+
+JOB, VERTEX = "job:" + "0" * 32, "job:" + "0" * 32 + "/vertex:" + "a" * 32
+FRESH = Freshness(Source.LIVE, 400)
+
+
+def figures(*values: Any, of: str) -> Any:
+    return dict(zip(Figures._fields, values, strict=True))[of]
+
+
+# --- names ------------------------------------------------------------------------------------------------------------
+
+
+def test_topics() -> None:
+    preview = "preview:" + "0" * 32
+    assert all(map(is_topic, ("cluster", JOB, VERTEX, preview)))
+    assert [job_of_topic(topic) for topic in (JOB, VERTEX, preview, "cluster")] == ["0" * 32, None, None, None]
+    assert preview_of_topic(preview) == "0" * 32 and preview_of_topic(JOB) is None
+    for other in ("", "jobs", "job:", "job:zz", "job:" + "0" * 33, "job:" + "A" * 32, None, 7, ["cluster"]):
+        assert not is_topic(other)
+    for other in (JOB + "/vertex:", JOB + "/vertex:zz", JOB + "/", VERTEX + "/", VERTEX.replace("job", "preview")):
+        assert not is_topic(other)
+
+
+def test_a_vertex_has_the_source_and_the_hints_of_its_job() -> None:
+    assert source_of(VERTEX) == source_of(JOB) == JOB
+    assert source_of("cluster") == "cluster"
+    assert group_of(VERTEX) == group_of(JOB) == "job." + "0" * 32
+
+
+# --- documents --------------------------------------------------------------------------------------------------------
+
+
+def test_a_jobs_document_has_everything_by_id_and_no_subtasks() -> None:
+    job = RunningJob(3, 2)
+    source = job.running(500, Random(1))
+    document = job_document(source)
+    static, moving = document["static"], document["moving"]
+    assert static["order"] == job.vertices == list(moving["vertices"]) == list(moving["figures"])
+    first = static["vertices"][job.vertices[0]]
+    assert (first["is_source"], first["operators"]) == (True, ["uid-0-0", "uid-0-1"])
+    assert static["operators"]["uid-2-1"] == {"name": "op 1", "defined_at": ""}
+    assert moving["vertices"][job.vertices[1]]["parallelism"] == 2
+    [records_in] = [figures(*moving["figures"][v], of="records_in") for v in job.vertices[:1]]
+    assert records_in == source["vertices"][0]["metrics"]["records_in"] > 0
+    assert "subtasks" not in json.dumps(document["moving"]["vertices"])
+
+
+def test_a_vertexs_document_has_its_subtasks() -> None:
+    job = RunningJob(2, 3)
+    source = job.running(500, Random(1))
+    document = vertex_document(source, job.vertices[1])
+    assert list(document["subtasks"]) == list(document["figures"]) == ["0", "1", "2"]
+    assert document["subtasks"]["2"]["pid"] == 4713
+    reported = source["vertices"][1]["subtasks"][2]["metrics"]["bytes_out"]
+    assert figures(*document["figures"]["2"], of="bytes_out") == reported
+    with pytest.raises(VertexUnknownError):
+        vertex_document(source, "f" * 32)
+
+
+def test_the_vertex_that_others_wait_for_is_derived() -> None:
+    job = RunningJob(3, 1)
+    source = job.running(500, Random(1))
+    assert job_document(source)["derived"] == {}, "nobody waits"
+    for vertex, (busy, held) in zip(source["vertices"], [(50, 950), (980, 0), (20, 0)], strict=True):
+        vertex["metrics"] |= {"busy": busy, "back_pressured": held}
+    assert job_document(source)["derived"] == {"bottleneck": job.vertices[1]}
+
+
+def test_a_document_that_an_earlier_version_has_saved_is_readable() -> None:
+    source = RunningJob(1, 1).running(500, Random(1))
+    for name in ("scaling", "has_autoscaler_bounds", "failure", "failures", "stalls", "autoscaler", "checkpoints"):
+        del source[name]
+    for name in ("lower_bound", "upper_bound"):
+        del source["vertices"][0][name]
+    moving = job_document(source)["moving"]
+    assert moving["stalls"] == {} and "checkpoints" not in moving and "scaling" not in moving["job"]
+
+
+def test_a_new_exception_leaves_the_keys_of_the_others() -> None:
+    source = RunningJob(1, 1).running(500, Random(1))
+    older = [_exception(5, "b"), _exception(5, "a"), _exception(3, "c")]
+    before = job_document(source | {"exceptions": older})["moving"]["exceptions"]
+    after = job_document(source | {"exceptions": [_exception(9, "d"), *older]})["moving"]["exceptions"]
+    assert len(after) == 4 and before.items() <= after.items()
+    assert {key: each["message"] for key, each in after.items()} == {"3-0": "c", "5-0": "a", "5-1": "b", "9-0": "d"}
+
+
+# --- sequences --------------------------------------------------------------------------------------------------------
+
+
+def _exception(timestamp: int, message: str) -> dict[str, Any]:
+    texts = {"name": "ValueError", "message": message, "stacktrace": "", "task_name": "", "location": ""}
+    return {"timestamp": timestamp, **texts, "taskmanager": "", "attempt": 1, "suppressed": []}
+
+
+def _next_document(job: RunningJob, step: int, random: Random) -> dict[str, Any]:
+    """The document after something has happened: figures move, tasks fail, parallelisms change …"""
+    vertices = job.vertices
+    tasks = [t for t in job.tasks(step * 500, random) if random.random() < 0.8]
+    tasks = [replace(t, state=random.choice(list(TaskState))) if random.random() < 0.2 else t for t in tasks]
+    stalls = [
+        Stall(SlotId(n), Attempt(1), TaskId(vertices[0], n) if n else None, "map", float(step), "File x")
+        for n in range(random.randrange(3))
+    ]
+    status = replace(
+        job.status,
+        tasks=tasks,
+        stalls=stalls,
+        parallelism={vertex: random.randint(1, 3) for vertex in vertices},
+        failures=step,
+        next_attempt_ms=random.choice([None, 5.0]),
+        checkpoints=random.choice([statistics(), CheckpointsSnapshot(statistics().settings)]),
+    )
+    job.row.state = random.choice(["RUNNING", "RESTARTING", "FAILING"])
+    job.row.waiting_for = random.choice(["", "needs 4 slots"])
+    decided = {"enabled": True, "vertices": {vertices[0]: {"wanted": 4, "reason": "busy"}}, "last_decision": None}
+    return job.document(
+        NOW + step * 500,
+        status,
+        exceptions=[_exception(random.randrange(3), str(n)) for n in range(random.randrange(4))],
+        scaling=random.choice(["", "4 of 8 slots"]),
+        autoscaler=random.choice([{}, {"enabled": False}, decided, decided | {"last_decision": 7}]),
+    )
+
+
+@given(seed=st.integers(0, 2**32), steps=st.integers(2, 8))
+@settings(max_examples=150, deadline=None)
+def test_patches_lead_through_any_sequence_of_documents(seed: int, steps: int) -> None:
+    random = Random(seed)
+    job = RunningJob(3, 3)
+    topics = [job.topic, *(f"{job.topic}/vertex:{vertex}" for vertex in job.vertices)]
+    feeds = {topic: Feed(topic) for topic in topics}
+    shown: dict[str, Any] = {}
+    for step in range(steps):
+        source = _next_document(job, step, random)
+        for topic in topics:
+            document = json.loads(json.dumps(topic_document(topic, source)))
+            message = feeds[topic].next_message(document, FRESH)
+            assert message is not None, "something has changed"
+            is_snapshot = message["type"] == "snapshot"
+            shown[topic] = message["data"] if is_snapshot else apply_merge_patch(shown[topic], message["patch"])
+            assert shown[topic] == document
