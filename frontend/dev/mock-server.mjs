@@ -11,6 +11,7 @@ import { fileURLToPath } from 'node:url';
 import { WebSocketServer } from 'ws';
 
 import { cancel, cluster, ids, jobs, logText, plan, vertexAnswer } from './mock-data.mjs';
+import { jobTopic, mergePatch, vertexTopic } from './mock-topics.mjs';
 
 const port = Number(process.env.PORT ?? 8000);
 const isEmpty = process.env.EMPTY === '1';
@@ -51,8 +52,14 @@ const document = (topic, time) => {
   const now = Math.min(time, frozenAt);
   return find(topic, now);
 };
-const find = (topic, now) =>
-  topic === 'cluster' ? cluster(now, isEmpty) : jobs(now, isEmpty).find(({ id }) => `job:${id}` === topic);
+const find = (topic, now) => {
+  if (topic === 'cluster') return cluster(now, isEmpty);
+  const [, jobId, vertexId] = /^job:(\w+)(?:\/vertex:(\w+))?$/.exec(topic) ?? [];
+  const job = jobs(now, isEmpty).find(({ id }) => id === jobId);
+  if (job === undefined) return undefined;
+  return vertexId === undefined ? jobTopic(job) : vertexTopic(job, vertexId);
+};
+const jobNow = (id, time) => jobs(Math.min(time, frozenAt), isEmpty).find((job) => job.id === id);
 
 async function body(request) {
   const parts = [];
@@ -156,14 +163,17 @@ async function handle(request, response) {
     return json({ id: path.slice(14), allocatedSlots: isEmpty ? [] : allocatedSlots });
   }
   const found = /^(?:\/api\/v1)?\/jobs\/(\w+)(\/.*)?$/.exec(path);
-  const job = found === null ? undefined : document(`job:${found[1]}`, now);
+  const job = found === null ? undefined : jobNow(found[1], now);
   if (job === undefined) return json({ errors: [`Nothing is at ${path}.`] }, 404);
   const rest = found[2] ?? '';
   if (request.method === 'PATCH') {
     cancel(job.id);
     return json({}, 202);
   }
-  if (rest === '/live') return json({ ...job, freshness: freshness(now) });
+  if (rest === '/topic') return json({ ...jobTopic(job), freshness: freshness(now) });
+  const shown = /^\/vertices\/(\w+)\/topic$/.exec(rest);
+  const subtasks = shown === null ? undefined : vertexTopic(job, shown[1]);
+  if (subtasks !== undefined) return json({ ...subtasks, freshness: freshness(now) });
   if (rest === '/config') {
     const user = { 'pipeline.name': job.name, 'parallelism.default': '2', 'execution.buffer-timeout': '100 ms' };
     const strategy = 'Cluster level default restart strategy';
@@ -223,21 +233,21 @@ async function handle(request, response) {
   return json({ errors: [`Nothing is at ${path}.`] }, 404);
 }
 
-const sockets = new WebSocketServer({ server, path: '/ws/live' });
+const sockets = new WebSocketServer({ server, path: '/ws/live', handleProtocols: () => 'tidemark.live.2' });
 sockets.on('connection', (socket) => {
-  const versions = new Map();
+  const sent = new Map();
   let round = 0;
   const send = (message) => {
     if (silentAfterMs === 0 || Date.now() - started < silentAfterMs) socket.send(JSON.stringify(message));
   };
   socket.on('message', (data) => {
     const { type, topic } = JSON.parse(data.toString());
-    if (type === 'unsubscribe') versions.delete(topic);
+    if (type === 'unsubscribe') sent.delete(topic);
     if (type !== 'subscribe') return;
     const now = Date.now();
     const found = document(topic, now);
     if (found === undefined) return send({ type: 'error', topic, message: 'There is no such topic.' });
-    versions.set(topic, 1);
+    sent.set(topic, { version: 1, data: found });
     send({ type: 'snapshot', topic, version: 1, data: found, freshness: freshness(now) });
   });
   const timer = setInterval(() => {
@@ -247,13 +257,15 @@ sockets.on('connection', (socket) => {
       send({
         type: 'tick',
         now,
-        freshness: Object.fromEntries([...versions.keys()].map((topic) => [topic, freshness(now)])),
+        freshness: Object.fromEntries([...sent.keys()].map((topic) => [topic, freshness(now)])),
       });
     }
     if (now > frozenAt) return;
-    for (const [topic, version] of versions) {
-      versions.set(topic, version + 1);
-      send({ type: 'change', topic, from: version, version: version + 1, patch: document(topic, now) });
+    for (const [topic, { version, data }] of sent) {
+      const next = document(topic, now);
+      sent.set(topic, { version: version + 1, data: next });
+      const patch = mergePatch(data, next);
+      send({ type: 'change', topic, from: version, version: version + 1, patch, freshness: freshness(now) });
     }
   }, 500);
   socket.on('close', () => clearInterval(timer));

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, Request, expect
 
+from tests.cluster.log_reading import read_log
 from tests.e2e.site import HELLO, PROGRAMS, Site, cell, confirm_cancel, job_state, shown_job, upload, vertex_row
 from tests.support.waiting import wait_until
 
@@ -78,7 +79,8 @@ def test_a_bounded_job_counts_all_of_its_rows_in_rest_and_on_the_page(site: Site
     source, sink = (vertex["metrics"] for vertex in site.get(f"/jobs/{job_id}")["vertices"])
     assert (source["read-records"], source["write-records"]) == (ROWS, ROWS)
     assert (sink["read-records"], sink["write-records"]) == (ROWS, ROWS)
-    printed = [path.read_text() for path in (site.stack.home / "logs" / "jobs" / job_id).rglob("*.out")]
+    directory = site.stack.home / "logs" / "jobs" / job_id / "attempt-0"
+    printed = [read_log(directory / f"slot-{slot}.out") for slot in range(2)]
     lines = sorted(line.rpartition(" ")[2] for text in printed for line in text.splitlines())
     assert lines == sorted(map(str, range(ROWS)))
 

@@ -1,26 +1,33 @@
 /** A job's checkpoints and savepoints, and requests for them. Two requests with one trigger id count as
  * one; the leading jobmanager carries it out. */
 
-import type { CheckpointDetails, CheckpointSubtasks, Operation, RestorePoints, Triggered } from '../gen/live';
+import type {
+  CheckpointDetails,
+  CheckpointSubtasks,
+  OperationResult,
+  RequirementsRequest,
+  RestorePoints,
+  Triggered,
+} from '../gen/contract';
 import type { Bounds } from '../model/requirements';
-import { ApiError, FLINK, PRODUCT, request } from './client';
+import { ApiError, call } from './client';
 
 const POLL_MS = 500;
 /** A restarted web process is back within seconds. */
 const UNREACHABLE_MS = 30_000;
 
-const job = (id: string) => `${FLINK}/jobs/${encodeURIComponent(id)}`;
-
 export function fetchCheckpoint(jobId: string, id: number): Promise<CheckpointDetails> {
-  return request(`${job(jobId)}/checkpoints/details/${id}`);
+  const path = { job_id: jobId, checkpoint_id: String(id) };
+  return call('GET /v1/jobs/{job_id}/checkpoints/details/{checkpoint_id}', { path });
 }
 
 export function fetchCheckpointSubtasks(jobId: string, id: number, vertexId: string): Promise<CheckpointSubtasks> {
-  return request(`${job(jobId)}/checkpoints/details/${id}/subtasks/${encodeURIComponent(vertexId)}`);
+  const path = { job_id: jobId, checkpoint_id: String(id), vertex_id: vertexId };
+  return call('GET /v1/jobs/{job_id}/checkpoints/details/{checkpoint_id}/subtasks/{vertex_id}', { path });
 }
 
 export function fetchRestorePoints(jobId: string): Promise<RestorePoints> {
-  return request(`${PRODUCT}/jobs/${encodeURIComponent(jobId)}/restore-points`);
+  return call('GET /api/v1/jobs/{job_id}/restore-points', { path: { job_id: jobId } });
 }
 
 export interface SavepointRequest {
@@ -30,7 +37,7 @@ export interface SavepointRequest {
 
 export function triggerSavepoint(jobId: string, wanted: SavepointRequest, triggerId: string): Promise<Triggered> {
   const body = { 'target-directory': wanted.directory || null, formatType: wanted.format, triggerId };
-  return request(`${job(jobId)}/savepoints`, { method: 'POST', body });
+  return call('POST /v1/jobs/{job_id}/savepoints', { path: { job_id: jobId }, body });
 }
 
 export function stopJob(
@@ -40,18 +47,19 @@ export function stopJob(
 ): Promise<Triggered> {
   const { directory, format, drain } = wanted;
   const body = { targetDirectory: directory || null, formatType: format, drain, triggerId };
-  return request(`${job(jobId)}/stop`, { method: 'POST', body });
+  return call('POST /v1/jobs/{job_id}/stop', { path: { job_id: jobId }, body });
 }
 
 export function triggerCheckpoint(jobId: string, triggerId: string): Promise<Triggered> {
-  return request(`${job(jobId)}/checkpoints`, { method: 'POST', body: { checkpointType: 'CONFIGURED', triggerId } });
+  const body = { checkpointType: 'CONFIGURED', triggerId };
+  return call('POST /v1/jobs/{job_id}/checkpoints', { path: { job_id: jobId }, body });
 }
 
 /** Parallelisms by vertex id. */
 export function rescaleJob(jobId: string, wanted: Record<string, number>, triggerId: string): Promise<Triggered> {
-  const body: Record<string, unknown> = { triggerId };
+  const body: RequirementsRequest = { triggerId };
   for (const [id, n] of Object.entries(wanted)) body[id] = { parallelism: { upperBound: n } };
-  return request(`${job(jobId)}/resource-requirements`, { method: 'PUT', body });
+  return call('PUT /v1/jobs/{job_id}/resource-requirements', { path: { job_id: jobId }, body });
 }
 
 /** Bounds of parallelisms by vertex id. */
@@ -60,19 +68,19 @@ export function changeRequirements(
   wanted: Readonly<Record<string, Bounds>>,
   triggerId: string,
 ): Promise<Triggered> {
-  const body: Record<string, unknown> = { triggerId };
+  const body: RequirementsRequest = { triggerId };
   for (const [id, { lower, upper }] of Object.entries(wanted))
     body[id] = { parallelism: { lowerBound: lower, upperBound: upper } };
-  return request(`${job(jobId)}/resource-requirements`, { method: 'PUT', body });
+  return call('PUT /v1/jobs/{job_id}/resource-requirements', { path: { job_id: jobId }, body });
 }
 
 /** Waits for an operation to complete. Throws ApiError with the reason if it failed. */
-export async function settled(jobId: string, triggered: Triggered): Promise<NonNullable<Operation['result']>> {
-  const url = `${PRODUCT}/jobs/${encodeURIComponent(jobId)}/operations/${triggered['request-id']}`;
+export async function settled(jobId: string, triggered: Triggered): Promise<OperationResult> {
+  const path = { job_id: jobId, trigger_id: triggered['request-id'] };
   let heardAt = Date.now();
   for (;;) {
     try {
-      const operation = await request<Operation>(url);
+      const operation = await call('GET /api/v1/jobs/{job_id}/operations/{trigger_id}', { path });
       heardAt = Date.now();
       if (operation.state === 'COMPLETED') {
         const result = operation.result ?? {};

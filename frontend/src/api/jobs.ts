@@ -4,56 +4,60 @@ import type {
   Autoscaler,
   ClusterDocument,
   JobConfig,
-  JobDocument,
   JobManagers,
+  LiveJob,
+  LiveVertex,
   LogFiles,
   LogMatch,
-  LogSearch,
   LogText,
   TaskManagerDetail,
-} from '../gen/live';
-import { FLINK, PRODUCT, request } from './client';
+} from '../gen/contract';
+import { call } from './client';
 
 export function fetchCluster(): Promise<ClusterDocument> {
-  return request(`${PRODUCT}/cluster`);
+  return call('GET /api/v1/cluster');
 }
 
 export function fetchJobManagers(): Promise<JobManagers> {
-  return request(`${PRODUCT}/jobmanagers`);
+  return call('GET /api/v1/jobmanagers');
 }
 
-export function fetchJob(id: string): Promise<JobDocument> {
-  return request(`${PRODUCT}/jobs/${encodeURIComponent(id)}/live`);
+export function fetchJobTopic(id: string): Promise<LiveJob> {
+  return call('GET /api/v1/jobs/{job_id}/topic', { path: { job_id: id } });
+}
+
+export function fetchVertexTopic(id: string, vertexId: string): Promise<LiveVertex> {
+  return call('GET /api/v1/jobs/{job_id}/vertices/{vertex_id}/topic', { path: { job_id: id, vertex_id: vertexId } });
 }
 
 export function fetchJobConfig(id: string): Promise<JobConfig> {
-  return request(`${FLINK}/jobs/${encodeURIComponent(id)}/config`);
+  return call('GET /v1/jobs/{job_id}/config', { path: { job_id: id } });
 }
 
-export function cancelJob(id: string): Promise<void> {
-  return request(`${FLINK}/jobs/${encodeURIComponent(id)}?mode=cancel`, { method: 'PATCH' });
+export async function cancelJob(id: string): Promise<void> {
+  await call('PATCH /v1/jobs/{job_id}', { path: { job_id: id }, query: { mode: 'cancel' } });
 }
 
 export function fetchAutoscaler(id: string): Promise<Autoscaler> {
-  return request(`${PRODUCT}/jobs/${encodeURIComponent(id)}/autoscaler`);
+  return call('GET /api/v1/jobs/{job_id}/autoscaler', { path: { job_id: id } });
 }
 
 export function switchAutoscaler(id: string, enabled: boolean): Promise<Autoscaler> {
-  return request(`${PRODUCT}/jobs/${encodeURIComponent(id)}/autoscaler`, { method: 'PUT', body: { enabled } });
+  return call('PUT /api/v1/jobs/{job_id}/autoscaler', { path: { job_id: id }, body: { enabled } });
 }
 
 export function fetchTaskManager(id: string): Promise<TaskManagerDetail> {
-  return request(`${FLINK}/taskmanagers/${encodeURIComponent(id)}`);
+  return call('GET /v1/taskmanagers/{taskmanager_id}', { path: { taskmanager_id: id } });
 }
 
 export function fetchLogFiles(id: string): Promise<LogFiles> {
-  return request(`${PRODUCT}/jobs/${encodeURIComponent(id)}/logs`);
+  return call('GET /api/v1/jobs/{job_id}/logs', { path: { job_id: id } });
 }
 
 /** Reads text from a byte offset; a negative one counts from the end of the file. */
 export function fetchLog(id: string, name: string, offset: number, limit: number): Promise<LogText> {
-  const path = name.split('/').map(encodeURIComponent).join('/');
-  return request(`${PRODUCT}/jobs/${encodeURIComponent(id)}/logs/${path}?offset=${offset}&limit=${limit}`);
+  const path = { job_id: id, name: name.split('/') };
+  return call('GET /api/v1/jobs/{job_id}/logs/{name}', { path, query: { offset, limit } });
 }
 
 /** Enough to step through; with more matches, users refine the search. */
@@ -71,9 +75,11 @@ export async function searchLog(id: string, name: string, query: string, signal:
   let from = 0;
   for (;;) {
     const limit = MAX_MATCHES - matches.length;
-    const parameters = new URLSearchParams({ name, query, from: String(from), limit: String(limit) });
-    const url = `${PRODUCT}/jobs/${encodeURIComponent(id)}/log-search?${parameters.toString()}`;
-    const part = await request<LogSearch>(url, { signal });
+    const part = await call('GET /api/v1/jobs/{job_id}/log-search', {
+      path: { job_id: id },
+      query: { name, query, from, limit },
+      signal,
+    });
     matches.push(...part.matches);
     if (part.is_complete || part.searched_to <= from) return { matches, isComplete: true };
     if (matches.length >= MAX_MATCHES) return { matches, isComplete: false };

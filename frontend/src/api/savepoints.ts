@@ -1,22 +1,21 @@
 /** All savepoints known to the cluster, and their disposal. */
 
-import type { DisposalStatus, Savepoints, Triggered } from '../gen/live';
-import { ApiError, FLINK, PRODUCT, request } from './client';
+import type { Savepoints } from '../gen/contract';
+import { ApiError, call } from './client';
 
 const POLL_MS = 500;
 
 export function fetchSavepoints(): Promise<Savepoints> {
-  return request(`${PRODUCT}/savepoints`);
+  return call('GET /api/v1/savepoints');
 }
 
 /** Deletes a savepoint; returns once its files are gone. Throws ApiError with the reason if that fails. */
 export async function disposeSavepoint(location: string, triggerId: string): Promise<void> {
   const body = { 'savepoint-path': location, triggerId };
-  const triggered = await request<Triggered>(`${FLINK}/savepoint-disposal`, { method: 'POST', body });
+  const triggered = await call('POST /v1/savepoint-disposal', { body });
+  const path = { trigger_id: triggered['request-id'] };
   for (;;) {
-    const { status, operation } = await request<DisposalStatus>(
-      `${FLINK}/savepoint-disposal/${triggered['request-id']}`,
-    );
+    const { status, operation } = await call('GET /v1/savepoint-disposal/{trigger_id}', { path });
     const cause = operation?.['failure-cause'];
     if (cause !== undefined) throw new ApiError(409, cause['stack-trace'] || cause.class);
     if (status.id === 'COMPLETED') return;

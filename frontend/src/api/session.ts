@@ -1,14 +1,12 @@
 /** Login, logout and the current user. */
 
-import type { FlinkConfig, Session } from '../gen/live';
-import { ApiError, FLINK, PRODUCT, request } from './client';
-
-export type Credentials = { username: string; password: string } | { token: string };
+import type { Credentials, FlinkConfig, Session } from '../gen/contract';
+import { ApiError, call } from './client';
 
 /** Null if nobody is logged in. */
 export async function fetchSession(): Promise<Session | null> {
   try {
-    return await request<Session>(`${PRODUCT}/session`);
+    return await call('GET /api/v1/session');
   } catch (error) {
     if (error instanceof ApiError && error.isLoginNeeded) return null;
     throw error;
@@ -16,13 +14,13 @@ export async function fetchSession(): Promise<Session | null> {
 }
 
 export function login(credentials: Credentials): Promise<Session> {
-  return request<Session>(`${PRODUCT}/session`, { method: 'POST', body: credentials });
+  return call('POST /api/v1/session', { body: credentials });
 }
 
-export function logout(): Promise<void> {
-  return request(`${PRODUCT}/session`, { method: 'DELETE' });
+export async function logout(): Promise<void> {
+  await call('DELETE /api/v1/session');
 }
 
 export function fetchConfig(): Promise<FlinkConfig> {
-  return request<FlinkConfig>(`${FLINK}/config`);
+  return call('GET /v1/config');
 }

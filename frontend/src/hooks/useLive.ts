@@ -1,16 +1,20 @@
 /** Live documents by topic; polls REST while the socket is down. */
 
 import { useQuery } from '@tanstack/react-query';
-import { useCallback, useEffect, useSyncExternalStore } from 'react';
+import { createContext, useCallback, useContext, useEffect, useSyncExternalStore } from 'react';
 
 import { ApiError } from '../api/client';
-import { fetchCluster, fetchJob } from '../api/jobs';
-import type { ClusterDocument, JobDocument, Topic } from '../gen/live';
+import { fetchCluster } from '../api/jobs';
+import type { ClusterDocument, Topic } from '../gen/contract';
 import { type Staleness, staleness } from '../model/staleness';
+import type { TopicState } from '../model/liveTopic';
 import { connection } from '../store/socket';
 import { useNow } from './useNow';
 
 const POLL_MS = 5_000;
+
+/** The connection that the hooks read; tests provide their own. */
+export const LiveContext = createContext(connection);
 
 export interface Live<T> {
   /** Undefined until the first document. */
@@ -24,14 +28,24 @@ export function useCluster(): Live<ClusterDocument> {
   return useLive<ClusterDocument>('cluster', fetchCluster);
 }
 
-export function useJob(id: string): Live<JobDocument> {
-  const read = useCallback(() => fetchJob(id), [id]);
-  return useLive<JobDocument>(`job:${id}`, read);
+/** The whole document; renders again with each change of it. */
+export function useLive<T>(topic: Topic, read: () => Promise<T>): Live<T> {
+  const data = useTopic(topic, (state) => state.data) as T | undefined;
+  return { data, ...useArrival(topic, read) };
 }
 
-function useLive<T>(topic: Topic, read: () => Promise<T>): Live<T> {
-  const subscribe = useCallback((listener: () => void) => connection.subscribe(topic, listener), [topic]);
-  const state = useSyncExternalStore(subscribe, () => connection.topic(topic));
+/** A part of a topic's state; renders again when the selected part is another. */
+export function useTopic<T>(topic: Topic, select: (state: TopicState) => T): T {
+  const live = useContext(LiveContext);
+  const subscribe = useCallback((listener: () => void) => live.subscribe(topic, listener), [live, topic]);
+  return useSyncExternalStore(subscribe, () => select(live.topic(topic)));
+}
+
+/** Reads a topic's document over REST at the start and while the socket is down; says why there is none. */
+export function useArrival<T>(topic: Topic, read: () => Promise<T>): Omit<Live<T>, 'data'> & { isThere: boolean } {
+  const live = useContext(LiveContext);
+  const isThere = useTopic(topic, (state) => state.data !== undefined);
+  const refusal = useTopic(topic, (state) => state.error);
   const socketIsOpen = useSocketIsOpen();
   // also read once at the start, before the socket is open
   const { data: polled, error } = useQuery({
@@ -44,17 +58,17 @@ function useLive<T>(topic: Topic, read: () => Promise<T>): Live<T> {
     retry: false,
   });
   useEffect(() => {
-    if (polled !== undefined) connection.offer(topic, polled);
-  }, [topic, polled]);
-  const data = (state.data ?? polled) as T | undefined;
-  const missing = data === undefined && error instanceof ApiError && (error.status === 404 || error.status === 400);
-  return { data, missing, error: data === undefined ? (error?.message ?? state.error) : null };
+    if (polled !== undefined) live.offer(topic, polled);
+  }, [live, topic, polled]);
+  const missing = !isThere && error instanceof ApiError && (error.status === 404 || error.status === 400);
+  return { isThere, missing, error: isThere ? null : (error?.message ?? refusal) };
 }
 
 function useSocketIsOpen(): boolean {
+  const live = useContext(LiveContext);
   return useSyncExternalStore(
-    (listener) => connection.subscribeLiveness(listener),
-    () => connection.liveness.status === 'open',
+    (listener) => live.subscribeLiveness(listener),
+    () => live.liveness.status === 'open',
   );
 }
 

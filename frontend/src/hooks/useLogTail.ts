@@ -3,7 +3,7 @@
 import { useCallback, useEffect, useReducer, useState } from 'react';
 
 import { fetchLog } from '../api/jobs';
-import type { LogText } from '../gen/live';
+import type { LogText } from '../gen/contract';
 import { EMPTY_LOG, type LogBuffer, append, prepend, startWith } from '../model/logBuffer';
 
 const CHUNK_BYTES = 128 * 1024;
@@ -29,9 +29,9 @@ function reduce(state: State, action: Action): State {
     case 'started':
       return { buffer: startWith(action.part), isLoaded: true, error: null };
     case 'appended':
-      // an outdated response
-      if (action.part.offset !== state.buffer.end && action.part.size >= state.buffer.end) return state;
-      return { ...state, buffer: append(state.buffer, action.part), error: null };
+      return isOutdated(state.buffer, action.part)
+        ? state
+        : { ...state, buffer: append(state.buffer, action.part), error: null };
     case 'prepended':
       return { ...state, buffer: prepend(state.buffer, action.part), error: null };
     case 'moved':
@@ -41,6 +41,11 @@ function reduce(state: State, action: Action): State {
     case 'failed':
       return { ...state, error: action.message };
   }
+}
+
+/** Whether a response does not continue the buffer, nor tell that what continues it is gone. */
+function isOutdated({ end }: LogBuffer, { offset, begin, size }: LogText): boolean {
+  return offset !== end && size >= end && begin <= end;
 }
 
 export interface LogTail extends State {
@@ -57,7 +62,7 @@ export function useLogTail(jobId: string, name: string, isFollowing: boolean): L
   const [state, dispatch] = useReducer(reduce, { buffer: EMPTY_LOG, isLoaded: false, error: null });
   const [isReading, setReading] = useState(false);
   const { isLoaded } = state;
-  const { end, start } = state.buffer;
+  const { begin, end, start } = state.buffer;
 
   useEffect(() => {
     let isWanted = true;
@@ -89,22 +94,22 @@ export function useLogTail(jobId: string, name: string, isFollowing: boolean): L
       .finally(() => setReading(false));
   }, []);
   const readBack = useCallback(() => {
-    const from = Math.max(0, start - CHUNK_BYTES);
+    const from = Math.max(begin, start - CHUNK_BYTES);
     read(async () => ({ type: 'prepended', part: await fetchLog(jobId, name, from, start - from) }));
-  }, [read, jobId, name, start]);
+  }, [read, jobId, name, begin, start]);
   const readOn = useCallback(() => {
     read(async () => ({ type: 'appended', part: await fetchLog(jobId, name, end, CHUNK_BYTES) }));
   }, [read, jobId, name, end]);
   const goTo = useCallback(
     (offset: number) => {
-      const before = Math.max(0, offset - BEFORE_BYTES);
+      const before = Math.max(begin, offset - BEFORE_BYTES);
       read(async () => {
         const parts = [fetchLog(jobId, name, before, offset - before), fetchLog(jobId, name, offset, CHUNK_BYTES)];
         const [above, from] = (await Promise.all(parts)) as [LogText, LogText];
         return { type: 'moved', before: above, from };
       });
     },
-    [read, jobId, name],
+    [read, jobId, name, begin],
   );
   const goToEnd = useCallback(() => dispatch({ type: 'forgotten' }), []);
 

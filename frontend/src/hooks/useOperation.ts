@@ -6,10 +6,8 @@ import { useMutation } from '@tanstack/react-query';
 import { useCallback, useState } from 'react';
 
 import { newTriggerId, settled } from '../api/checkpoints';
-import type { Operation, Triggered } from '../gen/live';
+import type { OperationResult as Result, Triggered } from '../gen/contract';
 import { useSingleFlight } from './useSingleFlight';
-
-type Result = NonNullable<Operation['result']>;
 
 interface Options<T> {
   readonly jobId: string;

@@ -3,7 +3,7 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 
 import { fetchConfig, fetchSession, login, logout } from '../api/session';
-import type { Role } from '../gen/live';
+import type { Role } from '../gen/contract';
 
 export const SESSION_KEY = ['session'] as const;
 
@@ -39,5 +39,5 @@ export function useLogout() {
 /** The server's version, without its leading v; null until it is known. */
 export function useServerVersion(): string | null {
   const { data } = useQuery({ queryKey: ['config'], queryFn: fetchConfig, staleTime: Infinity });
-  return data === undefined ? null : (data['tidemark-version'] ?? data['flink-version']);
+  return data?.['tidemark-version'] ?? null;
 }

@@ -2,7 +2,7 @@
 
 import { useMemo, useSyncExternalStore } from 'react';
 
-import type { Watermark } from '../gen/live';
+import type { Watermark } from '../gen/contract';
 import { formatDateTime, formatTime, formatWatermark } from '../model/format';
 import { getPreferences, subscribePreferences } from '../store/preferences';
 

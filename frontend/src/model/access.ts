@@ -1,6 +1,6 @@
 /** Permissions for display (the server decides), and the path to return to after a login. */
 
-import type { Role } from '../gen/live';
+import type { Role } from '../gen/contract';
 
 const RANK: Record<Role, number> = { viewer: 0, operator: 1, developer: 2, admin: 3 };
 

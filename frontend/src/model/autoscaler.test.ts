@@ -1,23 +1,22 @@
 import { describe, expect, it } from 'vitest';
 
 import { changeText, wantedOf } from './autoscaler';
-import { job, vertex } from './testData';
+import { vertex } from './testData';
 
 const vertices = [vertex('source'), vertex('map', ['source'], { parallelism: 2 })];
 const decided = { map: { wanted: 4, reason: 'Busy.' }, gone: { wanted: 1, reason: 'It was there.' } };
 
 describe('what an autoscaler wants', () => {
   it('has the parallelism of each vertex beside it', () => {
-    expect(wantedOf(job({ vertices, autoscaler: { enabled: true, vertices: decided } }))).toEqual([
+    expect(wantedOf({ enabled: true, vertices: decided }, vertices)).toEqual([
       { id: 'map', name: 'map', parallelism: 2, wanted: 4, reason: 'Busy.' },
     ]);
   });
 
   it('is nothing while it is off, measures, or the job has ended', () => {
-    expect(wantedOf(job({ vertices, autoscaler: { enabled: false, vertices: decided } }))).toEqual([]);
-    expect(wantedOf(job({ vertices, autoscaler: { enabled: true } }))).toEqual([]);
-    expect(wantedOf(job({ vertices, autoscaler: {} }))).toEqual([]);
-    expect(wantedOf(job({ vertices }))).toEqual([]);
+    expect(wantedOf({ enabled: false, vertices: decided }, vertices)).toEqual([]);
+    expect(wantedOf({ enabled: true }, vertices)).toEqual([]);
+    expect(wantedOf({}, vertices)).toEqual([]);
   });
 });
 

@@ -1,6 +1,7 @@
 /** What an autoscaler wants and has decided, for display. */
 
-import type { JobDocument, ScalingDecision } from '../gen/live';
+import type { JobAutoscaler, ScalingDecision } from '../gen/contract';
+import type { Vertex } from './job';
 
 export interface Wanted {
   readonly id: string;
@@ -11,10 +12,10 @@ export interface Wanted {
 }
 
 /** The vertices that the autoscaler has an opinion about, in the job's order; none while it is off or measures. */
-export function wantedOf(job: JobDocument): Wanted[] {
-  const { enabled = false, vertices = {} } = job.autoscaler ?? {};
+export function wantedOf(autoscaler: JobAutoscaler, all: readonly Vertex[]): Wanted[] {
+  const { enabled = false, vertices = {} } = autoscaler;
   if (!enabled) return [];
-  return job.vertices.flatMap(({ id, name, parallelism }) => {
+  return all.flatMap(({ id, name, parallelism }) => {
     const decision = vertices[id];
     return decision === undefined ? [] : [{ id, name, parallelism, ...decision }];
   });

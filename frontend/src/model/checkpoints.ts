@@ -1,6 +1,6 @@
 /** Lists and names of checkpoints for display. */
 
-import type { CheckpointConfig, CheckpointEntry, JobCheckpoints } from '../gen/live';
+import type { CheckpointConfig, CheckpointEntry, JobCheckpoints } from '../gen/contract';
 import type { Tone } from './states';
 
 /** Newest first. */

@@ -3,7 +3,7 @@
  * share, as in Flink's job graph. Never the only indication: the numbers are next to it.
  */
 
-import type { Metrics } from '../gen/live';
+import type { Metrics } from './job';
 
 export type Rgb = readonly [number, number, number];
 

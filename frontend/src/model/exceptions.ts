@@ -1,6 +1,6 @@
 /** The displayed parts of an error. */
 
-import type { JobException } from '../gen/live';
+import type { JobException } from '../gen/contract';
 
 export interface ExceptionParts {
   /** The message's first line. */

@@ -3,7 +3,7 @@
  * value is an en dash. Units stand apart from the number by a narrow no-break space.
  */
 
-import type { Watermark } from '../gen/live';
+import type { Watermark } from '../gen/contract';
 
 export const NOTHING = '–';
 const GAP = '\u202f';

@@ -3,7 +3,8 @@
  * same key have the same picture, so the layout is computed only when the key changes.
  */
 
-import type { Plan, Vertex } from '../gen/live';
+import type { LiveJob, Plan } from '../gen/contract';
+import { type Vertex, metricsOfVertex } from './job';
 
 export interface GraphNode {
   readonly id: string;
@@ -59,43 +60,9 @@ export function topologyKey({ nodes, edges }: Topology): string {
  * Records per second along one edge, or null where the counters cannot tell: a vertex counts what it reads from all its
  * inputs together and what it writes to all its outputs together.
  */
-export function edgeRate(
-  edge: GraphEdge,
-  vertices: ReadonlyMap<string, Vertex>,
-  edges: readonly GraphEdge[],
-): number | null {
-  const target = vertices.get(edge.target);
-  if (target?.inputs.length === 1) return target.metrics.records_in_per_second;
-  if (edges.filter((other) => other.source === edge.source).length === 1) {
-    return vertices.get(edge.source)?.metrics.records_out_per_second ?? null;
-  }
-  return null;
-}
-
-export interface LayoutInput {
-  readonly id: 'root';
-  readonly layoutOptions: Record<string, string>;
-  readonly children: { id: string; width: number; height: number }[];
-  readonly edges: { id: string; sources: string[]; targets: string[] }[];
-}
-
-/** The graph in ELK's format: layered, left to right, all nodes of one size. */
-export function layoutInput(graph: Topology, width: number, height: number, edgeGap: number): LayoutInput {
-  return {
-    id: 'root',
-    layoutOptions: {
-      'elk.algorithm': 'layered',
-      'elk.direction': 'RIGHT',
-      'elk.layered.spacing.nodeNodeBetweenLayers': String(edgeGap),
-      'elk.spacing.nodeNode': '36',
-      'elk.layered.nodePlacement.strategy': 'NETWORK_SIMPLEX',
-      'elk.layered.considerModelOrder.strategy': 'NODES_AND_EDGES',
-      // sources stand in the first column
-      'elk.layered.layering.strategy': 'LONGEST_PATH_SOURCE',
-      'elk.separateConnectedComponents': 'true',
-      'elk.spacing.componentComponent': '48',
-    },
-    children: graph.nodes.map(({ id }) => ({ id, width, height })),
-    edges: graph.edges.map(({ id, source, target }) => ({ id, sources: [source], targets: [target] })),
-  };
+export function edgeRate({ source, target }: GraphEdge, job: LiveJob): number | null {
+  const { vertices } = job.static;
+  if (vertices[target]?.inputs.length === 1) return metricsOfVertex(job, target)?.records_in_per_second ?? null;
+  const readers = Object.values(vertices).flatMap(({ inputs }) => inputs.filter(({ id }) => id === source));
+  return readers.length === 1 ? (metricsOfVertex(job, source)?.records_out_per_second ?? null) : null;
 }

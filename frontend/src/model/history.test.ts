@@ -4,16 +4,16 @@ import { HISTORY_MS, type Sample, niceCeiling, record, statistics } from './hist
 import { metrics } from './testData';
 
 test('at most one sample a second is kept', () => {
-  const one = record([], metrics({ busy: 1 }), 1_000);
-  expect(record(one, metrics({ busy: 2 }), 1_500)).toBe(one);
-  expect(record(one, metrics({ busy: 2 }), 2_000).map((sample) => sample.busy)).toEqual([1, 2]);
+  const one = record([], metrics({ busy: 1 }), null, 1_000);
+  expect(record(one, metrics({ busy: 2 }), null, 1_500)).toBe(one);
+  expect(record(one, metrics({ busy: 2 }), 7, 2_000).map((sample) => sample.busy)).toEqual([1, 2]);
 });
 
 test('what is older than the window is dropped', () => {
-  let history: readonly Sample[] = record([], metrics(), 0);
-  history = record(history, metrics(), HISTORY_MS);
+  let history: readonly Sample[] = record([], metrics(), null, 0);
+  history = record(history, metrics(), null, HISTORY_MS);
   expect(history).toHaveLength(2);
-  expect(record(history, metrics(), HISTORY_MS + 1_000)).toHaveLength(2);
+  expect(record(history, metrics(), null, HISTORY_MS + 1_000)).toHaveLength(2);
 });
 
 test('statistics skip gaps', () => {

@@ -1,6 +1,6 @@
 /** History of a vertex's last minutes, kept by the page: at most one sample per second, oldest dropped. */
 
-import type { Metrics } from '../gen/live';
+import type { Metrics } from './job';
 
 export interface Sample {
   readonly time: number;
@@ -18,7 +18,12 @@ export const HISTORY_MS = 10 * 60_000;
 const RESOLUTION_MS = 1_000;
 
 /** The history with one more sample; the same array if it is too soon for one. */
-export function record(history: readonly Sample[], metrics: Metrics, time: number): readonly Sample[] {
+export function record(
+  history: readonly Sample[],
+  metrics: Metrics,
+  lag: number | null,
+  time: number,
+): readonly Sample[] {
   const last = history.at(-1);
   if (last !== undefined && time - last.time < RESOLUTION_MS) return history;
   const sample: Sample = {
@@ -30,7 +35,7 @@ export function record(history: readonly Sample[], metrics: Metrics, time: numbe
     busy: metrics.busy,
     backPressured: metrics.back_pressured,
     idle: metrics.idle,
-    lag: metrics.watermark_lag,
+    lag,
   };
   const first = history.findIndex((old) => old.time >= time - HISTORY_MS);
   return [...(first < 0 ? [] : history.slice(first)), sample];

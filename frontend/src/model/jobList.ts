@@ -1,6 +1,6 @@
 /** Filtering and sorting of the job lists. */
 
-import type { JobSummary } from '../gen/live';
+import type { JobSummary } from '../gen/contract';
 
 export const JOB_COLUMNS = [
   'name',

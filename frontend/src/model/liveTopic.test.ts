@@ -1,12 +1,13 @@
 import { describe, expect, test } from 'vitest';
 
-import type { ServerMessage, Topic } from '../gen/live';
+import type { Freshness, ServerMessage, Topic } from '../gen/contract';
 import { EMPTY_TOPIC, disconnected, offered, receive } from './liveTopic';
 
 const topic: Topic = 'cluster';
-const snapshot = (version: number, data: unknown) => ({ type: 'snapshot', topic, version, data }) as const;
+const freshness: Freshness = { age_ms: 0, source: 'live', is_stale: false, reason: '' };
+const snapshot = (version: number, data: unknown) => ({ type: 'snapshot', topic, version, freshness, data }) as const;
 const change = (from: number, version: number, patch: unknown) =>
-  ({ type: 'change', topic, from, version, patch }) satisfies ServerMessage;
+  ({ type: 'change', topic, from, version, freshness, patch }) satisfies ServerMessage;
 
 describe('a topic', () => {
   const at5 = receive(EMPTY_TOPIC, snapshot(5, { a: 1, b: 1 })).state;

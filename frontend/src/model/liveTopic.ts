@@ -3,7 +3,7 @@
  * must request a new snapshot. A change applies only to the version it was made from; any gap requests a snapshot.
  */
 
-import type { ServerMessage } from '../gen/live';
+import type { ServerMessage } from '../gen/contract';
 import { applyMergePatch } from './mergePatch';
 
 export interface TopicState {

@@ -1,16 +1,16 @@
 import { expect, test } from 'vitest';
 
-import type { LogText } from '../gen/live';
+import type { LogText } from '../gen/contract';
 import { MAX_LINES, append, indexOfLine, levelOf, prepend, startWith } from './logBuffer';
 
 const part = (offset: number, text: string, size?: number, firstLine = 1): LogText => {
   const next = offset + new TextEncoder().encode(text).length;
   const lines = firstLine - 1 + text.split('\n').length - (text.endsWith('\n') || text === '' ? 1 : 0);
-  return { name: 'f', offset, next_offset: next, size: size ?? next, text, first_line: firstLine, lines };
+  return { name: 'f', offset, next_offset: next, begin: 0, size: size ?? next, text, first_line: firstLine, lines };
 };
 
 test('a read from the start holds whole lines and an open last one', () => {
-  const held = { lines: ['a', 'b', 'c'], start: 0, end: 5, size: 5, firstLine: 1, lineCount: 3, open: true };
+  const held = { lines: ['a', 'b', 'c'], start: 0, end: 5, begin: 0, size: 5, firstLine: 1, lineCount: 3, open: true };
   expect(startWith(part(0, 'a\nb\nc'))).toEqual(held);
 });
 
@@ -33,6 +33,18 @@ test('earlier text goes in front, without the line it begins within', () => {
 test('a file that shrank starts anew', () => {
   const buffer = startWith(part(0, 'old old old\n'));
   expect(append(buffer, part(0, 'new', 3))).toMatchObject({ lines: [], start: 0, end: 0 });
+});
+
+test('a log whose oldest bytes are deleted has its first whole line where it begins', () => {
+  const buffer = startWith({ ...part(109, 'c\n'), begin: 100 });
+  const earlier = { ...part(100, 'x\nb\n...\n'), begin: 100 };
+  expect(prepend(buffer, earlier)).toMatchObject({ lines: ['x', 'b', '...', 'c'], start: 100, begin: 100 });
+});
+
+test('a reader that is overtaken by the deletion of the oldest bytes starts anew with what is kept', () => {
+  const buffer = startWith(part(0, 'old\n'));
+  const kept = { ...part(100, 'kept\n'), begin: 100 };
+  expect(append(buffer, kept)).toMatchObject({ lines: ['kept'], start: 100, end: 105, begin: 100 });
 });
 
 test('only the newest lines are held, and the start moves with them', () => {

@@ -1,6 +1,6 @@
 /** All metrics of a vertex as a table: by operator, filtered, values as text. */
 
-import type { MetricValue, VertexMetrics } from '../gen/live';
+import type { MetricValue, VertexMetrics } from '../gen/contract';
 import { NOTHING, formatCount } from './format';
 
 export interface MetricRow {

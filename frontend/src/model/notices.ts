@@ -3,8 +3,9 @@
  * One line per notice. A further source of notices is a function in SOURCES.
  */
 
-import type { JobDocument, JobState } from '../gen/live';
+import type { JobException, JobState, Stall } from '../gen/contract';
 import { formatDuration } from './format';
+import type { Job } from './job';
 
 export interface Notice {
   /** Unique within a job's notices. */
@@ -18,12 +19,19 @@ export interface Notice {
   readonly tab?: 'exceptions' | 'checkpoints' | 'logs';
 }
 
-type Source = (job: JobDocument, now: number) => Notice | null;
+/** A job with what else is said about it. */
+export interface Told extends Job {
+  /** Newest first. */
+  readonly exceptions: readonly JobException[];
+  readonly stalls: readonly Stall[];
+}
+
+type Source = (job: Told, now: number) => Notice | null;
 
 const SOURCES: readonly Source[] = [causeOfFailure, waitingFor, hangingCall];
 
 /** `now` is the server's, epoch ms. */
-export function jobNotices(job: JobDocument, now: number): Notice[] {
+export function jobNotices(job: Told, now: number): Notice[] {
   return SOURCES.map((source) => source(job, now)).filter((notice) => notice !== null);
 }
 
@@ -34,7 +42,7 @@ const TITLES: Partial<Record<JobState, string>> = {
 };
 
 /** The latest cause of a failed or restarting job, its number of restarts, and the time of the next attempt. */
-function causeOfFailure(job: JobDocument, now: number): Notice | null {
+function causeOfFailure(job: Told, now: number): Notice | null {
   const title = TITLES[job.state];
   // a document of an earlier version has its exceptions only
   const cause = job.failure ?? job.exceptions[0];
@@ -62,24 +70,24 @@ function withoutPrefix(text: string, prefix: string): string {
   return text.startsWith(prefix) ? text.slice(prefix.length) : text;
 }
 
-function restarts({ restarts: count, state }: JobDocument): string {
+function restarts({ restarts: count, state }: Told): string {
   if (count === 0) return state === 'FAILED' ? 'It was not restarted.' : '';
   return count === 1 ? 'It has restarted once.' : `It has restarted ${count} times.`;
 }
 
-function nextAttempt({ next_attempt_at: at }: JobDocument, now: number): string {
+function nextAttempt({ next_attempt_at: at }: Told, now: number): string {
   if (at === undefined || at < 0) return '';
   return at > now ? `The next attempt is in ${formatDuration(Math.ceil((at - now) / 1000) * 1000)}.` : '';
 }
 
 /** Total number of failures; the list of exceptions holds only the latest. */
-export function failureCount({ failures, exceptions }: JobDocument): number {
-  return Math.max(failures ?? 0, exceptions.length);
+export function failureCount(failures: number | undefined, listed: number): number {
+  return Math.max(failures ?? 0, listed);
 }
 
 /** The longest running call of user code, and its position. */
-function hangingCall(job: JobDocument, now: number): Notice | null {
-  const [longest] = [...(job.stalls ?? [])].sort((a, b) => a.since - b.since);
+function hangingCall(job: Told, now: number): Notice | null {
+  const [longest] = [...job.stalls].sort((a, b) => a.since - b.since);
   if (longest === undefined) return null;
   const where = longest.task_name === '' ? `slot ${longest.slot}` : longest.task_name;
   const stack = longest.stack
@@ -96,7 +104,7 @@ function hangingCall(job: JobDocument, now: number): Notice | null {
   };
 }
 
-function waitingFor(job: JobDocument, now: number): Notice | null {
+function waitingFor(job: Told, now: number): Notice | null {
   // how long a delayed restart waits stands in the notice of its cause
   const isDelayed = job.state === 'RESTARTING' && (job.next_attempt_at ?? -1) >= 0;
   if (job.waiting_for === '' || isDelayed) return null;

@@ -1,6 +1,6 @@
 /** Bounds of the parallelisms of a job, as its page shows and edits them. */
 
-import type { Vertex } from '../gen/live';
+import type { Vertex } from './job';
 
 export interface Bounds {
   readonly lower: number;

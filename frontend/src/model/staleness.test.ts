@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 
-import type { Freshness } from '../gen/live';
+import type { Freshness } from '../gen/contract';
 import { type Liveness, oldest, staleness } from './staleness';
 
 const live: Liveness = { status: 'open', lastDataAt: 10_000, lastFrameAt: 10_000, startedAt: 0, staleData: null };

@@ -3,7 +3,7 @@
  * data itself is old (the jobmanager or Redis does not answer). Pure; all times are of the local clock, epoch ms.
  */
 
-import type { Freshness } from '../gen/live';
+import type { Freshness } from '../gen/contract';
 
 /** The server ticks every second; three missing ticks are no accident, one is. */
 export const STALE_AFTER_MS = 3_000;

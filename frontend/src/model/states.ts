@@ -1,6 +1,6 @@
 /** Groups of Flink's job and task states: terminal, transitional, and the look of each. */
 
-import type { ExecutionState, JobState } from '../gen/live';
+import type { ExecutionState, JobState } from '../gen/contract';
 
 export type AnyState = JobState | ExecutionState;
 export type Tone = 'running' | 'waiting' | 'done' | 'stopped' | 'failed' | 'trouble';

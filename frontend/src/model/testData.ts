@@ -2,14 +2,17 @@
 
 import type {
   CheckpointEntry,
+  ExecutionState,
+  Figures,
   JobCheckpoints,
-  JobDocument,
   JobException,
   JobSummary,
-  Metrics,
-  Subtask,
-  Vertex,
-} from '../gen/live';
+  LiveJob,
+  MovingJob,
+  StaticVertex,
+} from '../gen/contract';
+import type { Metrics, Vertex } from './job';
+import type { Told } from './notices';
 
 export function metrics(overrides: Partial<Metrics> = {}): Metrics {
   return {
@@ -25,44 +28,64 @@ export function metrics(overrides: Partial<Metrics> = {}): Metrics {
     idle: 1000,
     back_pressured: 0,
     watermark: null,
-    watermark_lag: null,
     ...overrides,
   };
 }
 
-export function subtask(index: number, overrides: Partial<Metrics> = {}): Subtask {
+/** A row as it is sent. */
+export function figures(overrides: Partial<Metrics> = {}): Figures {
+  const { watermark, ...numbers } = metrics(overrides);
+  return [...Object.values(numbers), watermark] as Figures;
+}
+
+const STATUS = { state: 'RUNNING' as ExecutionState, parallelism: 1, start_time: 0, end_time: -1 };
+
+function staticVertex(id: string, inputs: readonly string[]): StaticVertex {
   return {
-    index,
-    state: 'RUNNING',
-    attempt: 1,
-    slot: index,
-    taskmanager: 'tm',
-    host: 'host',
-    pid: 1,
-    start_time: 0,
-    end_time: -1,
-    metrics: metrics(overrides),
+    name: id,
+    description: id,
+    max_parallelism: 128,
+    slot_sharing_group: 'default',
+    inputs: inputs.map((input) => ({ id: input, ship_strategy: 'HASH' })),
+    is_source: inputs.length === 0,
+    is_sink: false,
+    operators: [`${id}-uid`],
   };
 }
 
 export function vertex(id: string, inputs: string[] = [], overrides: Partial<Vertex> = {}): Vertex {
+  return { ...staticVertex(id, inputs), ...STATUS, id, operators: [], ...overrides };
+}
+
+/** The live document of a job of vertices, each with its inputs; all of their figures are those of an idle one. */
+export function liveJob(
+  vertices: Readonly<Record<string, readonly string[]>>,
+  moving: Partial<MovingJob> = {},
+  version = 1,
+): LiveJob {
+  const order = Object.keys(vertices);
+  const byId = <T>(make: (id: string) => T) => Object.fromEntries(order.map((id) => [id, make(id)]));
   return {
-    id,
-    name: id,
-    description: id,
-    parallelism: 1,
-    max_parallelism: 128,
-    slot_sharing_group: 'default',
-    state: 'RUNNING',
-    inputs: inputs.map((input) => ({ id: input, ship_strategy: 'HASH' })),
-    is_source: inputs.length === 0,
-    is_sink: false,
-    operators: [],
-    start_time: 0,
-    end_time: -1,
-    metrics: metrics(),
-    subtasks: [],
-    ...overrides,
+    version,
+    now: 0,
+    static: {
+      id: 'a'.repeat(32),
+      name: 'job',
+      start_time: 0,
+      max_parallelism: 128,
+      order,
+      vertices: byId((id) => staticVertex(id, vertices[id] ?? [])),
+      operators: Object.fromEntries(order.map((id) => [`${id}-uid`, { name: `operator of ${id}` }])),
+    },
+    moving: {
+      job: { state: 'RUNNING', attempt: 1, restarts: 0, end_time: -1, waiting_for: '', parallelism: 1 },
+      vertices: byId(() => ({ ...STATUS })),
+      figures: byId(() => figures()),
+      exceptions: {},
+      stalls: {},
+      ...moving,
+    },
+    derived: {},
   };
 }
 
@@ -79,11 +102,12 @@ export function jobSummary(id: string, overrides: Partial<JobSummary> = {}): Job
     tasks_total: 0,
     restarts: 0,
     waiting_for: '',
+    last_checkpoint: null,
     ...overrides,
   };
 }
 
-export function job(overrides: Partial<JobDocument> = {}): JobDocument {
+export function job(overrides: Partial<Told> = {}): Told {
   return {
     id: 'a'.repeat(32),
     name: 'job',
@@ -92,14 +116,11 @@ export function job(overrides: Partial<JobDocument> = {}): JobDocument {
     restarts: 0,
     start_time: 0,
     end_time: -1,
-    duration: 0,
-    now: 0,
-    version: 1,
     waiting_for: '',
     max_parallelism: 128,
     parallelism: 1,
-    vertices: [],
     exceptions: [],
+    stalls: [],
     ...overrides,
   };
 }

@@ -8,7 +8,7 @@ import { fetchJobManagers } from '../api/jobs';
 import { EmptyState, FailureState } from '../components/EmptyState/EmptyState';
 import { Panel } from '../components/Panel/Panel';
 import { StateBadge } from '../components/StateBadge/StateBadge';
-import type { JobManager, JobManagers } from '../gen/live';
+import type { JobManager, JobManagers } from '../gen/contract';
 import { usePageTitle } from '../hooks/usePageTitle';
 import { useTimes } from '../hooks/useTimes';
 import classes from './pages.module.css';

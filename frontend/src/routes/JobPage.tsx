@@ -3,40 +3,57 @@
 import { Skeleton, Tabs } from '@mantine/core';
 import { useViewportSize } from '@mantine/hooks';
 import { IconChevronRight } from '@tabler/icons-react';
-import { useCallback, useEffect } from 'react';
+import { type ReactNode, Suspense, lazy, useCallback, useEffect } from 'react';
 import { Link, useLocation, useParams, useSearchParams } from 'react-router';
 
 import { Autoscaler } from '../components/Autoscaler/Autoscaler';
-import { CheckpointsTab } from '../components/Checkpoints/CheckpointsTab';
 import { CopyText } from '../components/CopyText/CopyText';
 import { FailureState } from '../components/EmptyState/EmptyState';
 import { ExceptionList } from '../components/ExceptionList/ExceptionList';
 import { JobActions } from '../components/JobActions/JobActions';
-import { JobConfiguration } from '../components/JobConfiguration/JobConfiguration';
 import { JobGraph } from '../components/JobGraph/JobGraph';
 import { JobRequirements } from '../components/JobRequirements/JobRequirements';
 import { JobNotices } from '../components/JobNotices/JobNotices';
-import { LogViewer } from '../components/LogViewer/LogViewer';
 import { Panel } from '../components/Panel/Panel';
 import { ProgramNotes, type ProgramSaid } from '../components/ProgramNotes/ProgramNotes';
 import { StateBadge } from '../components/StateBadge/StateBadge';
 import { TabBar } from '../components/TabBar/TabBar';
 import { drawerWidth } from '../components/VertexDrawer/size';
-import { VertexDrawer } from '../components/VertexDrawer/VertexDrawer';
 import { VertexTable } from '../components/VertexTable/VertexTable';
-import type { JobDocument } from '../gen/live';
-import { useJob } from '../hooks/useLive';
+import {
+  JobProvider,
+  useJob,
+  useJobArrival,
+  useJobId,
+  useJobPart,
+  useReadJob,
+  useVertex,
+  useVertices,
+} from '../hooks/useJob';
 import { useServerNow } from '../hooks/useNow';
 import { usePageTitle } from '../hooks/usePageTitle';
 import { useQueryParam } from '../hooks/useQueryParam';
 import { useTimes } from '../hooks/useTimes';
 import { formatDuration } from '../model/format';
+import { exceptionsOf, stallsOf } from '../model/job';
 import { failureCount } from '../model/notices';
 import { isTerminal } from '../model/states';
 import { recordJob } from '../store/metricHistory';
 import classes from './JobPage.module.css';
 import { NotFoundPage } from './NotFoundPage';
 import pages from './pages.module.css';
+
+// not needed for the first look at a job
+const CheckpointsTab = lazy(async () => ({
+  default: (await import('../components/Checkpoints/CheckpointsTab')).CheckpointsTab,
+}));
+const JobConfiguration = lazy(async () => ({
+  default: (await import('../components/JobConfiguration/JobConfiguration')).JobConfiguration,
+}));
+const LogViewer = lazy(async () => ({ default: (await import('../components/LogViewer/LogViewer')).LogViewer }));
+const VertexDrawer = lazy(async () => ({
+  default: (await import('../components/VertexDrawer/VertexDrawer')).VertexDrawer,
+}));
 
 const TABS = [
   ['overview', 'Overview'],
@@ -48,9 +65,15 @@ const TABS = [
 
 export function JobPage() {
   const { jobId = '' } = useParams();
-  const { data: job, missing, error } = useJob(jobId);
-  usePageTitle(job?.name ?? 'Job');
-  if (job !== undefined) return <Job key={job.id} job={job} />;
+  const { isThere, missing, error } = useJobArrival(jobId);
+  if (isThere) {
+    return (
+      <JobProvider key={jobId} value={jobId}>
+        <JobTabs />
+        <Recorder />
+      </JobProvider>
+    );
+  }
   if (missing) return <NotFoundPage title="Job not found">{`No job has the id ${jobId}.`}</NotFoundPage>;
   if (error !== null) return <FailureState isPage title="The job cannot be shown" message={error} />;
   return (
@@ -61,21 +84,25 @@ export function JobPage() {
   );
 }
 
-function Job({ job }: { readonly job: JobDocument }) {
+/** Keeps the last minutes of a job that runs. */
+function Recorder() {
+  const now = useServerNow();
+  const read = useReadJob();
+  useEffect(() => {
+    const job = read();
+    if (!isTerminal(job.moving.job.state)) recordJob(job, now);
+  }, [read, now]);
+  return null;
+}
+
+function JobTabs() {
   const [param, setTab] = useQueryParam('tab', 'push');
   const tab = TABS.some(([value]) => value === param) ? param : 'overview';
-  const now = useServerNow();
-  useEffect(() => {
-    if (!isTerminal(job.state)) recordJob(job, now);
-  }, [job, now]);
-  const failures = failureCount(job);
-  const vertexLink = (taskName: string) => {
-    const vertex = job.vertices.find(({ name }) => taskName.startsWith(name));
-    return vertex === undefined ? null : `?vertex=${encodeURIComponent(vertex.id)}`;
-  };
+  const failures = useFailures();
+  usePageTitle(useJobPart((job) => job.static.name));
   return (
     <>
-      <Head job={job} now={now} />
+      <Head />
       <JustStarted />
       <Tabs value={tab} onChange={setTab} keepMounted={false} classNames={{ panel: classes.panel ?? '' }}>
         <TabBar
@@ -86,24 +113,51 @@ function Job({ job }: { readonly job: JobDocument }) {
           ])}
           value={tab}
         />
-        <Tabs.Panel value="overview">
-          <Overview job={job} />
-        </Tabs.Panel>
-        <Tabs.Panel value="checkpoints">
-          <CheckpointsTab job={job} />
-        </Tabs.Panel>
-        <Tabs.Panel value="exceptions">
-          <ExceptionList exceptions={job.exceptions} total={failures} vertexLink={vertexLink} />
-        </Tabs.Panel>
-        <Tabs.Panel value="logs">
-          <LogViewer jobId={job.id} isLive={!isTerminal(job.state)} />
-        </Tabs.Panel>
-        <Tabs.Panel value="configuration">
-          <JobConfiguration jobId={job.id} />
-        </Tabs.Panel>
+        <Suspense fallback={<Skeleton height={320} radius={10} />}>
+          <Tabs.Panel value="overview">
+            <Overview />
+          </Tabs.Panel>
+          <Tabs.Panel value="checkpoints">
+            <CheckpointsTab />
+          </Tabs.Panel>
+          <Tabs.Panel value="exceptions">
+            <Exceptions />
+          </Tabs.Panel>
+          <Tabs.Panel value="logs">
+            <Logs />
+          </Tabs.Panel>
+          <Tabs.Panel value="configuration">
+            <JobConfiguration jobId={useJobId()} />
+          </Tabs.Panel>
+        </Suspense>
       </Tabs>
     </>
   );
+}
+
+function useExceptions() {
+  return useJobPart(({ moving }) => exceptionsOf(moving.exceptions));
+}
+
+function useFailures(): number {
+  return useJobPart(({ moving }) => failureCount(moving.job.failures, Object.keys(moving.exceptions).length));
+}
+
+function useIsEnded(): boolean {
+  return useJobPart(({ moving }) => isTerminal(moving.job.state));
+}
+
+function Exceptions() {
+  const vertices = useVertices();
+  const vertexLink = (taskName: string) => {
+    const vertex = vertices.find(({ name }) => taskName.startsWith(name));
+    return vertex === undefined ? null : `?vertex=${encodeURIComponent(vertex.id)}`;
+  };
+  return <ExceptionList exceptions={useExceptions()} total={useFailures()} vertexLink={vertexLink} />;
+}
+
+function Logs() {
+  return <LogViewer jobId={useJobId()} isLive={!useIsEnded()} />;
 }
 
 /** The program's output when it was run from this page; gone with the next navigation. */
@@ -118,9 +172,9 @@ function JustStarted() {
   );
 }
 
-function Head({ job, now }: { readonly job: JobDocument; readonly now: number }) {
+function Head() {
+  const job = useJob();
   const times = useTimes();
-  const duration = job.end_time < 0 ? Math.max(0, now - job.start_time) : job.duration;
   return (
     <header className={classes.head}>
       <nav className={pages.crumbs} aria-label="Breadcrumb">
@@ -144,16 +198,16 @@ function Head({ job, now }: { readonly job: JobDocument; readonly now: number })
         <Fact name="Attempt" value={String(job.attempt)} />
         <Fact name="Restarts" value={String(job.restarts)} />
         {/* the last: it needs no fixed width to keep the others in their places */}
-        <Fact name="Duration" value={formatDuration(duration)} />
+        <Fact name="Duration" value={<Duration start={job.start_time} end={job.end_time} />} />
       </dl>
-      <JobNotices job={job} now={now} />
+      <Notices />
     </header>
   );
 }
 
 interface FactProps {
   readonly name: string;
-  readonly value: string;
+  readonly value: ReactNode;
 }
 
 function Fact({ name, value }: FactProps) {
@@ -165,7 +219,19 @@ function Fact({ name, value }: FactProps) {
   );
 }
 
-function Overview({ job }: { readonly job: JobDocument }) {
+function Duration({ start, end }: { readonly start: number; readonly end: number }) {
+  const now = useServerNow();
+  return formatDuration(Math.max(0, (end < 0 ? now : end) - start));
+}
+
+function Notices() {
+  const job = useJob();
+  const exceptions = useExceptions();
+  const stalls = useJobPart(({ moving }) => stallsOf(moving.stalls));
+  return <JobNotices job={{ ...job, exceptions, stalls }} now={useServerNow()} />;
+}
+
+function Overview() {
   const [params, setParams] = useSearchParams();
   const selected = params.get('vertex');
   const select = useCallback(
@@ -182,20 +248,23 @@ function Overview({ job }: { readonly job: JobDocument }) {
       }),
     [setParams],
   );
-  const vertex = job.vertices.find(({ id }) => id === selected);
+  const isEnded = useIsEnded();
+  const hasVertex = useVertex(selected ?? '') !== undefined;
   const { width } = useViewportSize();
-  const coveredRight = vertex === undefined ? 0 : drawerWidth(width);
+  const coveredRight = hasVertex ? drawerWidth(width) : 0;
   return (
     <>
       <Panel flush label="Job graph">
-        <JobGraph vertices={job.vertices} selected={selected} onSelect={select} coveredRight={coveredRight} />
+        <JobGraph selected={selected} onSelect={select} coveredRight={coveredRight} />
       </Panel>
       <Panel flush title="Vertices">
-        <VertexTable vertices={job.vertices} selected={selected} onSelect={select} />
+        <VertexTable selected={selected} onSelect={select} />
       </Panel>
-      {!isTerminal(job.state) && <JobRequirements job={job} />}
-      <Autoscaler job={job} />
-      <VertexDrawer job={job} vertex={vertex} onClose={() => select(null)} />
+      {!isEnded && <JobRequirements />}
+      <Autoscaler />
+      <Suspense>
+        <VertexDrawer vertexId={selected} onClose={() => select(null)} />
+      </Suspense>
     </>
   );
 }

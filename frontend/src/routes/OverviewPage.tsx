@@ -20,7 +20,7 @@ import { EmptyState, FailureState } from '../components/EmptyState/EmptyState';
 import { JobTable } from '../components/JobTable/JobTable';
 import { Panel } from '../components/Panel/Panel';
 import { StatCard } from '../components/StatCard/StatCard';
-import type { ClusterDocument } from '../gen/live';
+import type { ClusterDocument } from '../gen/contract';
 import { useCluster } from '../hooks/useLive';
 import { usePageTitle } from '../hooks/usePageTitle';
 import { useQueryParam } from '../hooks/useQueryParam';

@@ -11,7 +11,7 @@ import { disposeSavepoint, fetchSavepoints } from '../api/savepoints';
 import { CopyText } from '../components/CopyText/CopyText';
 import { EmptyState, FailureState } from '../components/EmptyState/EmptyState';
 import { Panel } from '../components/Panel/Panel';
-import type { Savepoint } from '../gen/live';
+import type { Savepoint } from '../gen/contract';
 import { usePageTitle } from '../hooks/usePageTitle';
 import { useRole } from '../hooks/useSession';
 import { useSingleFlight } from '../hooks/useSingleFlight';

@@ -16,7 +16,7 @@ import { EntryDialog } from '../components/EntryDialog/EntryDialog';
 import { Panel } from '../components/Panel/Panel';
 import { ProgramList } from '../components/ProgramList/ProgramList';
 import { RunForm } from '../components/RunForm/RunForm';
-import type { JarFile } from '../gen/live';
+import type { JarFile } from '../gen/contract';
 import { usePageTitle } from '../hooks/usePageTitle';
 import { useQueryParam } from '../hooks/useQueryParam';
 import { useRole } from '../hooks/useSession';

@@ -10,7 +10,7 @@ import { CopyText } from '../components/CopyText/CopyText';
 import { EmptyState, FailureState } from '../components/EmptyState/EmptyState';
 import { KeyValues } from '../components/KeyValues/KeyValues';
 import { Panel } from '../components/Panel/Panel';
-import type { ClusterDocument, TaskManagerSummary } from '../gen/live';
+import type { ClusterDocument, TaskManagerSummary } from '../gen/contract';
 import { useCluster } from '../hooks/useLive';
 import { useServerNow } from '../hooks/useNow';
 import { usePageTitle } from '../hooks/usePageTitle';
@@ -127,7 +127,7 @@ function Slots({ taskmanager, cluster }: SlotsProps) {
                   <td className="tm-grow">
                     <Link to={`/jobs/${slot.jobId}`}>{names.get(slot.jobId) ?? slot.jobId}</Link>
                   </td>
-                  <td className="tm-num">{slot.assignedTasks ?? '–'}</td>
+                  <td className="tm-num">{slot.assignedTasks}</td>
                 </tr>
               ))}
             </tbody>

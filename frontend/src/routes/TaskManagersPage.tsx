@@ -7,7 +7,7 @@ import { Link } from 'react-router';
 import { EmptyState, FailureState } from '../components/EmptyState/EmptyState';
 import { Panel } from '../components/Panel/Panel';
 import { SortHeader } from '../components/SortHeader/SortHeader';
-import type { TaskManagerSummary } from '../gen/live';
+import type { TaskManagerSummary } from '../gen/contract';
 import { useCluster } from '../hooks/useLive';
 import { useServerNow } from '../hooks/useNow';
 import { usePageTitle } from '../hooks/usePageTitle';

@@ -1,15 +1,11 @@
-/** All routes. Pages with a graph are loaded lazily. */
+/** All routes. Pages are loaded when they are opened, the overview and the login at once. */
 
 import { createBrowserRouter } from 'react-router';
 
 import { Shell } from '../components/Shell/Shell';
-import { JobManagersPage } from './JobManagersPage';
 import { LoginPage } from './LoginPage';
 import { NotFoundPage, RouteFailure } from './NotFoundPage';
 import { OverviewPage } from './OverviewPage';
-import { SavepointsPage } from './SavepointsPage';
-import { TaskManagerPage } from './TaskManagerPage';
-import { TaskManagersPage } from './TaskManagersPage';
 
 export const router = createBrowserRouter(
   [
@@ -25,10 +21,30 @@ export const router = createBrowserRouter(
             { path: '/', element: <OverviewPage /> },
             { path: '/submit', lazy: async () => ({ Component: (await import('./SubmitPage')).SubmitPage }) },
             { path: '/jobs/:jobId', lazy: async () => ({ Component: (await import('./JobPage')).JobPage }) },
-            { path: '/savepoints', element: <SavepointsPage /> },
-            { path: '/jobmanagers', element: <JobManagersPage /> },
-            { path: '/taskmanagers', element: <TaskManagersPage /> },
-            { path: '/taskmanagers/:taskmanagerId', element: <TaskManagerPage /> },
+            {
+              path: '/pipelines',
+              lazy: async () => ({ Component: (await import('./PipelinesPage')).PipelinesPage }),
+            },
+            {
+              path: '/pipelines/:pipelineId/edit',
+              lazy: async () => ({ Component: (await import('./EditorPage')).EditorPage }),
+            },
+            {
+              path: '/savepoints',
+              lazy: async () => ({ Component: (await import('./SavepointsPage')).SavepointsPage }),
+            },
+            {
+              path: '/jobmanagers',
+              lazy: async () => ({ Component: (await import('./JobManagersPage')).JobManagersPage }),
+            },
+            {
+              path: '/taskmanagers',
+              lazy: async () => ({ Component: (await import('./TaskManagersPage')).TaskManagersPage }),
+            },
+            {
+              path: '/taskmanagers/:taskmanagerId',
+              lazy: async () => ({ Component: (await import('./TaskManagerPage')).TaskManagerPage }),
+            },
             { path: '*', element: <NotFoundPage /> },
           ],
         },

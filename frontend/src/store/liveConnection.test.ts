@@ -1,27 +1,7 @@
 import { beforeEach, expect, test } from 'vitest';
 
-import { LiveConnection, type LiveSocket } from './liveConnection';
-
-class ScriptedSocket implements LiveSocket {
-  sent: unknown[] = [];
-  reconnects = 0;
-  closed = false;
-  onopen: (() => void) | null = null;
-  onclose: (() => void) | null = null;
-  onmessage: ((data: string) => void) | null = null;
-  send(data: string): void {
-    this.sent.push(JSON.parse(data));
-  }
-  close(): void {
-    this.closed = true;
-  }
-  reconnect(): void {
-    this.reconnects += 1;
-  }
-  says(message: unknown): void {
-    this.onmessage?.(JSON.stringify(message));
-  }
-}
+import { LiveConnection } from './liveConnection';
+import { ScriptedSocket } from './scriptedSocket';
 
 let now: number;
 let socket: ScriptedSocket;
@@ -118,7 +98,7 @@ test('a document that the server calls old makes the page stale until it is fres
 
 test('ticks set the clock', () => {
   socket.onopen?.();
-  socket.says({ type: 'tick', now: 5_000 });
+  socket.says({ type: 'tick', now: 5_000, freshness: {} });
   expect(connection.clockOffset).toBe(4_000);
   socket.onmessage?.('no json');
   expect(connection.liveness.status).toBe('open');

@@ -5,7 +5,7 @@
  * model/staleness. The socket reconnects by itself (partysocket); a socket that is open but silent is reopened here.
  */
 
-import type { ClientMessage, Freshness, ServerMessage, Topic } from '../gen/live';
+import type { ClientMessage, Freshness, ServerMessage, Topic } from '../gen/contract';
 import { EMPTY_TOPIC, type TopicState, disconnected, offered, receive } from '../model/liveTopic';
 import { type Liveness, STALE_AFTER_MS, type SocketStatus, oldest } from '../model/staleness';
 
@@ -143,14 +143,16 @@ export class LiveConnection {
     this.#setLiveness({ status: 'open', lastFrameAt: now, lastDataAt: now });
     if (message.type === 'tick' || message.type === 'pong') {
       this.#clockOffset = message.now - now;
-      if (message.type === 'tick' && message.freshness !== undefined) this.#hear(message.freshness);
+      if (message.type === 'tick') this.#hear(message.freshness);
       return;
     }
-    const entry = this.#topics.get(message.topic);
+    // what was refused may be no topic: then nobody has subscribed to it
+    const topic = message.topic as Topic;
+    const entry = this.#topics.get(topic);
     if (entry === undefined) return;
-    if ('freshness' in message) this.#hear({ [message.topic]: message.freshness });
+    if ('freshness' in message) this.#hear({ [topic]: message.freshness });
     const step = receive(entry.state, message);
-    if (step.resubscribe) this.#send({ type: 'subscribe', topic: message.topic });
+    if (step.resubscribe) this.#send({ type: 'subscribe', topic });
     this.#update(entry, step.state);
   }
 

@@ -1,7 +1,8 @@
 /** History of all vertices of the viewed jobs, kept while the page is open. */
 
-import type { JobDocument } from '../gen/live';
+import type { LiveJob } from '../gen/contract';
 import { type Sample, record } from '../model/history';
+import { lagOf, metricsOf } from '../model/job';
 
 /** Maximum number of jobs; the least recently viewed are dropped first. */
 const MAX_JOBS = 8;
@@ -10,13 +11,14 @@ const jobs = new Map<string, Map<string, readonly Sample[]>>();
 const EMPTY: readonly Sample[] = [];
 
 /** Call once a second: an unchanged value is a sample, too. `time` is the server's, epoch ms. */
-export function recordJob(job: JobDocument, time: number): void {
-  const vertices = jobs.get(job.id) ?? new Map<string, readonly Sample[]>();
+export function recordJob({ static: { id: jobId }, moving, now }: LiveJob, time: number): void {
+  const vertices = jobs.get(jobId) ?? new Map<string, readonly Sample[]>();
   // insertion order is the order of use
-  jobs.delete(job.id);
-  jobs.set(job.id, vertices);
-  for (const vertex of job.vertices) {
-    vertices.set(vertex.id, record(vertices.get(vertex.id) ?? EMPTY, vertex.metrics, time));
+  jobs.delete(jobId);
+  jobs.set(jobId, vertices);
+  for (const [id, figures] of Object.entries(moving.figures)) {
+    const metrics = metricsOf(figures);
+    vertices.set(id, record(vertices.get(id) ?? EMPTY, metrics, lagOf(metrics.watermark, now), time));
   }
   const oldest = jobs.keys().next().value;
   if (jobs.size > MAX_JOBS && oldest !== undefined) jobs.delete(oldest);

@@ -5,10 +5,13 @@ import { WebSocket as ReconnectingWebSocket } from 'partysocket';
 import { ROOT } from '../api/client';
 import { LiveConnection, type LiveSocket } from './liveConnection';
 
+/** The version of the messages and documents that this page understands. */
+const PROTOCOL = 'tidemark.live.2';
+
 function openSocket(): LiveSocket {
   const url = new URL(`${ROOT}ws/live`, window.location.href);
   url.protocol = url.protocol === 'https:' ? 'wss:' : 'ws:';
-  const socket = new ReconnectingWebSocket(url.href, [], {
+  const socket = new ReconnectingWebSocket(url.href, PROTOCOL, {
     minReconnectionDelay: 500,
     maxReconnectionDelay: 10_000,
     reconnectionDelayGrowFactor: 1.6,

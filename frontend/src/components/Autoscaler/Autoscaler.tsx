@@ -5,7 +5,7 @@ import { notifications } from '@mantine/notifications';
 import { useMutation, useQuery } from '@tanstack/react-query';
 
 import { fetchAutoscaler, switchAutoscaler } from '../../api/jobs';
-import type { JobDocument } from '../../gen/live';
+import { useJob, useJobPart, useVertices } from '../../hooks/useJob';
 import { useRole } from '../../hooks/useSession';
 import { useSingleFlight } from '../../hooks/useSingleFlight';
 import { mayOperate } from '../../model/access';
@@ -15,8 +15,11 @@ import { Panel } from '../Panel/Panel';
 import classes from './Autoscaler.module.css';
 import { Decisions } from './Decisions';
 
-export function Autoscaler({ job }: { readonly job: JobDocument }) {
-  const { enabled = false, reason = '', last_decision: last = null } = job.autoscaler ?? {};
+export function Autoscaler() {
+  const job = useJob();
+  const vertices = useVertices();
+  const autoscaler = useJobPart(({ moving }) => moving.autoscaler);
+  const { enabled = false, reason = '', last_decision: last = null } = autoscaler ?? {};
   const isEnded = isTerminal(job.state);
   // read again after each decision, and once what it has cost may be known
   const { data } = useQuery({
@@ -27,8 +30,8 @@ export function Autoscaler({ job }: { readonly job: JobDocument }) {
   });
   const decisions = data?.decisions ?? [];
   // a job of an earlier version, or one that has ended without ever being rescaled by it
-  if (job.autoscaler === undefined || (isEnded && decisions.length === 0)) return null;
-  const wanted = wantedOf(job);
+  if (autoscaler === undefined || (isEnded && decisions.length === 0)) return null;
+  const wanted = wantedOf(autoscaler, vertices);
   return (
     <Panel title="Autoscaler" flush actions={!isEnded && <OnOff jobId={job.id} isOn={enabled} />}>
       {!isEnded && (

@@ -1,6 +1,6 @@
 /** What an autoscaler has decided, newest first. */
 
-import type { ScalingDecision } from '../../gen/live';
+import type { ScalingDecision } from '../../gen/contract';
 import { useTimes } from '../../hooks/useTimes';
 import { changeText } from '../../model/autoscaler';
 import { formatDuration } from '../../model/format';

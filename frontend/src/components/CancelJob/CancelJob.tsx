@@ -7,13 +7,13 @@ import { IconBan } from '@tabler/icons-react';
 import { useMutation } from '@tanstack/react-query';
 
 import { cancelJob } from '../../api/jobs';
-import type { JobDocument } from '../../gen/live';
 import { useRole } from '../../hooks/useSession';
 import { useSingleFlight } from '../../hooks/useSingleFlight';
 import { mayOperate } from '../../model/access';
+import type { Job } from '../../model/job';
 import { isCancellable, isTerminal } from '../../model/states';
 
-export function CancelJob({ job }: { readonly job: Pick<JobDocument, 'id' | 'name' | 'state'> }) {
+export function CancelJob({ job }: { readonly job: Pick<Job, 'id' | 'name' | 'state'> }) {
   const [isOpen, { open, close }] = useDisclosure(false);
   const isAllowed = mayOperate(useRole());
   const { mutate, isPending, error, reset } = useMutation({

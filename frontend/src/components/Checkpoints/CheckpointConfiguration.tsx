@@ -1,6 +1,6 @@
 /** The job's checkpoint configuration. */
 
-import type { CheckpointConfig } from '../../gen/live';
+import type { CheckpointConfig } from '../../gen/contract';
 import { retentionOf } from '../../model/checkpoints';
 import { formatDuration } from '../../model/format';
 import { KeyValues } from '../KeyValues/KeyValues';

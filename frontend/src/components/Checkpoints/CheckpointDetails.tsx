@@ -6,7 +6,8 @@ import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import { Fragment, type ReactNode, useState } from 'react';
 
 import { fetchCheckpoint, fetchCheckpointSubtasks } from '../../api/checkpoints';
-import type { CheckpointEntry, CheckpointSubtask, JobDocument } from '../../gen/live';
+import type { CheckpointEntry, CheckpointSubtask } from '../../gen/contract';
+import { useJobId, useVertices } from '../../hooks/useJob';
 import { useTimes } from '../../hooks/useTimes';
 import { acknowledged, typeOf } from '../../model/checkpoints';
 import { formatBytes, formatDuration } from '../../model/format';
@@ -15,22 +16,23 @@ import { FailureState } from '../EmptyState/EmptyState';
 import classes from './Checkpoints.module.css';
 
 interface Props {
-  readonly job: JobDocument;
   readonly entry: CheckpointEntry;
 }
 
 /** Changes as the checkpoint proceeds: details read under another mark are out of date. */
 const markOf = ({ id, status, num_acknowledged_subtasks: acks }: CheckpointEntry) => [id, status, acks] as const;
 
-export function CheckpointDetails({ job, entry }: Props) {
+export function CheckpointDetails({ entry }: Props) {
+  const jobId = useJobId();
+  const all = useVertices();
   const [open, setOpen] = useState<string | null>(null);
   const times = useTimes();
   const { data, error, refetch } = useQuery({
-    queryKey: ['checkpoint', job.id, ...markOf(entry)],
-    queryFn: () => fetchCheckpoint(job.id, entry.id),
+    queryKey: ['checkpoint', jobId, ...markOf(entry)],
+    queryFn: () => fetchCheckpoint(jobId, entry.id),
     placeholderData: keepPreviousData,
   });
-  const vertices = job.vertices.filter(({ id }) => data?.tasks[id] !== undefined);
+  const vertices = all.filter(({ id }) => data?.tasks[id] !== undefined);
   return (
     <div className={classes.inside}>
       <dl className={classes.facts}>
@@ -100,7 +102,7 @@ export function CheckpointDetails({ job, entry }: Props) {
                     {open === id && (
                       <tr className={classes.detailsRow}>
                         <td className={classes.details} colSpan={7}>
-                          <Subtasks job={job} entry={entry} vertexId={id} />
+                          <Subtasks entry={entry} vertexId={id} />
                         </td>
                       </tr>
                     )}
@@ -115,10 +117,11 @@ export function CheckpointDetails({ job, entry }: Props) {
   );
 }
 
-function Subtasks({ job, entry, vertexId }: Props & { readonly vertexId: string }) {
+function Subtasks({ entry, vertexId }: Props & { readonly vertexId: string }) {
+  const jobId = useJobId();
   const { data, error, refetch } = useQuery({
-    queryKey: ['checkpoint-subtasks', job.id, vertexId, ...markOf(entry)],
-    queryFn: () => fetchCheckpointSubtasks(job.id, entry.id, vertexId),
+    queryKey: ['checkpoint-subtasks', jobId, vertexId, ...markOf(entry)],
+    queryFn: () => fetchCheckpointSubtasks(jobId, entry.id, vertexId),
     placeholderData: keepPreviousData,
   });
   if (error !== null && data === undefined) {

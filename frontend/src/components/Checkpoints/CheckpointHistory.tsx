@@ -3,7 +3,7 @@
 import { IconChevronRight } from '@tabler/icons-react';
 import { Fragment, useState } from 'react';
 
-import type { CheckpointEntry, JobDocument } from '../../gen/live';
+import type { CheckpointEntry } from '../../gen/contract';
 import { useServerNow } from '../../hooks/useNow';
 import { useTimes } from '../../hooks/useTimes';
 import { acknowledged, durationOf, toneOfCheckpoint, typeOf } from '../../model/checkpoints';
@@ -15,11 +15,10 @@ import classes from './Checkpoints.module.css';
 const COLUMNS = 10;
 
 interface Props {
-  readonly job: JobDocument;
   readonly history: readonly CheckpointEntry[];
 }
 
-export function CheckpointHistory({ job, history }: Props) {
+export function CheckpointHistory({ history }: Props) {
   const [open, setOpen] = useState<ReadonlySet<number>>(new Set());
   const times = useTimes();
   const now = useServerNow();
@@ -85,7 +84,7 @@ export function CheckpointHistory({ job, history }: Props) {
               {open.has(entry.id) && (
                 <tr className={classes.detailsRow}>
                   <td className={classes.details} colSpan={COLUMNS}>
-                    <CheckpointDetails job={job} entry={entry} />
+                    <CheckpointDetails entry={entry} />
                   </td>
                 </tr>
               )}

@@ -1,6 +1,6 @@
 /** Summary of the job's completed checkpoints. */
 
-import type { CheckpointSummary as Summary, JobCheckpoints, SummarisedQuantity } from '../../gen/live';
+import type { CheckpointSummary as Summary, JobCheckpoints, SummarisedQuantity } from '../../gen/contract';
 import { formatBytes, formatDuration, NOTHING } from '../../model/format';
 import { Panel } from '../Panel/Panel';
 

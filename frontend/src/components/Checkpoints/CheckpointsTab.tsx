@@ -2,7 +2,7 @@
 
 import { IconCheck, IconHistory, IconLoader, IconPlayerPlay, IconAlertTriangle } from '@tabler/icons-react';
 
-import type { JobDocument } from '../../gen/live';
+import { useJobPart } from '../../hooks/useJob';
 import { historyOf } from '../../model/checkpoints';
 import { formatCount, formatDuration } from '../../model/format';
 import { EmptyState } from '../EmptyState/EmptyState';
@@ -17,8 +17,8 @@ import { RestoreReport } from './RestoreReport';
 
 const ICON = { size: 15, stroke: 1.8, 'aria-hidden': true } as const;
 
-export function CheckpointsTab({ job }: { readonly job: JobDocument }) {
-  const { checkpoints } = job;
+export function CheckpointsTab() {
+  const checkpoints = useJobPart(({ moving }) => moving.checkpoints);
   if (checkpoints === undefined) {
     return (
       <Panel label="Checkpoints">
@@ -64,7 +64,7 @@ export function CheckpointsTab({ job }: { readonly job: JobDocument }) {
               : 'The first one is taken once all tasks are running.'}
           </EmptyState>
         ) : (
-          <CheckpointHistory job={job} history={history} />
+          <CheckpointHistory history={history} />
         )}
       </Panel>
       {checkpoints.restore_report !== undefined && <RestoreReport report={checkpoints.restore_report} />}

@@ -2,7 +2,7 @@
 
 import type { ReactNode } from 'react';
 
-import type { CheckpointEntry, JobCheckpoints } from '../../gen/live';
+import type { CheckpointEntry, JobCheckpoints } from '../../gen/contract';
 import { useTimes } from '../../hooks/useTimes';
 import { formatBytes, formatDuration } from '../../model/format';
 import { CopyText } from '../CopyText/CopyText';

@@ -1,6 +1,6 @@
 /** How the restored state was matched with the job's operators. */
 
-import type { RestoredOperator, RestoreReport as Report } from '../../gen/live';
+import type { RestoredOperator, RestoreReport as Report } from '../../gen/contract';
 import { Panel } from '../Panel/Panel';
 import classes from './Checkpoints.module.css';
 

@@ -4,7 +4,7 @@ import { Accordion } from '@mantine/core';
 import { IconMoodCheck } from '@tabler/icons-react';
 import { Link } from 'react-router';
 
-import type { JobException } from '../../gen/live';
+import type { JobException } from '../../gen/contract';
 import { useTimes } from '../../hooks/useTimes';
 import { exceptionParts } from '../../model/exceptions';
 import { CopyTrace } from './CopyTrace';

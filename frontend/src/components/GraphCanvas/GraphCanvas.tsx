@@ -1,13 +1,12 @@
 /**
  * A graph with automatic layout, pan and zoom; the caller renders nodes and edges.
  *
- * React Flow gets node objects that change only with the topology, so that moving numbers never touch the layout: the
- * contents get their values through a context.
+ * React Flow gets node objects that change only with the topology, so that moving numbers never touch the layout: what
+ * the caller renders into nodes and edges reads its own numbers.
  */
 
 import '@xyflow/react/dist/style.css';
 
-import { Loader } from '@mantine/core';
 import { useElementSize } from '@mantine/hooks';
 import {
   Background,
@@ -17,26 +16,28 @@ import {
   type EdgeProps,
   Handle,
   MiniMap,
+  type MiniMapNodeProps,
   type Node,
   type NodeProps,
   Position,
   ReactFlow,
   type Viewport,
   type XYPosition,
-  getBezierPath,
   useReactFlow,
 } from '@xyflow/react';
-import { type ReactNode, createContext, useContext, useEffect, useMemo } from 'react';
+import { type ComponentType, type ReactNode, createContext, useContext, useEffect, useMemo } from 'react';
 
-import { type Layout, type NodeSize, useLayout } from '../../hooks/useLayout';
-import type { GraphEdge, Topology } from '../../model/graph';
+import { type GraphEdge, type Topology, topologyKey } from '../../model/graph';
+import { type Layout, type NodeSize, edgePath, layoutOf } from '../../model/layout';
 import classes from './GraphCanvas.module.css';
 
 interface Contents {
   readonly renderNode: (id: string) => ReactNode;
   readonly renderEdge: (edge: GraphEdge) => ReactNode;
   readonly edges: ReadonlyMap<string, GraphEdge>;
-  readonly isFlowing: (edge: GraphEdge) => boolean;
+  readonly renderLine: (edge: GraphEdge, path: string) => ReactNode;
+  readonly lanes: Layout['lanes'];
+  readonly nodeWidth: number;
 }
 
 const ContentsContext = createContext<Contents | null>(null);
@@ -48,9 +49,10 @@ interface Props {
   readonly label: string;
   readonly renderNode: (id: string) => ReactNode;
   readonly renderEdge: (edge: GraphEdge) => ReactNode;
-  readonly isFlowing?: (edge: GraphEdge) => boolean;
-  /** For the minimap. */
-  readonly nodeColour?: (id: string) => string;
+  /** An SVG path; without it, lines stand still. */
+  readonly renderLine?: (edge: GraphEdge, path: string) => ReactNode;
+  /** A node of the minimap, an SVG element; without it, all have one colour. */
+  readonly MapNode?: ComponentType<MiniMapNodeProps>;
   readonly selected?: string | null;
   /** Width covered at the right of the window, in px: the selected node is moved out of it. */
   readonly coveredRight?: number;
@@ -61,7 +63,7 @@ const EDGE_TYPES = { labelled: LabelledEdge };
 const FIT = { padding: 0.06, maxZoom: 1 };
 /** Below this zoom, the numbers in the nodes are unreadable. */
 const MIN_READABLE_ZOOM = 0.66;
-const NEVER = () => false;
+const STILL = (_: GraphEdge, path: string) => <Line path={path} isFlowing={false} />;
 const MIN_HEIGHT = 260;
 const MAX_HEIGHT = 620;
 /** Space above and below the graph for the controls, in px. */
@@ -76,20 +78,19 @@ export function GraphCanvas(props: Props) {
     label,
     renderNode,
     renderEdge,
-    isFlowing = NEVER,
-    nodeColour,
+    renderLine = STILL,
+    MapNode,
     selected = null,
     coveredRight = 0,
   } = props;
-  const layout = useLayout(topology, size);
+  const { layout, shown } = useLayout(topology, size);
   const { ref, width } = useElementSize();
-  const shown = layout?.topology;
   const nodes = useMemo(
     () =>
-      (shown?.nodes ?? []).map(({ id }): Node => ({
+      shown.nodes.map(({ id }): Node => ({
         id,
         type: 'box',
-        position: layout?.positions.get(id) ?? { x: 0, y: 0 },
+        position: layout.positions.get(id) ?? { x: 0, y: 0 },
         data: {},
         width: size.width,
         height: size.height,
@@ -104,15 +105,15 @@ export function GraphCanvas(props: Props) {
     [shown, layout, size],
   );
   const edges = useMemo(
-    () => (shown?.edges ?? []).map(({ id, source, target }) => ({ id, source, target, type: 'labelled' })),
+    () => shown.edges.map(({ id, source, target }) => ({ id, source, target, type: 'labelled' })),
     [shown],
   );
-  const edgesById = useMemo(() => new Map((shown?.edges ?? []).map((edge) => [edge.id, edge])), [shown]);
+  const edgesById = useMemo(() => new Map(shown.edges.map((edge) => [edge.id, edge])), [shown]);
   const contents = useMemo(
-    () => ({ renderNode, renderEdge, edges: edgesById, isFlowing }),
-    [renderNode, renderEdge, edgesById, isFlowing],
+    () => ({ renderNode, renderEdge, edges: edgesById, renderLine, lanes: layout.lanes, nodeWidth: size.width }),
+    [renderNode, renderEdge, edgesById, renderLine, layout, size],
   );
-  const picture = layout === null || width === 0 ? null : pictureOf(layout, size, width);
+  const picture = width === 0 ? null : pictureOf(layout, size, width);
   return (
     <div
       ref={ref}
@@ -121,9 +122,7 @@ export function GraphCanvas(props: Props) {
       role="group"
       aria-label={label}
     >
-      {layout === null || picture === null ? (
-        <Loader size="sm" role="status" aria-label="Laying out the graph" className={classes.waiting ?? ''} />
-      ) : (
+      {picture !== null && (
         <ContentsContext value={contents}>
           <ReactFlow
             // fit the view again after a change of topology
@@ -159,7 +158,8 @@ export function GraphCanvas(props: Props) {
                 pannable
                 position="bottom-right"
                 ariaLabel="Map of the graph"
-                nodeColor={(node) => nodeColour?.(node.id) ?? 'var(--tm-border-strong)'}
+                nodeColor="var(--tm-border-strong)"
+                {...(MapNode && { nodeComponent: MapNode })}
                 nodeBorderRadius={12}
                 style={{ width: 150, height: MINIMAP_HEIGHT }}
               />
@@ -169,6 +169,13 @@ export function GraphCanvas(props: Props) {
       )}
     </div>
   );
+}
+
+/** The layout, computed only when the topology changes: its object does with every document. */
+function useLayout(topology: Topology, size: NodeSize) {
+  const key = topologyKey(topology);
+  // eslint-disable-next-line react-hooks/exhaustive-deps -- the key stands for the topology
+  return useMemo(() => ({ shown: topology, layout: layoutOf(topology, size) }), [key, size]);
 }
 
 interface Picture {
@@ -228,27 +235,30 @@ function BoxNode({ id }: NodeProps) {
   );
 }
 
+/** The line of an edge. */
+export function Line({ path, isFlowing }: { readonly path: string; readonly isFlowing: boolean }) {
+  return <BaseEdge path={path} className={isFlowing ? classes.flowing : classes.still} />;
+}
+
 function LabelledEdge({ id, sourceX, sourceY, targetX, targetY }: EdgeProps) {
   const contents = useContext(ContentsContext);
-  const [path, labelX, labelY] = getBezierPath({
-    sourceX,
-    sourceY,
-    sourcePosition: Position.Right,
-    targetX,
-    targetY,
-    targetPosition: Position.Left,
-  });
   const edge = contents?.edges.get(id);
-  if (edge === undefined) return null;
+  if (contents === null || edge === undefined) return null;
+  const { path, label } = edgePath(
+    { x: sourceX, y: sourceY },
+    { x: targetX, y: targetY },
+    contents.lanes.get(id) ?? [],
+    contents.nodeWidth,
+  );
   return (
     <>
-      <BaseEdge path={path} className={contents?.isFlowing(edge) ? classes.flowing : classes.still} />
+      {contents.renderLine(edge, path)}
       <EdgeLabelRenderer>
         <div
           className={classes.edgeLabel}
-          style={{ transform: `translate(-50%, -50%) translate(${labelX}px, ${labelY}px)` }}
+          style={{ transform: `translate(-50%, -50%) translate(${label.x}px, ${label.y}px)` }}
         >
-          {contents?.renderEdge(edge)}
+          {contents.renderEdge(edge)}
         </div>
       </EdgeLabelRenderer>
     </>

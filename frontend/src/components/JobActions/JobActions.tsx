@@ -13,10 +13,10 @@ import {
 } from '@tabler/icons-react';
 
 import { triggerCheckpoint } from '../../api/checkpoints';
-import type { JobDocument } from '../../gen/live';
 import { useOperation } from '../../hooks/useOperation';
 import { useRole } from '../../hooks/useSession';
 import { mayOperate, maySubmit } from '../../model/access';
+import type { Job } from '../../model/job';
 import { isTerminal } from '../../model/states';
 import { CancelJob } from '../CancelJob/CancelJob';
 import classes from './JobActions.module.css';
@@ -27,11 +27,11 @@ import { TakeSavepoint } from './TakeSavepoint';
 
 const ICON = { size: 16, stroke: 1.8 } as const;
 
-export function JobActions({ job }: { readonly job: JobDocument }) {
+export function JobActions({ job }: { readonly job: Job }) {
   return <div className={classes.actions}>{isTerminal(job.state) ? <Ended job={job} /> : <Active job={job} />}</div>;
 }
 
-function Active({ job }: { readonly job: JobDocument }) {
+function Active({ job }: { readonly job: Job }) {
   const isAllowed = mayOperate(useRole());
   const [savepointIsOpen, savepoint] = useDisclosure(false);
   const [stopIsOpen, stop] = useDisclosure(false);
@@ -85,7 +85,7 @@ function Active({ job }: { readonly job: JobDocument }) {
   );
 }
 
-function Ended({ job }: { readonly job: JobDocument }) {
+function Ended({ job }: { readonly job: Job }) {
   const isAllowed = maySubmit(useRole());
   const [isOpen, { open, close }] = useDisclosure(false);
   return (

@@ -4,22 +4,24 @@ import { NumberInput } from '@mantine/core';
 import { Fragment, useState } from 'react';
 
 import { rescaleJob } from '../../api/checkpoints';
-import type { JobDocument, Vertex } from '../../gen/live';
+import { useVertices } from '../../hooks/useJob';
 import { useOperation } from '../../hooks/useOperation';
 import { largestParallelism } from '../../model/checkpoints';
+import type { Job, Vertex } from '../../model/job';
 import { AskDialog } from './AskDialog';
 import classes from './JobActions.module.css';
 
 interface Props {
-  readonly job: JobDocument;
+  readonly job: Job;
   readonly isOpen: boolean;
   readonly onClose: () => void;
   readonly onClosed: () => void;
 }
 
 export function RescaleJob({ job, isOpen, onClose, onClosed }: Props) {
-  const [wanted, setWanted] = useState(() => parallelisms(job.vertices));
-  const largest = largestParallelism(job.vertices);
+  const vertices = useVertices();
+  const [wanted, setWanted] = useState(() => parallelisms(vertices));
+  const largest = largestParallelism(vertices);
   const { start, isAsking, error } = useOperation<Record<string, number>>({
     jobId: job.id,
     ask: (request, triggerId) => rescaleJob(job.id, request, triggerId),
@@ -27,17 +29,17 @@ export function RescaleJob({ job, isOpen, onClose, onClosed }: Props) {
     titles: ['Rescaling the job', 'The job runs with its new parallelism', 'The job was not rescaled'],
   });
   const changed = Object.fromEntries(
-    job.vertices
+    vertices
       .filter(({ id, parallelism }) => wanted[id] !== undefined && wanted[id] !== parallelism)
       .map(({ id }) => [id, wanted[id] ?? 1]),
   );
-  const set = (vertices: readonly Vertex[], value: string | number) => {
+  const set = (those: readonly Vertex[], value: string | number) => {
     const number = Number(value);
     if (value === '' || !Number.isInteger(number) || number < 1) return;
-    const limited = vertices.map((vertex) => [vertex.id, Math.min(number, vertex.max_parallelism)]);
+    const limited = those.map((vertex) => [vertex.id, Math.min(number, vertex.max_parallelism)]);
     setWanted((old) => ({ ...old, ...(Object.fromEntries(limited) as Record<string, number>) }));
   };
-  const ofTheJob = job.vertices.filter(({ parallelism }) => parallelism === largest);
+  const ofTheJob = vertices.filter(({ parallelism }) => parallelism === largest);
   return (
     <AskDialog
       title="Rescale this job"
@@ -56,7 +58,7 @@ export function RescaleJob({ job, isOpen, onClose, onClosed }: Props) {
       <NumberInput
         label="Parallelism"
         description={
-          ofTheJob.length === job.vertices.length
+          ofTheJob.length === vertices.length
             ? 'For all vertices'
             : `For the ${ofTheJob.length} vertices with the job’s parallelism, ${largest}`
         }
@@ -68,7 +70,7 @@ export function RescaleJob({ job, isOpen, onClose, onClosed }: Props) {
         data-autofocus
       />
       <div className={classes.vertices}>
-        {job.vertices.map((vertex) => (
+        {vertices.map((vertex) => (
           <Fragment key={vertex.id}>
             <span className={classes.vertex} title={vertex.name}>
               {vertex.name} <span className={classes.limit}>up to {vertex.max_parallelism}</span>

@@ -6,13 +6,14 @@ import { useState } from 'react';
 import { Link, useNavigate } from 'react-router';
 
 import { fetchRestorePoints } from '../../api/checkpoints';
-import type { JobDocument, RestorePoint } from '../../gen/live';
+import type { RestorePoint } from '../../gen/contract';
 import { useTimes } from '../../hooks/useTimes';
+import type { Job } from '../../model/job';
 import { AskDialog } from './AskDialog';
 import classes from './JobActions.module.css';
 
 interface Props {
-  readonly job: JobDocument;
+  readonly job: Job;
   readonly isOpen: boolean;
   readonly onClose: () => void;
 }

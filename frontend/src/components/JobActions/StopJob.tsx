@@ -4,19 +4,21 @@ import { Radio, Stack } from '@mantine/core';
 import { useState } from 'react';
 
 import { stopJob, type SavepointRequest } from '../../api/checkpoints';
-import type { JobDocument } from '../../gen/live';
+import { useJobPart } from '../../hooks/useJob';
 import { useOperation } from '../../hooks/useOperation';
+import type { Job } from '../../model/job';
 import { AskDialog } from './AskDialog';
 import classes from './JobActions.module.css';
 import { NEW_SAVEPOINT, SnapshotFields } from './SnapshotFields';
 
 interface Props {
-  readonly job: JobDocument;
+  readonly job: Job;
   readonly isOpen: boolean;
   readonly onClose: () => void;
 }
 
 export function StopJob({ job, isOpen, onClose }: Props) {
+  const directory = useJobPart(({ moving }) => moving.checkpoints?.config.savepoint_directory);
   const [wanted, setWanted] = useState(NEW_SAVEPOINT);
   const [way, setWay] = useState('suspend');
   const { start, isAsking, error, renew } = useOperation<SavepointRequest & { drain: boolean }>({
@@ -58,11 +60,7 @@ export function StopJob({ job, isOpen, onClose }: Props) {
             />
           </Stack>
         </Radio.Group>
-        <SnapshotFields
-          value={wanted}
-          onChange={setWanted}
-          defaultDirectory={job.checkpoints?.config.savepoint_directory}
-        />
+        <SnapshotFields value={wanted} onChange={setWanted} defaultDirectory={directory} />
       </div>
     </AskDialog>
   );

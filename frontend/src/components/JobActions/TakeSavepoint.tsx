@@ -3,20 +3,22 @@
 import { useState } from 'react';
 
 import { triggerSavepoint, type SavepointRequest } from '../../api/checkpoints';
-import type { JobDocument } from '../../gen/live';
+import { useJobPart } from '../../hooks/useJob';
 import { useOperation } from '../../hooks/useOperation';
+import type { Job } from '../../model/job';
 import { AskDialog } from './AskDialog';
 import classes from './JobActions.module.css';
 import { NEW_SAVEPOINT, SnapshotFields } from './SnapshotFields';
 
 interface Props {
-  readonly job: JobDocument;
+  readonly job: Job;
   readonly isOpen: boolean;
   readonly onClose: () => void;
   readonly onClosed: () => void;
 }
 
 export function TakeSavepoint({ job, isOpen, onClose, onClosed }: Props) {
+  const directory = useJobPart(({ moving }) => moving.checkpoints?.config.savepoint_directory);
   const [wanted, setWanted] = useState(NEW_SAVEPOINT);
   const { start, isAsking, error, renew } = useOperation<SavepointRequest>({
     jobId: job.id,
@@ -44,11 +46,7 @@ export function TakeSavepoint({ job, isOpen, onClose, onClosed }: Props) {
         <strong>{job.name}</strong> continues. The savepoint is kept until you dispose of it.
       </p>
       <div className={classes.fields}>
-        <SnapshotFields
-          value={wanted}
-          onChange={setWanted}
-          defaultDirectory={job.checkpoints?.config.savepoint_directory}
-        />
+        <SnapshotFields value={wanted} onChange={setWanted} defaultDirectory={directory} />
       </div>
     </AskDialog>
   );

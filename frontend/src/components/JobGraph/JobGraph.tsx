@@ -1,14 +1,14 @@
 /** The live graph of a job: vertices with their load, edges with their rates, and a legend. */
 
-import { useCallback, useMemo } from 'react';
+import type { MiniMapNodeProps } from '@xyflow/react';
+import { memo, useCallback, useMemo } from 'react';
 
-import type { Vertex } from '../../gen/live';
+import { useJobPart, useMetrics, useVertex, useVertices, useWatermarkLag } from '../../hooks/useJob';
 import { useTimes } from '../../hooks/useTimes';
-import { likelyBottleneck } from '../../model/backPressure';
 import { loadColour } from '../../model/colour';
 import { NOTHING, formatDuration, formatRate } from '../../model/format';
 import { type GraphEdge, edgeRate, topologyOfVertices } from '../../model/graph';
-import { GraphCanvas } from '../GraphCanvas/GraphCanvas';
+import { GraphCanvas, Line } from '../GraphCanvas/GraphCanvas';
 import { LoadBar } from '../LoadBar/LoadBar';
 import { StateBadge } from '../StateBadge/StateBadge';
 import classes from './JobGraph.module.css';
@@ -16,46 +16,18 @@ import classes from './JobGraph.module.css';
 const SIZE = { width: 324, height: 158, edgeGap: 136 };
 
 interface Props {
-  readonly vertices: readonly Vertex[];
   readonly selected: string | null;
   readonly onSelect: (id: string) => void;
   /** Width covered at the right of the window, in px. */
   readonly coveredRight: number;
 }
 
-export function JobGraph({ vertices, selected, onSelect, coveredRight }: Props) {
-  const byId = useMemo(() => new Map(vertices.map((vertex) => [vertex.id, vertex])), [vertices]);
+export function JobGraph({ selected, onSelect, coveredRight }: Props) {
+  const vertices = useVertices();
   const topology = useMemo(() => topologyOfVertices(vertices), [vertices]);
-  const bottleneck = likelyBottleneck(vertices)?.id;
-  const rateOf = useCallback((edge: GraphEdge) => edgeRate(edge, byId, topology.edges), [byId, topology]);
   const renderNode = useCallback(
-    (id: string) => {
-      const vertex = byId.get(id);
-      return vertex === undefined ? null : (
-        <VertexNode vertex={vertex} isSelected={id === selected} isBottleneck={id === bottleneck} onSelect={onSelect} />
-      );
-    },
-    [byId, selected, bottleneck, onSelect],
-  );
-  const renderEdge = useCallback(
-    (edge: GraphEdge) => {
-      const rate = rateOf(edge);
-      return (
-        <span className={classes.edge}>
-          <span className={classes.strategy}>{edge.shipStrategy}</span>
-          <span className={`tm-live ${classes.rate ?? ''}`}>{rate === null ? NOTHING : formatRate(rate)}</span>
-        </span>
-      );
-    },
-    [rateOf],
-  );
-  const isFlowing = useCallback((edge: GraphEdge) => (rateOf(edge) ?? 0) > 0, [rateOf]);
-  const nodeColour = useCallback(
-    (id: string) => {
-      const vertex = byId.get(id);
-      return vertex?.state === 'RUNNING' ? loadColour(vertex.metrics) : 'var(--tm-border-strong)';
-    },
-    [byId],
+    (id: string) => <VertexNode id={id} isSelected={id === selected} onSelect={onSelect} />,
+    [selected, onSelect],
   );
   return (
     <>
@@ -67,43 +39,75 @@ export function JobGraph({ vertices, selected, onSelect, coveredRight }: Props) 
         label="Job graph"
         renderNode={renderNode}
         renderEdge={renderEdge}
-        isFlowing={isFlowing}
-        nodeColour={nodeColour}
+        renderLine={renderLine}
+        MapNode={MapNode}
       />
       <Legend />
     </>
   );
 }
 
+const renderEdge = (edge: GraphEdge) => <EdgeLabel edge={edge} />;
+const renderLine = (edge: GraphEdge, path: string) => <EdgeLine edge={edge} path={path} />;
+
+function useEdgeRate(edge: GraphEdge): number | null {
+  return useJobPart((job) => edgeRate(edge, job));
+}
+
+function EdgeLabel({ edge }: { readonly edge: GraphEdge }) {
+  const rate = useEdgeRate(edge);
+  return (
+    <span className={classes.edge}>
+      <span className={classes.strategy}>{edge.shipStrategy}</span>
+      <span className={`tm-live ${classes.rate ?? ''}`}>{rate === null ? NOTHING : formatRate(rate)}</span>
+    </span>
+  );
+}
+
+function EdgeLine({ edge, path }: { readonly edge: GraphEdge; readonly path: string }) {
+  const isFlowing = (useEdgeRate(edge) ?? 0) > 0;
+  return <Line path={path} isFlowing={isFlowing} />;
+}
+
+/** By the load; grey unless it runs. */
+function useColour(id: string): string {
+  const metrics = useMetrics(id);
+  const isRunning = useVertex(id)?.state === 'RUNNING';
+  return isRunning && metrics !== undefined ? loadColour(metrics) : 'var(--tm-border-strong)';
+}
+
+function MapNode({ id, x, y, width, height, borderRadius }: MiniMapNodeProps) {
+  const fill = useColour(id);
+  return <rect x={x} y={y} width={width} height={height} rx={borderRadius} style={{ fill }} />;
+}
+
 interface VertexNodeProps {
-  readonly vertex: Vertex;
+  readonly id: string;
   readonly isSelected: boolean;
-  readonly isBottleneck: boolean;
   readonly onSelect: (id: string) => void;
 }
 
-function VertexNode({ vertex, isSelected, isBottleneck, onSelect }: VertexNodeProps) {
+export const VertexNode = memo(function VertexNode({ id, isSelected, onSelect }: VertexNodeProps) {
   const times = useTimes();
-  const { metrics } = vertex;
-  const isRunning = vertex.state === 'RUNNING';
+  const vertex = useVertex(id);
+  const metrics = useMetrics(id);
+  const isBottleneck = useJobPart(({ derived }) => derived.bottleneck === id);
+  const colour = useColour(id);
+  if (vertex === undefined || metrics === undefined) return null;
   return (
     <div
       className={classes.node}
       style={{ width: SIZE.width, height: SIZE.height }}
       data-selected={isSelected || undefined}
     >
-      <span
-        className={`tm-live ${classes.load ?? ''}`}
-        style={{ background: isRunning ? loadColour(metrics) : 'var(--tm-border-strong)' }}
-        aria-hidden
-      />
+      <span className={`tm-live ${classes.load ?? ''}`} style={{ background: colour }} aria-hidden />
       <span className={classes.top}>
         <button
           type="button"
           className={classes.name}
           title={vertex.name}
           aria-pressed={isSelected}
-          onClick={() => onSelect(vertex.id)}
+          onClick={() => onSelect(id)}
         >
           {vertex.name}
         </button>
@@ -121,17 +125,24 @@ function VertexNode({ vertex, isSelected, isBottleneck, onSelect }: VertexNodePr
         <span className={classes.label}>Sent</span>
         <span className={classes.number}>{formatRate(metrics.records_out_per_second)}</span>
       </span>
-      <LoadBar metrics={metrics} isRunning={isRunning} />
+      <LoadBar metrics={metrics} isRunning={vertex.state === 'RUNNING'} />
       <span className={classes.watermark}>
         <span className={classes.label}>Low Watermark</span>
         <span>{times.watermark(metrics.watermark)}</span>
-        {metrics.watermark_lag !== null && (
-          <span className={classes.lag}>
-            <span className={classes.label}>Lag</span> {formatDuration(metrics.watermark_lag)}
-          </span>
-        )}
+        <Lag id={id} />
       </span>
     </div>
+  );
+});
+
+/** Apart from its node: it grows with the clock. */
+function Lag({ id }: { readonly id: string }) {
+  const lag = useWatermarkLag(id);
+  if (lag === null) return null;
+  return (
+    <span className={classes.lag}>
+      <span className={classes.label}>Lag</span> {formatDuration(lag)}
+    </span>
   );
 }
 

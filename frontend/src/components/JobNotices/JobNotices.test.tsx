@@ -19,7 +19,7 @@ test('a failed job opens with its newest cause, in one line that leads to all ex
 
 test('a restarting job says when its next attempt begins', () => {
   const failure = { timestamp: 0, name: 'my_job.errors.KeyError', message: "'XBT'", task_name: '', attempt: 2 };
-  const delay = { waiting_for: "the delay of its restart strategy", next_attempt_at: 9_200 };
+  const delay = { waiting_for: 'the delay of its restart strategy', next_attempt_at: 9_200 };
   const restarting = job({ state: 'RESTARTING', restarts: 1, failure, failures: 2, ...delay });
   render(<JobNotices job={restarting} now={1_000} />, { wrapper: MemoryRouter });
   const text = screen.getByRole('status').textContent.replaceAll('\u202f', ' ');

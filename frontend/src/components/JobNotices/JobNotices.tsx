@@ -3,8 +3,7 @@
 import { type Icon, IconAlertOctagon, IconAlertTriangle, IconHourglass } from '@tabler/icons-react';
 import { Link } from 'react-router';
 
-import type { JobDocument } from '../../gen/live';
-import { type Notice, jobNotices } from '../../model/notices';
+import { type Notice, type Told, jobNotices } from '../../model/notices';
 import classes from './JobNotices.module.css';
 
 const ICONS: Record<Notice['tone'], Icon> = {
@@ -14,7 +13,7 @@ const ICONS: Record<Notice['tone'], Icon> = {
 };
 
 interface Props {
-  readonly job: JobDocument;
+  readonly job: Told;
   /** The server's time, epoch ms. */
   readonly now: number;
 }

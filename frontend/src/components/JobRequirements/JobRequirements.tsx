@@ -4,10 +4,11 @@ import { Button, NumberInput } from '@mantine/core';
 import { useState } from 'react';
 
 import { changeRequirements } from '../../api/checkpoints';
-import type { JobDocument, Vertex } from '../../gen/live';
+import { useJob, useVertices } from '../../hooks/useJob';
 import { useOperation } from '../../hooks/useOperation';
 import { useRole } from '../../hooks/useSession';
 import { mayOperate } from '../../model/access';
+import type { Vertex } from '../../model/job';
 import { type Bounds, boundsOf, boundsProblem, changedBounds, type Draft, edited } from '../../model/requirements';
 import { Panel } from '../Panel/Panel';
 import classes from './JobRequirements.module.css';
@@ -15,7 +16,9 @@ import classes from './JobRequirements.module.css';
 const NOTHING: Draft = {};
 const NAMES = { lower: 'Lower bound', upper: 'Upper bound' } as const;
 
-export function JobRequirements({ job }: { readonly job: JobDocument }) {
+export function JobRequirements() {
+  const job = useJob();
+  const vertices = useVertices();
   const isAllowed = mayOperate(useRole());
   const [draft, setDraft] = useState(NOTHING);
   const { start, isAsking, error } = useOperation<Record<string, Bounds>>({
@@ -24,9 +27,9 @@ export function JobRequirements({ job }: { readonly job: JobDocument }) {
     onAsked: () => setDraft(NOTHING),
     titles: ['Changing the requirements', 'The job has its new requirements', 'The requirements were not changed'],
   });
-  const changed = changedBounds(job.vertices, draft);
+  const changed = changedBounds(vertices, draft);
   const isChanged = Object.keys(changed).length > 0;
-  const mistake = boundsProblem(job.vertices, changed);
+  const mistake = boundsProblem(vertices, changed);
   const problem = mistake ?? error?.message ?? null;
   const field = (vertex: Vertex, bound: keyof Bounds) =>
     isAllowed ? (
@@ -66,6 +69,12 @@ export function JobRequirements({ job }: { readonly job: JobDocument }) {
           {job.scaling}
         </p>
       )}
+      {job.has_autoscaler_bounds === true && (
+        <p role="note" className={classes.scaling}>
+          The autoscaler&apos;s bounds. If you set bounds, vertices without bounds of yours keep the parallelism that
+          they have then.
+        </p>
+      )}
       {problem !== null && (
         <p role="alert" className={classes.problem}>
           {problem}
@@ -92,7 +101,7 @@ export function JobRequirements({ job }: { readonly job: JobDocument }) {
             </tr>
           </thead>
           <tbody>
-            {job.vertices.map((vertex) => (
+            {vertices.map((vertex) => (
               <tr key={vertex.id}>
                 <td className={classes.name} title={vertex.name}>
                   {vertex.name}

@@ -2,7 +2,7 @@
 
 import { Link } from 'react-router';
 
-import type { JobSummary } from '../../gen/live';
+import type { JobSummary } from '../../gen/contract';
 import { useServerNow } from '../../hooks/useNow';
 import { useSorting } from '../../hooks/useSorting';
 import { useTimes } from '../../hooks/useTimes';
@@ -93,7 +93,7 @@ export function JobTable({ jobs, caption, withEnd = false }: Props) {
 }
 
 function lastCheckpoint({ last_checkpoint: at }: JobSummary, now: number): string {
-  return at === undefined || at === null ? NOTHING : formatAge(Math.max(0, now - at));
+  return at === null ? NOTHING : formatAge(Math.max(0, now - at));
 }
 
 function TaskCounts({ job }: { readonly job: JobSummary }) {

@@ -1,7 +1,7 @@
 /** Busy, backpressured and idle time as one bar with its numbers; what does not run has neither. */
 
-import type { Metrics } from '../../gen/live';
 import { NOTHING, formatShare } from '../../model/format';
+import type { Metrics } from '../../model/job';
 import classes from './LoadBar.module.css';
 
 interface Props {

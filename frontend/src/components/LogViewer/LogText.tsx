@@ -157,10 +157,10 @@ export function LogText({ jobId, name, isLive, picker }: Props) {
           if (event.deltaY < 0) setFollowing(false);
         }}
       >
-        {tail.buffer.start > 0 && (
+        {buffer.start > buffer.begin && (
           <div className={classes.earlier}>
             <Button variant="default" size="compact-xs" loading={tail.isReading} onClick={() => tail.readBack()}>
-              Load the {formatBytes(Math.min(tail.buffer.start, 128 * 1024))} before
+              Load the {formatBytes(Math.min(buffer.start - buffer.begin, 128 * 1024))} before
             </Button>
           </div>
         )}

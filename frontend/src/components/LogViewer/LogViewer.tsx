@@ -5,7 +5,7 @@ import { IconFileText } from '@tabler/icons-react';
 import { useQuery } from '@tanstack/react-query';
 
 import { fetchLogFiles } from '../../api/jobs';
-import type { LogFile } from '../../gen/live';
+import type { LogFile } from '../../gen/contract';
 import { useQueryParam } from '../../hooks/useQueryParam';
 import { formatBytes } from '../../model/format';
 import { EmptyState, FailureState } from '../EmptyState/EmptyState';
@@ -69,7 +69,7 @@ export function LogViewer({ jobId, isLive }: Props) {
 }
 
 function describe(file: LogFile): string {
-  // rotated files have a number after their name
+  // files that an earlier release rotated have a number after their name
   const rotated = /\.\d+$/.exec(file.name)?.[0] ?? '';
   const kind = (file.kind === 'out' ? 'output' : 'log') + rotated;
   return `Attempt ${file.attempt} · slot ${file.slot} · ${kind} · ${formatBytes(file.size)}`;

@@ -2,7 +2,7 @@
 
 import { useCallback, useMemo } from 'react';
 
-import type { Plan } from '../../gen/live';
+import type { Plan } from '../../gen/contract';
 import { type GraphEdge, topologyOfPlan } from '../../model/graph';
 import { planLines } from '../../model/plan';
 import { GraphCanvas } from '../GraphCanvas/GraphCanvas';

@@ -6,7 +6,7 @@ import { useMutation } from '@tanstack/react-query';
 import { useState } from 'react';
 
 import { deleteProgram } from '../../api/programs';
-import type { JarFile } from '../../gen/live';
+import type { JarFile } from '../../gen/contract';
 import { useSingleFlight } from '../../hooks/useSingleFlight';
 import { useTimes } from '../../hooks/useTimes';
 import { formatBytes } from '../../model/format';
@@ -54,8 +54,7 @@ export function ProgramList({ programs, selected, mayDelete, onSelect, onDeleted
                     {program.name}
                   </span>
                   <span className={classes.when}>
-                    {times.dateTime(program.uploaded)}
-                    {program.size !== undefined && ` · ${formatBytes(program.size)}`}
+                    {times.dateTime(program.uploaded)} · {formatBytes(program.size)}
                   </span>
                 </span>
               </button>

@@ -2,7 +2,7 @@
 
 import { Checkbox, Select, TextInput } from '@mantine/core';
 
-import type { ClaimMode, RunRequest } from '../../gen/live';
+import type { ClaimMode, RunRequest } from '../../gen/contract';
 import classes from './RunForm.module.css';
 
 export interface Restore {

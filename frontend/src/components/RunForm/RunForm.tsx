@@ -7,7 +7,7 @@ import { type SyntheticEvent, useState } from 'react';
 import { useNavigate } from 'react-router';
 
 import { fetchPlan, runProgram } from '../../api/programs';
-import type { JarFile, RestorePoints, RunRequest } from '../../gen/live';
+import type { JarFile, RestorePoints, RunRequest } from '../../gen/contract';
 import { useSingleFlight } from '../../hooks/useSingleFlight';
 import {
   FormError,
@@ -46,7 +46,7 @@ export function RunForm({ program, mayRun, before, savepoint, chosenEntry }: Pro
   const plan = useMutation({ mutationFn: (settings: RunRequest) => fetchPlan(program.id, settings) });
   const run = useMutation({
     mutationFn: (settings: RunRequest) => runProgram(program.id, settings),
-    onSuccess: ({ jobid, warnings = [], output = '' }) =>
+    onSuccess: ({ jobid, warnings, output }) =>
       navigate(`/jobs/${jobid}`, { state: { warnings, output } satisfies ProgramSaid }),
   });
   const start = useSingleFlight(run.mutate);

@@ -5,6 +5,7 @@ import {
   type Icon,
   IconBookmark,
   IconLayoutDashboard,
+  IconSchema,
   IconServer2,
   IconSitemap,
   IconUpload,
@@ -13,7 +14,7 @@ import { useQueryClient } from '@tanstack/react-query';
 import { useEffect } from 'react';
 import { Link, NavLink, Navigate, Outlet, useLocation } from 'react-router';
 
-import type { Session } from '../../gen/live';
+import type { Session } from '../../gen/contract';
 import { useConnection } from '../../hooks/useLive';
 import { SESSION_KEY, useServerVersion, useSession } from '../../hooks/useSession';
 import { connection } from '../../store/socket';
@@ -71,6 +72,7 @@ function Frame({ session }: { readonly session: Session }) {
       </header>
       <nav className={classes.nav} aria-label="Main">
         <NavItem to="/" icon={IconLayoutDashboard} label="Overview" />
+        <NavItem to="/pipelines" icon={IconSchema} label="Pipelines" />
         <NavItem to="/submit" icon={IconUpload} label="Submit New Job" />
         <NavItem to="/savepoints" icon={IconBookmark} label="Savepoints" />
         <NavItem to="/jobmanagers" icon={IconSitemap} label="Job Managers" />

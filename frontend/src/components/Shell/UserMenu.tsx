@@ -4,7 +4,7 @@ import { Button, Menu } from '@mantine/core';
 import { IconCheck, IconChevronDown, IconLogout, IconUser } from '@tabler/icons-react';
 import { useSyncExternalStore } from 'react';
 
-import type { Session } from '../../gen/live';
+import type { Session } from '../../gen/contract';
 import { useLogout } from '../../hooks/useSession';
 import { getPreferences, setPreferences, subscribePreferences } from '../../store/preferences';
 

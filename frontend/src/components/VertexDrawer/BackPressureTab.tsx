@@ -1,15 +1,21 @@
 /** How each subtask spends its time, and Flink's level of backpressure for it. */
 
-import type { Vertex } from '../../gen/live';
+import type { LiveVertex } from '../../gen/contract';
 import { backPressureLevel } from '../../model/backPressure';
 import { NOTHING } from '../../model/format';
+import { metricsOf, subtasksOf } from '../../model/job';
 import { LoadBar } from '../LoadBar/LoadBar';
 import { StateBadge } from '../StateBadge/StateBadge';
+import { OfSubtasks } from './OfSubtasks';
 import classes from './VertexDrawer.module.css';
 
 const LOOKS = { OK: 'RUNNING', LOW: 'RESTARTING', HIGH: 'FAILED' } as const;
 
-export function BackPressureTab({ vertex }: { readonly vertex: Vertex }) {
+export function BackPressureTab({ vertexId }: { readonly vertexId: string }) {
+  return <OfSubtasks vertexId={vertexId}>{(live) => <Table live={live} />}</OfSubtasks>;
+}
+
+function Table({ live }: { readonly live: LiveVertex }) {
   return (
     <>
       <p className={classes.note}>
@@ -27,7 +33,10 @@ export function BackPressureTab({ vertex }: { readonly vertex: Vertex }) {
             </tr>
           </thead>
           <tbody>
-            {vertex.subtasks.map(({ index, state, metrics }) => {
+            {subtasksOf(live.subtasks).map(({ index, state }) => {
+              const figures = live.figures[index];
+              if (figures === undefined) return null;
+              const metrics = metricsOf(figures);
               const level = backPressureLevel(metrics.back_pressured);
               return (
                 <tr key={index}>

@@ -1,9 +1,10 @@
 /** Description and totals of a vertex. */
 
-import type { Vertex } from '../../gen/live';
+import { useMetrics, useWatermarkLag } from '../../hooks/useJob';
 import { useServerNow } from '../../hooks/useNow';
 import { useTimes } from '../../hooks/useTimes';
 import { formatByteRate, formatBytes, formatCount, formatDuration, formatRate } from '../../model/format';
+import type { Vertex } from '../../model/job';
 import { CopyText } from '../CopyText/CopyText';
 import { KeyValues } from '../KeyValues/KeyValues';
 import { LoadBar } from '../LoadBar/LoadBar';
@@ -12,7 +13,10 @@ import classes from './VertexDrawer.module.css';
 export function DetailTab({ vertex }: { readonly vertex: Vertex }) {
   const now = useServerNow();
   const times = useTimes();
-  const { metrics, start_time: start, end_time: end } = vertex;
+  const { start_time: start, end_time: end } = vertex;
+  const metrics = useMetrics(vertex.id);
+  const lag = useWatermarkLag(vertex.id);
+  if (metrics === undefined) return null;
   const both = (total: string, rate: string) => `${total} · ${rate}`;
   return (
     <KeyValues
@@ -27,7 +31,7 @@ export function DetailTab({ vertex }: { readonly vertex: Vertex }) {
         ['Bytes Received', both(formatBytes(metrics.bytes_in), formatByteRate(metrics.bytes_in_per_second))],
         ['Bytes Sent', both(formatBytes(metrics.bytes_out), formatByteRate(metrics.bytes_out_per_second))],
         ['Low Watermark', `${times.watermark(metrics.watermark)} (${times.zone})`],
-        ['Watermark Lag', formatDuration(metrics.watermark_lag)],
+        ['Watermark Lag', formatDuration(lag)],
         ['Parallelism', `${vertex.parallelism} of at most ${vertex.max_parallelism}`],
         ['Slot Sharing Group', vertex.slot_sharing_group],
         [

@@ -1,12 +1,14 @@
 /** All subtasks of a vertex; rows are virtualised, so that a parallelism of 1000 costs no more than 20. */
 
 import { useVirtualizer } from '@tanstack/react-virtual';
-import { useRef } from 'react';
+import { memo, useRef } from 'react';
 import { Link } from 'react-router';
 
-import type { Subtask, Vertex } from '../../gen/live';
+import type { LiveVertex } from '../../gen/contract';
 import { formatBytes, formatCount, formatRate, formatShare } from '../../model/format';
+import { type Metrics, type Subtask, metricsOf, subtasksOf } from '../../model/job';
 import { StateBadge } from '../StateBadge/StateBadge';
+import { OfSubtasks } from './OfSubtasks';
 import classes from './SubtasksTab.module.css';
 
 const ROW_HEIGHT = 52;
@@ -21,9 +23,13 @@ const COLUMNS = [
   ['Host', ''],
 ] as const;
 
-export function SubtasksTab({ vertex }: { readonly vertex: Vertex }) {
+export function SubtasksTab({ vertexId }: { readonly vertexId: string }) {
+  return <OfSubtasks vertexId={vertexId}>{(live) => <Table live={live} />}</OfSubtasks>;
+}
+
+function Table({ live }: { readonly live: LiveVertex }) {
   const scroller = useRef<HTMLDivElement>(null);
-  const { subtasks } = vertex;
+  const subtasks = subtasksOf(live.subtasks);
   // eslint-disable-next-line react-hooks/incompatible-library -- its functions are called in this component only
   const virtual = useVirtualizer({
     count: subtasks.length,
@@ -53,15 +59,22 @@ export function SubtasksTab({ vertex }: { readonly vertex: Vertex }) {
       <div role="rowgroup" className={classes.rows} style={{ height: virtual.getTotalSize() }}>
         {virtual.getVirtualItems().map(({ index, start }) => {
           const subtask = subtasks[index];
-          return subtask === undefined ? null : <Row key={index} subtask={subtask} top={start} />;
+          const figures = live.figures[index];
+          if (subtask === undefined || figures === undefined) return null;
+          return <Row key={index} subtask={subtask} metrics={metricsOf(figures)} top={start} />;
         })}
       </div>
     </div>
   );
 }
 
-function Row({ subtask, top }: { readonly subtask: Subtask; readonly top: number }) {
-  const { metrics } = subtask;
+interface RowProps {
+  readonly subtask: Subtask;
+  readonly metrics: Metrics;
+  readonly top: number;
+}
+
+const Row = memo(function Row({ subtask, metrics, top }: RowProps) {
   return (
     <div
       role="row"
@@ -93,15 +106,15 @@ function Row({ subtask, top }: { readonly subtask: Subtask; readonly top: number
       <span role="cell" className={classes.where}>
         {subtask.taskmanager ? (
           <Link className="tm-link" to={`/taskmanagers/${encodeURIComponent(subtask.taskmanager)}`}>
-            {subtask.host ?? subtask.taskmanager}
+            {subtask.host}
           </Link>
         ) : (
           '–'
         )}
         <small>
-          {subtask.pid !== null && `pid ${subtask.pid} · `}attempt {subtask.attempt}
+          {subtask.pid !== undefined && `pid ${subtask.pid} · `}attempt {subtask.attempt}
         </small>
       </span>
     </div>
   );
-}
+});

@@ -3,8 +3,9 @@
 import { Drawer, Tabs } from '@mantine/core';
 import { useViewportSize } from '@mantine/hooks';
 
-import type { JobDocument, Vertex } from '../../gen/live';
+import { useJobId, useVertex } from '../../hooks/useJob';
 import { useQueryParam } from '../../hooks/useQueryParam';
+import type { Vertex } from '../../model/job';
 import { StateBadge } from '../StateBadge/StateBadge';
 import { TabBar } from '../TabBar/TabBar';
 import { AccumulatorsTab } from '../VertexMetrics/AccumulatorsTab';
@@ -28,12 +29,13 @@ const TABS = [
 ] as const;
 
 interface Props {
-  readonly job: JobDocument;
-  readonly vertex: Vertex | undefined;
+  /** Null: closed. */
+  readonly vertexId: string | null;
   readonly onClose: () => void;
 }
 
-export function VertexDrawer({ job, vertex, onClose }: Props) {
+export function VertexDrawer({ vertexId, onClose }: Props) {
+  const vertex = useVertex(vertexId ?? '');
   const { width } = useViewportSize();
   return (
     <Drawer
@@ -54,7 +56,7 @@ export function VertexDrawer({ job, vertex, onClose }: Props) {
         body: classes.body ?? '',
       }}
     >
-      {vertex !== undefined && <Contents job={job} vertex={vertex} />}
+      {vertex !== undefined && <Contents vertex={vertex} />}
     </Drawer>
   );
 }
@@ -70,7 +72,8 @@ function Title({ vertex }: { readonly vertex: Vertex }) {
   );
 }
 
-function Contents({ job, vertex }: { readonly job: JobDocument; readonly vertex: Vertex }) {
+function Contents({ vertex }: { readonly vertex: Vertex }) {
+  const jobId = useJobId();
   const [param, setTab] = useQueryParam('vtab', 'push');
   const tab = TABS.some(([value]) => value === param) ? param : 'detail';
   return (
@@ -80,22 +83,22 @@ function Contents({ job, vertex }: { readonly job: JobDocument; readonly vertex:
         <DetailTab vertex={vertex} />
       </Tabs.Panel>
       <Tabs.Panel value="subtasks">
-        <SubtasksTab vertex={vertex} />
+        <SubtasksTab vertexId={vertex.id} />
       </Tabs.Panel>
       <Tabs.Panel value="watermarks">
-        <WatermarksTab vertex={vertex} />
+        <WatermarksTab vertexId={vertex.id} />
       </Tabs.Panel>
       <Tabs.Panel value="backpressure">
-        <BackPressureTab vertex={vertex} />
+        <BackPressureTab vertexId={vertex.id} />
       </Tabs.Panel>
       <Tabs.Panel value="charts">
-        <ChartsTab jobId={job.id} vertexId={vertex.id} />
+        <ChartsTab jobId={jobId} vertexId={vertex.id} />
       </Tabs.Panel>
       <Tabs.Panel value="metrics">
-        <MetricsTab jobId={job.id} vertex={vertex} />
+        <MetricsTab jobId={jobId} vertex={vertex} />
       </Tabs.Panel>
       <Tabs.Panel value="accumulators">
-        <AccumulatorsTab jobId={job.id} vertex={vertex} />
+        <AccumulatorsTab jobId={jobId} vertex={vertex} />
       </Tabs.Panel>
     </Tabs>
   );

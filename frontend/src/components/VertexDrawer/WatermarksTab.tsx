@@ -1,19 +1,28 @@
 /** The watermark of each subtask and its lag. */
 
-import type { Vertex } from '../../gen/live';
+import type { LiveVertex } from '../../gen/contract';
+import { useMetrics } from '../../hooks/useJob';
 import { useTimes } from '../../hooks/useTimes';
 import { formatDuration } from '../../model/format';
+import { lagOf, metricsOf } from '../../model/job';
+import { OfSubtasks } from './OfSubtasks';
 import classes from './VertexDrawer.module.css';
 
-export function WatermarksTab({ vertex }: { readonly vertex: Vertex }) {
+export function WatermarksTab({ vertexId }: { readonly vertexId: string }) {
+  return <OfSubtasks vertexId={vertexId}>{(live) => <Table vertexId={vertexId} live={live} />}</OfSubtasks>;
+}
+
+function Table({ vertexId, live }: { readonly vertexId: string; readonly live: LiveVertex }) {
   const times = useTimes();
-  const known = vertex.subtasks.map(({ metrics }) => metrics.watermark).filter((each) => typeof each === 'number');
+  const low = useMetrics(vertexId)?.watermark ?? null;
+  const watermarks = Object.entries(live.figures).map(([index, row]) => [index, metricsOf(row).watermark] as const);
+  const known = watermarks.map(([, watermark]) => watermark).filter((each) => typeof each === 'number');
   const newest = Math.max(...known);
   return (
     <>
       <p className={classes.note}>
-        The low watermark is that of the slowest subtask: {times.watermark(vertex.metrics.watermark)} ({times.zone}).
-        Lag is the wall-clock time minus the watermark.
+        The low watermark is that of the slowest subtask: {times.watermark(low)} ({times.zone}). Lag is the wall-clock
+        time minus the watermark.
       </p>
       <div className="tm-table-scroll" tabIndex={0}>
         <table className="tm-table">
@@ -34,13 +43,13 @@ export function WatermarksTab({ vertex }: { readonly vertex: Vertex }) {
             </tr>
           </thead>
           <tbody>
-            {vertex.subtasks.map(({ index, metrics: { watermark, watermark_lag: lag } }) => (
+            {watermarks.map(([index, watermark]) => (
               <tr key={index}>
                 <td>{index}</td>
                 <td>{times.watermark(watermark)}</td>
                 <td className="tm-num tm-mono">{typeof watermark === 'number' ? watermark : '–'}</td>
                 <td className="tm-num">{typeof watermark === 'number' ? formatDuration(newest - watermark) : '–'}</td>
-                <td className="tm-num">{formatDuration(lag)}</td>
+                <td className="tm-num">{formatDuration(lagOf(watermark, live.now))}</td>
               </tr>
             ))}
           </tbody>

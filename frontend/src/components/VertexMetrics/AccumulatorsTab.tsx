@@ -5,8 +5,9 @@ import { IconSum } from '@tabler/icons-react';
 import { useQuery } from '@tanstack/react-query';
 
 import { fetchSubtasksAccumulators, fetchVertexAccumulators } from '../../api/metrics';
-import type { Accumulator, Vertex } from '../../gen/live';
+import type { Accumulator } from '../../gen/contract';
 import { NOTHING } from '../../model/format';
+import type { Vertex } from '../../model/job';
 import { EmptyState, FailureState } from '../EmptyState/EmptyState';
 import classes from './VertexMetrics.module.css';
 

@@ -6,8 +6,8 @@ import { useQuery } from '@tanstack/react-query';
 import { Fragment, useState } from 'react';
 
 import { fetchVertexMetrics } from '../../api/metrics';
-import type { Vertex } from '../../gen/live';
 import { NOTHING } from '../../model/format';
+import type { Vertex } from '../../model/job';
 import { type MetricRow, formatMetric, groupMetrics, summarise } from '../../model/metricTable';
 import { EmptyState, FailureState } from '../EmptyState/EmptyState';
 import classes from './VertexMetrics.module.css';

@@ -1,21 +1,22 @@
 /** All vertices of a job with their exact counters. */
 
-import type { Vertex } from '../../gen/live';
+import { memo } from 'react';
+
+import { useMetrics, useVertices } from '../../hooks/useJob';
 import { useServerNow } from '../../hooks/useNow';
 import { useTimes } from '../../hooks/useTimes';
 import { formatBytes, formatCount, formatDuration, formatRate, formatShare } from '../../model/format';
+import type { Vertex } from '../../model/job';
 import { StateBadge } from '../StateBadge/StateBadge';
 import classes from './VertexTable.module.css';
 
 interface Props {
-  readonly vertices: readonly Vertex[];
   readonly selected: string | null;
   readonly onSelect: (id: string) => void;
 }
 
-export function VertexTable({ vertices, selected, onSelect }: Props) {
-  const now = useServerNow();
-  const times = useTimes();
+export function VertexTable({ selected, onSelect }: Props) {
+  const vertices = useVertices();
   return (
     <div className="tm-table-scroll">
       <table className={`tm-table ${classes.table ?? ''}`}>
@@ -49,34 +50,56 @@ export function VertexTable({ vertices, selected, onSelect }: Props) {
           </tr>
         </thead>
         <tbody>
-          {vertices.map(({ id, name, state, parallelism, metrics, start_time: start, end_time: end }) => (
-            <tr key={id} data-selected={id === selected || undefined} className={classes.row}>
-              <td className={classes.name}>
-                <button type="button" className={classes.button} title={name} onClick={() => onSelect(id)}>
-                  {name}
-                </button>
-              </td>
-              <td>
-                <StateBadge state={state} />
-              </td>
-              <td className="tm-num">{parallelism}</td>
-              <td className="tm-num">
-                {formatCount(metrics.records_in)}
-                <div className={`tm-live ${classes.rate ?? ''}`}>{formatRate(metrics.records_in_per_second)}</div>
-              </td>
-              <td className="tm-num">
-                {formatCount(metrics.records_out)}
-                <div className={`tm-live ${classes.rate ?? ''}`}>{formatRate(metrics.records_out_per_second)}</div>
-              </td>
-              <td className="tm-num">{formatBytes(metrics.bytes_in)}</td>
-              <td className="tm-num">{formatBytes(metrics.bytes_out)}</td>
-              <td className="tm-num tm-live">{formatShare(metrics.busy)}</td>
-              <td>{times.watermark(metrics.watermark)}</td>
-              <td className="tm-num">{start < 0 ? '–' : formatDuration(Math.max(0, (end < 0 ? now : end) - start))}</td>
-            </tr>
+          {vertices.map((vertex) => (
+            <Row key={vertex.id} vertex={vertex} isSelected={vertex.id === selected} onSelect={onSelect} />
           ))}
         </tbody>
       </table>
     </div>
   );
+}
+
+interface RowProps {
+  readonly vertex: Vertex;
+  readonly isSelected: boolean;
+  readonly onSelect: (id: string) => void;
+}
+
+const Row = memo(function Row({ vertex, isSelected, onSelect }: RowProps) {
+  const times = useTimes();
+  const { id, name, state, parallelism, start_time: start, end_time: end } = vertex;
+  const metrics = useMetrics(id);
+  if (metrics === undefined) return null;
+  return (
+    <tr data-selected={isSelected || undefined} className={classes.row}>
+      <td className={classes.name}>
+        <button type="button" className={classes.button} title={name} onClick={() => onSelect(id)}>
+          {name}
+        </button>
+      </td>
+      <td>
+        <StateBadge state={state} />
+      </td>
+      <td className="tm-num">{parallelism}</td>
+      <td className="tm-num">
+        {formatCount(metrics.records_in)}
+        <div className={`tm-live ${classes.rate ?? ''}`}>{formatRate(metrics.records_in_per_second)}</div>
+      </td>
+      <td className="tm-num">
+        {formatCount(metrics.records_out)}
+        <div className={`tm-live ${classes.rate ?? ''}`}>{formatRate(metrics.records_out_per_second)}</div>
+      </td>
+      <td className="tm-num">{formatBytes(metrics.bytes_in)}</td>
+      <td className="tm-num">{formatBytes(metrics.bytes_out)}</td>
+      <td className="tm-num tm-live">{formatShare(metrics.busy)}</td>
+      <td>{times.watermark(metrics.watermark)}</td>
+      <td className="tm-num">{start < 0 ? '–' : <Duration start={start} end={end} />}</td>
+    </tr>
+  );
+});
+
+/** Apart from its row: it grows with the clock. */
+function Duration({ start, end }: { readonly start: number; readonly end: number }) {
+  const now = useServerNow();
+  return formatDuration(Math.max(0, (end < 0 ? now : end) - start));
 }

@@ -1,0 +1,223 @@
+/** Pipelines over REST: the list, versions, drafts, and what the server knows of a document. */
+
+import type { Catalog, Facts, NodeState, Ports, Problem, Validation } from '../model/pipeline/catalog';
+import type { PipelineDocument } from '../model/pipeline/document';
+import { ApiError, ROOT } from './client';
+
+const PIPELINES = `${ROOT}api/v1/pipelines`;
+/** The most that a browser sends after its page has gone. */
+const MAX_KEPT_ALIVE_BYTES = 60_000;
+
+export interface VersionListed {
+  readonly number: number;
+  readonly semantic_hash: string;
+  readonly message: string;
+  readonly author: string | null;
+  readonly created_at: number;
+}
+
+export interface Version extends VersionListed {
+  readonly document: PipelineDocument;
+}
+
+export interface DraftListed {
+  /** In quotes: its ETag. */
+  readonly tag: string;
+  /** Number of the version that it began with. */
+  readonly base: number;
+  readonly semantic_hash: string;
+  readonly updated_at: number;
+}
+
+export interface Draft extends DraftListed {
+  readonly document: PipelineDocument;
+}
+
+export interface PipelineListed {
+  readonly id: string;
+  readonly name: string;
+  readonly owner: string | null;
+  readonly tags: readonly string[];
+  readonly created_at: number;
+  readonly updated_at: number;
+  readonly archived_at: number | null;
+  readonly head: VersionListed;
+  readonly draft: DraftListed | null;
+}
+
+export interface OtherEditor {
+  readonly user: string | null;
+  readonly base: number;
+  readonly updated_at: number;
+}
+
+export interface Pipeline extends PipelineListed {
+  readonly editors: readonly OtherEditor[];
+}
+
+/** Somebody else was faster: `current` is what is there now; null: nothing. */
+export class OutdatedError extends ApiError {
+  readonly current: Draft | Version | null;
+
+  constructor(message: string, current: Draft | Version | null) {
+    super(412, message);
+    this.current = current;
+  }
+}
+
+interface Sent {
+  readonly method?: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
+  readonly body?: unknown;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly signal?: AbortSignal;
+  readonly keepalive?: boolean;
+}
+
+interface Failure {
+  readonly errors?: readonly { readonly message?: string }[];
+  readonly current?: Draft | Version | null;
+}
+
+async function send<T>(path: string, sent: Sent = {}): Promise<T> {
+  const { method = 'GET', body, headers = {}, signal, keepalive = false } = sent;
+  const token = /(?:^|;\s*)csrftoken=([^;]+)/.exec(document.cookie)?.[1] ?? '';
+  let response: Response;
+  try {
+    response = await fetch(PIPELINES + path, {
+      method,
+      credentials: 'same-origin',
+      keepalive,
+      headers: {
+        Accept: 'application/json',
+        ...(body === undefined ? {} : { 'Content-Type': 'application/json' }),
+        ...(method === 'GET' ? {} : { 'X-CSRFToken': decodeURIComponent(token) }),
+        ...headers,
+      },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+      ...(signal === undefined ? {} : { signal }),
+    });
+  } catch (error) {
+    if (error instanceof DOMException && error.name === 'AbortError') throw error;
+    throw new ApiError(0, 'The server cannot be reached.');
+  }
+  const text = await response.text();
+  if (response.ok) return (text === '' ? undefined : JSON.parse(text)) as T;
+  const failure = failureOf(text);
+  const said = (failure.errors ?? []).map(({ message }) => message ?? '').filter(Boolean);
+  const message = said.length > 0 ? said.join('\n') : `The server refused (status ${response.status}).`;
+  if (response.status === 412) throw new OutdatedError(message, failure.current ?? null);
+  throw new ApiError(response.status, message);
+}
+
+function failureOf(text: string): Failure {
+  try {
+    return JSON.parse(text) as Failure;
+  } catch {
+    // not JSON: for example a proxy's page
+    return {};
+  }
+}
+
+// --- pipelines ------------------------------------------------------------------------------------------------------
+
+export async function fetchPipelines(): Promise<readonly PipelineListed[]> {
+  return (await send<{ pipelines: PipelineListed[] }>('')).pipelines;
+}
+
+export function fetchPipeline(id: string): Promise<Pipeline> {
+  return send(`/${id}`);
+}
+
+/** `key` makes a repeated request create one pipeline only. */
+export function createPipeline(document: PipelineDocument, key: string): Promise<Pipeline> {
+  return send('', { method: 'POST', body: { document }, headers: { 'Idempotency-Key': key } });
+}
+
+export function archivePipeline(id: string): Promise<Pipeline> {
+  return send(`/${id}`, { method: 'PATCH', body: { archived: true } });
+}
+
+export function fetchVersion(id: string, number: number): Promise<Version> {
+  return send(`/${id}/versions/${number}`);
+}
+
+export async function fetchVersions(id: string): Promise<readonly VersionListed[]> {
+  return (await send<{ versions: VersionListed[] }>(`/${id}/versions`)).versions;
+}
+
+/** Saves a document as the next version after `head`. Throws OutdatedError with the newer one. */
+export function saveVersion(
+  id: string,
+  document: PipelineDocument,
+  head: number,
+  message: string,
+  key: string,
+): Promise<Version> {
+  const headers = { 'If-Match': `"${head}"`, 'Idempotency-Key': key };
+  return send(`/${id}/versions`, { method: 'POST', body: { document, message }, headers });
+}
+
+/** The user's own draft; null if there is none. */
+export async function fetchDraft(id: string): Promise<Draft | null> {
+  try {
+    return await send<Draft>(`/${id}/draft`);
+  } catch (error) {
+    if (error instanceof ApiError && error.status === 404) return null;
+    throw error;
+  }
+}
+
+/** Writes the draft over the one with this tag; null: there must be none. Throws OutdatedError with the other one. */
+export function putDraft(
+  id: string,
+  document: PipelineDocument,
+  base: number,
+  tag: string | null,
+  isLeaving = false,
+): Promise<DraftListed> {
+  const headers: Record<string, string> = tag === null ? { 'If-None-Match': '*' } : { 'If-Match': `"${tag}"` };
+  const body = { document, base };
+  const keepalive = isLeaving && JSON.stringify(body).length < MAX_KEPT_ALIVE_BYTES;
+  return send(`/${id}/draft`, { method: 'PUT', body, headers, keepalive });
+}
+
+export async function discardDraft(id: string): Promise<void> {
+  await send(`/${id}/draft`, { method: 'DELETE' });
+}
+
+// --- what the server knows of documents -----------------------------------------------------------------------------
+
+export function fetchCatalog(): Promise<Catalog> {
+  return send('/catalog');
+}
+
+interface ValidationAnswer {
+  readonly problems: readonly Problem[];
+  /** By node and output; null: not known yet. */
+  readonly facts: Readonly<Record<string, Readonly<Record<string, Facts | null>>>>;
+  readonly ports: Readonly<Record<string, Ports>>;
+  /** Nodes that do not run, because they or all above them are disabled. */
+  readonly inactive: readonly string[];
+  readonly is_deployable: boolean;
+}
+
+export async function validate(document: PipelineDocument, signal: AbortSignal): Promise<Validation> {
+  const answer = await send<ValidationAnswer>('/validate', { method: 'POST', body: { document }, signal });
+  const inactive = new Set(answer.inactive);
+  const nodes = Object.entries(answer.ports).map(([id, ports]): [string, NodeState] => [
+    id,
+    { ports, outputs: answer.facts[id] ?? {}, is_active: !inactive.has(id) },
+  ]);
+  return { problems: answer.problems, is_deployable: answer.is_deployable, nodes: Object.fromEntries(nodes) };
+}
+
+export interface Program {
+  readonly source: string;
+  /** Node, first and last line, from 1. */
+  readonly lines: readonly { readonly node: string | null; readonly first: number; readonly last: number }[];
+  readonly problems: readonly Problem[];
+}
+
+export function compile(document: PipelineDocument, signal: AbortSignal): Promise<Program> {
+  return send('/compile', { method: 'POST', body: { document }, signal });
+}

@@ -1,0 +1,471 @@
+/**
+ * The canvas. React Flow draws and drags; what is there comes from the editor's document and goes back to it: a drag is
+ * one step of the history, at its end.
+ */
+
+import '@xyflow/react/dist/style.css';
+
+import { Button } from '@mantine/core';
+import { IconPlus } from '@tabler/icons-react';
+import {
+  Background,
+  type Connection,
+  ConnectionMode,
+  Controls,
+  type Edge,
+  type EdgeChange,
+  type FinalConnectionState,
+  MarkerType,
+  MiniMap,
+  type Node,
+  type NodeChange,
+  type NodeProps,
+  ReactFlow,
+  SelectionMode,
+  useConnection,
+  useNodesInitialized,
+  useReactFlow,
+} from '@xyflow/react';
+import { type DragEvent, type ReactNode, memo, useCallback, useEffect, useMemo, useRef, useState } from 'react';
+
+import { useEditor, useEditorStore } from '../../hooks/useEditor';
+import { typeOf, worst } from '../../model/pipeline/catalog';
+import { type PipelineDocument, type Point, nameOf, positionOf } from '../../model/pipeline/document';
+import * as operations from '../../model/pipeline/operations';
+import { type Selection, documentOf, makeId, portsOfNode } from '../../store/editor';
+import { addAt } from './actions';
+import classes from './Canvas.module.css';
+import { NodeBox } from './NodeBox';
+import { StreamEdge } from './StreamEdge';
+
+export const DRAG_TYPE = 'application/x-tidemark-node-type';
+const NODE_TYPES = { operator: NodeBox, note: NoteBox, group: memo(GroupFrame) };
+const EDGE_TYPES = { stream: StreamEdge };
+const GRID: [number, number] = [10, 10];
+const FIT = { padding: 0.18, maxZoom: 1 };
+const MARKER = { type: MarkerType.ArrowClosed, width: 15, height: 15, color: 'var(--tm-border-strong)' };
+const BOX: Point = [220, 62];
+const GROUP_MARGIN = 26;
+/** Free space around a box that is brought into sight. */
+const EDGE = 48;
+
+/** Node objects by id, kept while nothing of them changes: React Flow compares them. */
+class Kept {
+  private nodes = new Map<string, Node>();
+
+  /** The node object of this id: the one from before if it is the same. */
+  node(made: Node): Node {
+    const old = this.nodes.get(made.id);
+    const isSame =
+      old?.position.x === made.position.x &&
+      old.position.y === made.position.y &&
+      old.selected === made.selected &&
+      old.width === made.width &&
+      old.height === made.height &&
+      old.type === made.type &&
+      old.measured === made.measured &&
+      old.draggable === made.draggable;
+    const kept = isSame ? old : made;
+    this.nodes.set(made.id, kept);
+    return kept;
+  }
+}
+
+export function Canvas() {
+  const store = useEditorStore();
+  const document = useEditor(documentOf);
+  const selection = useEditor((state) => state.history.selection);
+  const isReadOnly = useEditor((state) => state.isReadOnly);
+  const [dragged, setDragged] = useState<Readonly<Record<string, Point>>>({});
+  // React Flow measures boxes, and asks for their sizes back
+  const [sizes, setSizes] = useState<Readonly<Record<string, { width: number; height: number }>>>({});
+  const [near, setNear] = useState<string | null>(null);
+  const [kept] = useState(() => new Kept());
+  const { screenToFlowPosition } = useReactFlow();
+  const nodes = useMemo(
+    () => flowNodes(document, selection, dragged, sizes, !isReadOnly).map((node) => kept.node(node)),
+    [document, selection, dragged, sizes, isReadOnly, kept],
+  );
+  const edges = useMemo(() => flowEdges(document, selection, near), [document, selection, near]);
+
+  const onNodesChange = useCallback(
+    (changes: NodeChange[]) => {
+      const moved: Record<string, Point> = {};
+      const measured: Record<string, { width: number; height: number }> = {};
+      const chosen = new Map<string, boolean>();
+      for (const change of changes) {
+        if (change.type === 'position' && change.position !== undefined && change.dragging === true) {
+          moved[change.id] = [change.position.x, change.position.y];
+        } else if (change.type === 'select') chosen.set(change.id, change.selected);
+        else if (change.type === 'dimensions' && change.dimensions !== undefined)
+          measured[change.id] = change.dimensions;
+      }
+      if (Object.keys(measured).length > 0) setSizes((before) => ({ ...before, ...measured }));
+      if (Object.keys(moved).length > 0) setDragged((before) => ({ ...before, ...moved }));
+      if (chosen.size > 0) {
+        const state = store.getState();
+        const { nodes: old, notes, edges: lines } = state.history.selection;
+        const isNote = (id: string) => Object.hasOwn(documentOf(state).layout?.notes ?? {}, id);
+        const isNode = (id: string) => Object.hasOwn(documentOf(state).nodes, id);
+        const added = [...chosen].filter(([, isChosen]) => isChosen).map(([id]) => id);
+        const keep = (ids: readonly string[]) => ids.filter((id) => chosen.get(id) !== false);
+        state.select({
+          edges: lines,
+          nodes: [...new Set([...keep(old), ...added.filter(isNode)])],
+          notes: [...new Set([...keep(notes), ...added.filter(isNote)])],
+        });
+      }
+    },
+    [store],
+  );
+
+  const onEdgesChange = useCallback(
+    (changes: EdgeChange[]) => {
+      const chosen = new Map(
+        changes.flatMap((change) => (change.type === 'select' ? [[change.id, change.selected]] : [])),
+      );
+      if (chosen.size === 0) return;
+      const { select, history } = store.getState();
+      const left = history.selection.edges.filter((id) => chosen.get(id) !== false);
+      const added = [...chosen].filter(([, isChosen]) => isChosen).map(([id]) => id);
+      select({ ...history.selection, edges: [...new Set([...left, ...added])] });
+    },
+    [store],
+  );
+
+  const onDragStop = useCallback(
+    (_: unknown, node: Node, all: Node[]) => {
+      const { transact } = store.getState();
+      setDragged({});
+      const to = new Map(all.map(({ id, position }) => [id, operations.snapped([position.x, position.y])]));
+      const edge = all.length === 1 ? edgeBelow(store.getState(), node) : null;
+      const label = edge !== null ? `Inserted ${nameOf(documentOf(store.getState()), node.id)}` : 'Moved';
+      transact(label, (before) => {
+        let moved = operations.moveNodes(before, Object.fromEntries(to));
+        for (const [id, at] of to) moved = operations.changeNote(moved, id, { at });
+        if (edge === null) return moved;
+        return operations.insertOnEdge(moved, edge, node.id, portsOfNode(store.getState(), node.id), makeId) ?? moved;
+      });
+    },
+    [store],
+  );
+
+  const why = useCallback(
+    ({ source, sourceHandle, target, targetHandle }: Connection | Edge) => {
+      const state = store.getState();
+      const lookup = (id: string) => portsOfNode(state, id);
+      return operations.refusal(documentOf(state), [source, sourceHandle ?? ''], [target, targetHandle ?? ''], lookup);
+    },
+    [store],
+  );
+  const isValid = useCallback((connection: Connection | Edge) => why(connection) === null, [why]);
+
+  const onConnect = useCallback(
+    ({ source, sourceHandle, target, targetHandle }: Connection) => {
+      const { transact } = store.getState();
+      const { nodes: known } = documentOf(store.getState());
+      const label = `Connected ${known[source]?.name ?? ''} to ${known[target]?.name ?? ''}`;
+      transact(label, (before) => {
+        const ends = [
+          [source, sourceHandle ?? ''],
+          [target, targetHandle ?? ''],
+        ] as const;
+        return operations.connect(before, ends[0], ends[1], makeId).document;
+      });
+    },
+    [store],
+  );
+
+  const onConnectEnd = useCallback(
+    (event: MouseEvent | TouchEvent, connection: FinalConnectionState) => {
+      const { fromHandle, toNode, isValid: isDone } = connection;
+      if (isDone === true || toNode !== null || fromHandle?.type !== 'source') return;
+      const at = 'clientX' in event ? event : event.changedTouches[0];
+      if (at === undefined) return;
+      const from = [fromHandle.nodeId, fromHandle.id ?? ''] as const;
+      store.getState().openQuickAdd({ screen: { x: at.clientX, y: at.clientY }, from });
+    },
+    [store],
+  );
+
+  const onDrop = (event: DragEvent) => {
+    const type = typeOf(store.getState().catalog, event.dataTransfer.getData(DRAG_TYPE));
+    if (type === undefined) return;
+    event.preventDefault();
+    const at = screenToFlowPosition({ x: event.clientX, y: event.clientY });
+    const edge = edgeAt(event.clientX, event.clientY);
+    addAt(store, type, [at.x - BOX[0] / 2, at.y - BOX[1] / 2], edge === null ? {} : { edge });
+  };
+
+  return (
+    <ReactFlow
+      nodes={nodes}
+      edges={edges}
+      nodeTypes={NODE_TYPES}
+      edgeTypes={EDGE_TYPES}
+      onNodesChange={onNodesChange}
+      onEdgesChange={onEdgesChange}
+      onNodeDragStop={onDragStop}
+      onSelectionDragStop={(event, all) => {
+        const [first] = all;
+        if (first !== undefined) onDragStop(event, first, all);
+      }}
+      onConnect={onConnect}
+      onConnectEnd={onConnectEnd}
+      isValidConnection={isValid}
+      onEdgeMouseEnter={(_, { id }) => setNear(id)}
+      onEdgeMouseLeave={() => setNear(null)}
+      onDragOver={(event) => {
+        if (event.dataTransfer.types.includes(DRAG_TYPE)) event.preventDefault();
+      }}
+      onDrop={onDrop}
+      onPaneClick={() => store.getState().openQuickAdd(null)}
+      connectionMode={ConnectionMode.Strict}
+      connectionRadius={28}
+      selectionMode={SelectionMode.Partial}
+      selectionOnDrag={!isReadOnly}
+      panOnDrag={isReadOnly ? true : [1, 2]}
+      panOnScroll
+      zoomOnDoubleClick={false}
+      panActivationKeyCode="Space"
+      multiSelectionKeyCode={['Shift', 'Meta', 'Control']}
+      selectionKeyCode={null}
+      deleteKeyCode={null}
+      snapToGrid
+      snapGrid={GRID}
+      nodesDraggable={!isReadOnly}
+      nodesConnectable={!isReadOnly}
+      nodesFocusable={false}
+      edgesFocusable={false}
+      disableKeyboardA11y
+      elevateNodesOnSelect={false}
+      onlyRenderVisibleElements={false}
+      minZoom={0.15}
+      maxZoom={1.8}
+      proOptions={{ hideAttribution: true }}
+    >
+      <Background gap={20} size={1.2} color="var(--tm-border-strong)" />
+      <Controls orientation="horizontal" showInteractive={false} fitViewOptions={FIT} position="bottom-left" />
+      <MiniMap
+        pannable
+        zoomable
+        position="bottom-right"
+        ariaLabel="Map of the pipeline"
+        nodeColor={(node) => colourOf(store.getState().validation.problems, node)}
+        nodeBorderRadius={14}
+        style={{ width: 140, height: 84 }}
+      />
+      <RefusalLine why={why} />
+      <KeepInView />
+      <FitOnce />
+      {Object.keys(document.nodes).length === 0 && !isReadOnly && <EmptyCanvas />}
+    </ReactFlow>
+  );
+}
+
+function colourOf(problems: Parameters<typeof worst>[0], node: Node): string {
+  if (node.type === 'note') return '#f0e1a0';
+  if (node.type === 'group') return 'transparent';
+  const severity = worst(problems.filter((problem) => problem.node === node.id));
+  if (severity === 'error') return 'var(--tm-failed)';
+  return severity === 'warning' ? 'var(--tm-trouble)' : 'var(--tm-border-strong)';
+}
+
+function flowNodes(
+  document: PipelineDocument,
+  selection: Selection,
+  dragged: Readonly<Record<string, Point>>,
+  sizes: Readonly<Record<string, { width: number; height: number }>>,
+  isDraggable: boolean,
+): Node[] {
+  const chosen = new Set([...selection.nodes, ...selection.notes]);
+  const place = (id: string, at: Point) => {
+    const [x, y] = dragged[id] ?? at;
+    return { x, y };
+  };
+  const groups = Object.entries(document.layout?.groups ?? {}).map(([id, { nodes }]): Node => {
+    const places = nodes.map((each) => place(each, positionOf(document, each)));
+    const height = (index: number) => sizes[nodes[index] ?? '']?.height ?? BOX[1];
+    const left = Math.min(...places.map(({ x }) => x)) - GROUP_MARGIN;
+    const top = Math.min(...places.map(({ y }) => y)) - GROUP_MARGIN - 8;
+    const right = Math.max(...places.map(({ x }) => x)) + BOX[0] + GROUP_MARGIN;
+    const bottom = Math.max(...places.map(({ y }, index) => y + height(index))) + GROUP_MARGIN;
+    return {
+      id,
+      type: 'group',
+      position: { x: left, y: top },
+      data: {},
+      width: right - left,
+      height: bottom - top,
+      draggable: false,
+      selectable: false,
+      zIndex: -2,
+      style: { pointerEvents: 'none', background: 'none', border: 0, padding: 0 },
+    };
+  });
+  const notes = Object.entries(document.layout?.notes ?? {}).map(([id, note]): Node => ({
+    id,
+    type: 'note',
+    position: place(id, note.at),
+    data: {},
+    width: note.size[0],
+    height: note.size[1],
+    draggable: isDraggable,
+    selected: chosen.has(id),
+    zIndex: -1,
+  }));
+  const nodes = Object.keys(document.nodes).map((id): Node => ({
+    id,
+    type: 'operator',
+    position: place(id, positionOf(document, id)),
+    data: {},
+    draggable: isDraggable,
+    selected: chosen.has(id),
+  }));
+  return [...groups, ...notes, ...nodes].map((node) => {
+    const measured = sizes[node.id];
+    return measured === undefined ? node : { ...node, measured };
+  });
+}
+
+function flowEdges(document: PipelineDocument, selection: Selection, near: string | null): Edge[] {
+  const chosen = new Set(selection.edges);
+  return Object.entries(document.edges).map(([id, { from, to }]) => ({
+    id,
+    type: 'stream',
+    source: from[0],
+    sourceHandle: from[1],
+    target: to[0],
+    targetHandle: to[1],
+    selected: chosen.has(id),
+    markerEnd: MARKER,
+    data: { isNear: near === id },
+  }));
+}
+
+/** The edge below a point of the screen. */
+function edgeAt(x: number, y: number): string | null {
+  const below = globalThis.document.elementsFromPoint(x, y);
+  const found = below.map((element) => element.closest<SVGElement>('.react-flow__edge')).find(Boolean);
+  return found?.dataset.id ?? null;
+}
+
+/** The edge that a node without edges was dropped on. */
+function edgeBelow(state: Parameters<typeof documentOf>[0], node: Node): string | null {
+  const document = documentOf(state);
+  if (!Object.hasOwn(document.nodes, node.id)) return null;
+  if (Object.values(document.edges).some(({ from, to }) => from[0] === node.id || to[0] === node.id)) return null;
+  const box = globalThis.document.querySelector(`[data-node="${node.id}"]`)?.getBoundingClientRect();
+  return box === undefined ? null : edgeAt(box.x + box.width / 2, box.y + box.height / 2);
+}
+
+/** Says why the input below the pointer refuses the connection that is being drawn. */
+function RefusalLine({ why }: { readonly why: (connection: Connection) => string | null }) {
+  const refused = useConnection((connection) => {
+    const { inProgress, fromHandle, toHandle } = connection;
+    if (!inProgress || toHandle === null || connection.isValid === true) return null;
+    const [output, input] = fromHandle.type === 'source' ? [fromHandle, toHandle] : [toHandle, fromHandle];
+    if (output.type === input.type) return `Both are ${output.type === 'source' ? 'outputs' : 'inputs'}`;
+    return why({
+      source: output.nodeId,
+      sourceHandle: output.id ?? null,
+      target: input.nodeId,
+      targetHandle: input.id ?? null,
+    });
+  });
+  return refused === null ? null : (
+    <div className={classes.refusal} role="status">
+      {refused}
+    </div>
+  );
+}
+
+/** Shows the whole pipeline once its boxes have been measured. */
+function FitOnce() {
+  const isMeasured = useNodesInitialized();
+  const { fitView } = useReactFlow();
+  const isDone = useRef(false);
+  useEffect(() => {
+    if (!isMeasured || isDone.current) return;
+    isDone.current = true;
+    void fitView(FIT);
+  }, [isMeasured, fitView]);
+  return null;
+}
+
+/** Brings the node that somebody jumped to into sight. */
+function KeepInView() {
+  const focus = useEditor((state) => state.focus);
+  const store = useEditorStore();
+  const { getViewport, setViewport, flowToScreenPosition } = useReactFlow();
+  useEffect(() => {
+    if (focus === null) return;
+    const [x, y] = positionOf(documentOf(store.getState()), focus.node);
+    const canvas = globalThis.document.querySelector('.react-flow')?.getBoundingClientRect();
+    const start = flowToScreenPosition({ x, y });
+    const end = flowToScreenPosition({ x: x + BOX[0], y: y + BOX[1] });
+    if (canvas === undefined) return;
+    // as little as shows the whole box
+    const shift = (from: number, to: number, low: number, high: number) =>
+      Math.max(0, low + EDGE - from) - Math.max(0, to + EDGE - high);
+    const dx = shift(start.x, end.x, canvas.left, canvas.right);
+    const dy = shift(start.y, end.y, canvas.top, canvas.bottom);
+    const { x: left, y: top, zoom } = getViewport();
+    if (dx !== 0 || dy !== 0) void setViewport({ x: left + dx, y: top + dy, zoom }, { duration: 200 });
+  }, [focus, store, getViewport, setViewport, flowToScreenPosition]);
+  return null;
+}
+
+function EmptyCanvas(): ReactNode {
+  const store = useEditorStore();
+  return (
+    <div className={classes.empty}>
+      <div className={classes.emptyBox}>
+        <div className={classes.emptyTitle}>Begin with a source</div>
+        <div>
+          Drag one from the left, press <kbd>N</kbd>, or paste rows of a table.
+        </div>
+        <Button
+          mt={6}
+          leftSection={<IconPlus size={16} />}
+          onClick={(event) => {
+            const { left, bottom } = event.currentTarget.getBoundingClientRect();
+            store.getState().openQuickAdd({ screen: { x: left, y: bottom + 6 } });
+          }}
+        >
+          Add a node
+        </Button>
+      </div>
+    </div>
+  );
+}
+
+function NoteBox({ id, selected }: NodeProps) {
+  const note = useEditor((state) => documentOf(state).layout?.notes?.[id]);
+  if (note === undefined) return null;
+  const text = note.text.join('\n');
+  return (
+    <div className={classes.note} data-colour={note.colour} data-selected={selected || undefined}>
+      {text === '' ? <span className={classes.noteHint}>Empty note</span> : text}
+    </div>
+  );
+}
+
+function GroupFrame({ id }: NodeProps) {
+  const store = useEditorStore();
+  const group = useEditor((state) => documentOf(state).layout?.groups?.[id]);
+  if (group === undefined) return null;
+  return (
+    <div className={classes.group}>
+      <button
+        type="button"
+        className={`nodrag nopan ${classes.groupName ?? ''}`}
+        title="Select all nodes of this group"
+        tabIndex={-1}
+        onClick={() => store.getState().select({ nodes: group.nodes })}
+      >
+        {group.name}
+      </button>
+    </div>
+  );
+}

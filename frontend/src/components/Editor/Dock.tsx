@@ -1,0 +1,175 @@
+/** Below the canvas: what is wrong and how to mend it, and the Python program that the pipeline is. */
+
+import { ActionIcon, Button, Tabs } from '@mantine/core';
+import { IconChevronDown, IconChevronUp, IconCircleCheck } from '@tabler/icons-react';
+import { useQuery } from '@tanstack/react-query';
+import { Suspense, lazy, useMemo } from 'react';
+
+import { compile } from '../../api/pipelines';
+import { useEditor, useEditorStore } from '../../hooks/useEditor';
+import { type Problem, bySeverity } from '../../model/pipeline/catalog';
+import { type PipelineDocument, nameOf } from '../../model/pipeline/document';
+import { fieldWords } from '../../model/pipeline/forms';
+import { documentOf } from '../../store/editor';
+import { CopyText } from '../CopyText/CopyText';
+import { TabBar } from '../TabBar/TabBar';
+import classes from './Dock.module.css';
+import { SEVERITY_TEXT, SeverityIcon } from './icons';
+
+const CodeEditor = lazy(async () => ({ default: (await import('./CodeEditor')).CodeEditor }));
+
+interface Props {
+  readonly tab: string | null;
+  /** Null closes it. */
+  readonly onTab: (tab: string | null) => void;
+}
+
+export function Dock({ tab, onTab }: Props) {
+  const problems = useEditor((state) => state.validation.problems);
+  const isOpen = tab !== null;
+  return (
+    <Tabs
+      value={tab}
+      onChange={onTab}
+      className={classes.dock ?? ''}
+      data-open={isOpen || undefined}
+      keepMounted={false}
+    >
+      <div className={classes.bar}>
+        <TabBar
+          value={tab}
+          tabs={[
+            ['problems', 'Problems', <Count key="count" problems={problems} />],
+            ['python', 'Python'],
+          ]}
+        />
+        <ActionIcon
+          variant="subtle"
+          color="gray"
+          aria-label={isOpen ? 'Close the panel' : 'Open the panel'}
+          onClick={() => onTab(isOpen ? null : 'problems')}
+        >
+          {isOpen ? <IconChevronDown size={17} aria-hidden /> : <IconChevronUp size={17} aria-hidden />}
+        </ActionIcon>
+      </div>
+      <Tabs.Panel value="problems" className={classes.panel ?? ''}>
+        <Problems />
+      </Tabs.Panel>
+      <Tabs.Panel value="python" className={classes.panel ?? ''}>
+        <PythonProgram />
+      </Tabs.Panel>
+    </Tabs>
+  );
+}
+
+function Count({ problems }: { readonly problems: readonly Problem[] }) {
+  const count = problems.filter(({ severity }) => severity !== 'info').length;
+  return count === 0 ? null : <span className={classes.count}>{count}</span>;
+}
+
+export function Problems() {
+  const store = useEditorStore();
+  const problems = useEditor((state) => state.validation.problems);
+  const error = useEditor((state) => state.validationError);
+  const document = useEditor(documentOf);
+  const isReadOnly = useEditor((state) => state.isReadOnly);
+  const isStale = useEditor((state) => state.validated !== documentOf(state));
+  const sorted = useMemo(() => bySeverity(problems), [problems]);
+  if (error !== null) {
+    return (
+      <p role="alert" className={classes.failure}>
+        The server could not check the pipeline: {error}
+      </p>
+    );
+  }
+  if (sorted.length === 0) {
+    return isStale ? (
+      <p className={classes.none}>Checking…</p>
+    ) : (
+      <p className={classes.none}>
+        <IconCircleCheck size={17} aria-hidden /> No problems.
+      </p>
+    );
+  }
+  return (
+    <ul className={classes.problems} aria-label="Problems">
+      {sorted.map((problem) => (
+        <li key={problem.id} className={classes.problem} data-severity={problem.severity}>
+          <SeverityIcon severity={problem.severity} size={16} />
+          <div className={classes.words}>
+            <span className="tm-visually-hidden">{SEVERITY_TEXT[problem.severity]}: </span>
+            {problem.node === null ? (
+              <strong>Pipeline</strong>
+            ) : (
+              <button
+                type="button"
+                className={classes.jump}
+                onClick={() => store.getState().jumpTo(problem.node ?? '', problem.field)}
+              >
+                {nameOf(document, problem.node)}
+              </button>
+            )}
+            <span className="tm-break">
+              {problem.field !== null && <span className="tm-dim">{fieldWords(problem.field)} </span>}
+              {problem.message}
+            </span>
+            {problem.hint !== '' && <span className={classes.hint}>{problem.hint}</span>}
+          </div>
+          {!isReadOnly && problem.fixes.length > 0 && (
+            <div className={classes.fixes}>
+              {problem.fixes.map((fix, index) => (
+                <Button
+                  key={fix.title}
+                  size="compact-xs"
+                  variant="default"
+                  onClick={() => store.getState().applyFix(problem, index)}
+                >
+                  {fix.title}
+                </Button>
+              ))}
+            </div>
+          )}
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+function PythonProgram() {
+  const document = useEditor(documentOf);
+  const chosen = useEditor((state) => state.history.selection.nodes);
+  // the layout changes nothing of the program
+  const key = useMemo(() => JSON.stringify({ ...document, layout: {} }), [document]);
+  const { data, error } = useQuery({
+    queryKey: ['pipeline-program', key],
+    queryFn: ({ signal }) => compile(JSON.parse(key) as PipelineDocument, signal),
+    placeholderData: (before) => before,
+    gcTime: 30_000,
+    retry: false,
+  });
+  const marked = (data?.lines ?? []).filter(({ node }) => node !== null && chosen.includes(node));
+  if (error !== null) {
+    return (
+      <p role="alert" className={classes.failure}>
+        {error.message}
+      </p>
+    );
+  }
+  if (data === undefined) return <p className={classes.none}>Writing the program…</p>;
+  return (
+    <div className={classes.program}>
+      <div className={classes.programBar}>
+        <CopyText text={`${document.name}.py`} label="name" />
+      </div>
+      <Suspense fallback={<pre className={classes.source}>{data.source}</pre>}>
+        <CodeEditor
+          value={data.source}
+          language="python"
+          label="Python program"
+          isReadOnly
+          marked={marked.map(({ first, last }) => [first, last] as const)}
+        />
+      </Suspense>
+    </div>
+  );
+}

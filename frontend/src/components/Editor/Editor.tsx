@@ -1,0 +1,437 @@
+/** The editor of one pipeline: header, palette or outline, canvas, inspector, and a dock below. */
+
+import { ActionIcon, Button, Menu, Tooltip } from '@mantine/core';
+import { useMediaQuery } from '@mantine/hooks';
+import {
+  IconAdjustmentsHorizontal,
+  IconArrowBackUp,
+  IconArrowForwardUp,
+  IconChevronRight,
+  IconDeviceFloppy,
+  IconDots,
+  IconLayoutSidebarLeftCollapse,
+  IconLayoutSidebarLeftExpand,
+} from '@tabler/icons-react';
+import { ReactFlowProvider, useReactFlow } from '@xyflow/react';
+import { type ReactNode, useEffect, useEffectEvent, useMemo, useRef, useState } from 'react';
+import { Link } from 'react-router';
+
+import { EditorContext, useEditor, useEditorStore } from '../../hooks/useEditor';
+import { type Begun, useAutosave } from '../../hooks/useAutosave';
+import { useTimes } from '../../hooks/useTimes';
+import { useValidation } from '../../hooks/useValidation';
+import { redoLabel, undoLabel } from '../../model/pipeline/history';
+import * as operations from '../../model/pipeline/operations';
+import { canonicalText, isSameDocument } from '../../model/pipeline/order';
+import type { EditorStore } from '../../store/editor';
+import { documentOf, portsOfNode } from '../../store/editor';
+import * as actions from './actions';
+import { Canvas } from './Canvas';
+import look from './Canvas.module.css';
+import { Conflicts, ConnectDialog, SaveDialog, ShortcutSheet } from './Dialogs';
+import { Dock, Problems } from './Dock';
+import classes from './Editor.module.css';
+import { Inspector, NameField } from './Inspector';
+import { isInField, pressed } from './keys';
+import { Outline } from './Outline';
+import { Palette } from './Palette';
+import { QuickAdd } from './QuickAdd';
+
+interface Props {
+  readonly store: EditorStore;
+  readonly begun: Begun;
+  /** Who else has a draft. */
+  readonly others: readonly string[];
+}
+
+/** Narrower windows show the outline in place of the canvas, to be read. */
+const NARROW = '(max-width: 760px)';
+
+export function Editor({ store, begun, others }: Props) {
+  const isNarrow = useMediaQuery(NARROW, window.matchMedia(NARROW).matches, { getInitialValueInEffect: false });
+  return (
+    <EditorContext value={store}>
+      <ReactFlowProvider>
+        {isNarrow ? <Reader store={store} /> : <Workbench store={store} begun={begun} others={others} />}
+      </ReactFlowProvider>
+    </EditorContext>
+  );
+}
+
+type Side = 'palette' | 'outline' | null;
+
+function Workbench({ store, begun, others }: Props) {
+  const isReadOnly = useEditor((state) => state.isReadOnly);
+  useValidation(store);
+  const autosave = useAutosave(store, begun, isReadOnly);
+  const [side, setSide] = useState<Side>(isReadOnly ? 'outline' : 'palette');
+  const [dock, setDock] = useState<string | null>('problems');
+  const [isSheet, setSheet] = useState(false);
+  const [connecting, setConnecting] = useState<string | null>(null);
+  const saving = useSaving(autosave);
+  const canvas = useRef<HTMLDivElement>(null);
+  const panel = useRef<HTMLElement>(null);
+  const rename = () => {
+    const field = panel.current?.querySelector<HTMLInputElement>('[data-name-field]');
+    field?.focus();
+    field?.select();
+  };
+  useKeyboard(store, canvas, {
+    connect: setConnecting,
+    rename,
+    form: () => panel.current?.querySelector<HTMLElement>('[data-field] input, .cm-content, textarea, input')?.focus(),
+    save: () => {
+      if (!isReadOnly) saving.open();
+    },
+    outline: () => setSide((old) => (old === 'outline' ? 'palette' : 'outline')),
+    problems: () => setDock((old) => (old === 'problems' ? null : 'problems')),
+    sheet: () => setSheet(true),
+  });
+  return (
+    <div className={classes.editor} data-bleed data-side={side ?? undefined}>
+      <Header
+        others={others}
+        onSave={saving.open}
+        onSheet={() => setSheet(true)}
+        onSide={() => setSide((old) => (old === null ? 'palette' : null))}
+        isSideOpen={side !== null}
+      />
+      <Conflicts />
+      <div className={classes.work}>
+        {side !== null && (
+          <aside className={classes.side} aria-label={side === 'palette' ? 'Nodes to add' : 'Outline'}>
+            <div className={classes.sides} role="group" aria-label="Left panel">
+              {(['palette', 'outline'] as const).map((each) => (
+                <button
+                  key={each}
+                  type="button"
+                  className={classes.sideTab}
+                  aria-pressed={side === each}
+                  onClick={() => setSide(each)}
+                >
+                  {each === 'palette' ? 'Add' : 'Outline'}
+                </button>
+              ))}
+            </div>
+            <div className={classes.sideBody}>
+              {side === 'palette' && !isReadOnly ? (
+                <Palette />
+              ) : (
+                <Outline
+                  onConnect={setConnecting}
+                  onRename={(id) => {
+                    store.getState().select({ nodes: [id] });
+                    setTimeout(rename);
+                  }}
+                />
+              )}
+            </div>
+          </aside>
+        )}
+        <div className={classes.middle}>
+          <div
+            ref={canvas}
+            className={`${classes.canvas ?? ''} ${look.canvas ?? ''}`}
+            data-canvas
+            tabIndex={0}
+            role="group"
+            aria-label="Canvas: arrow keys go from node to node"
+          >
+            <Canvas />
+          </div>
+          <Dock tab={dock} onTab={setDock} />
+        </div>
+        <aside ref={panel} className={classes.inspector} aria-label="Inspector">
+          <Inspector />
+        </aside>
+      </div>
+      <Announcer />
+      <QuickAdd />
+      {connecting !== null && <ConnectDialog id={connecting} onClose={() => setConnecting(null)} />}
+      {isSheet && <ShortcutSheet onClose={() => setSheet(false)} />}
+      {saving.dialog}
+    </div>
+  );
+}
+
+function useSaving(autosave: ReturnType<typeof useAutosave>) {
+  const store = useEditorStore();
+  const head = useEditor((state) => state.head.number);
+  const [isOpen, setOpen] = useState(false);
+  const [isSaving, setSaving] = useState(false);
+  const [error, setError] = useState<string | null>(null);
+  const save = async (message: string) => {
+    setSaving(true);
+    setError(null);
+    try {
+      const version = await autosave.save(message);
+      if (version === null)
+        setError('Somebody has saved a version meanwhile. Both are merged: look at it and save again.');
+      else {
+        store.getState().announce(`Saved version ${version.number}`);
+        setOpen(false);
+      }
+    } catch (failure) {
+      setError(failure instanceof Error ? failure.message : String(failure));
+    } finally {
+      setSaving(false);
+    }
+  };
+  const dialog: ReactNode = isOpen && (
+    <SaveDialog
+      next={head + 1}
+      isSaving={isSaving}
+      error={error}
+      onSave={(message) => void save(message)}
+      onClose={() => setOpen(false)}
+    />
+  );
+  return {
+    open: () => {
+      setError(null);
+      setOpen(true);
+    },
+    dialog,
+  };
+}
+
+type Targets = Omit<Parameters<typeof pressed>[2], 'quickAdd' | 'note'>;
+
+/** Keys, and the clipboard's events, which work without a secure context, too. */
+function useKeyboard(store: EditorStore, canvas: React.RefObject<HTMLDivElement | null>, targets: Targets): void {
+  const { screenToFlowPosition } = useReactFlow();
+  const middle = () => {
+    const box = canvas.current?.getBoundingClientRect() ?? new DOMRect(0, 0, 800, 600);
+    return { x: box.x + box.width / 2, y: box.y + box.height / 2 };
+  };
+  const onKey = useEffectEvent((event: KeyboardEvent) => {
+    if (event.defaultPrevented) return;
+    const quickAdd = () => {
+      const state = store.getState();
+      const [first] = state.history.selection.nodes;
+      const output = first === undefined ? undefined : portsOfNode(state, first).outputs[0];
+      const { x, y } = middle();
+      const screen = { x: x - 160, y: y - 160 };
+      state.openQuickAdd(
+        first === undefined || output === undefined ? { screen } : { screen, from: [first, output.name] },
+      );
+    };
+    const note = () => {
+      const { x, y } = screenToFlowPosition(middle());
+      actions.addNote(store, [x - 110, y - 55]);
+    };
+    if (pressed(store, event, { ...targets, quickAdd, note })) event.preventDefault();
+  });
+  const onClipboard = useEffectEvent((event: ClipboardEvent) => {
+    if (isInField(event.target) || event.clipboardData === null) return;
+    if (event.type === 'paste') {
+      const { x, y } = screenToFlowPosition(middle());
+      actions.pasteText(store, event.clipboardData.getData('text/plain'), operations.snapped([x - 110, y - 40]));
+    } else {
+      // marked text is copied as text
+      if (window.getSelection()?.isCollapsed === false) return;
+      const text = actions.clipText(store);
+      if (text === null) return;
+      event.clipboardData.setData('text/plain', text);
+      if (event.type === 'cut') actions.removeSelected(store, 'Cut');
+    }
+    event.preventDefault();
+  });
+  useEffect(() => {
+    const key = (event: KeyboardEvent) => onKey(event);
+    const clip = (event: ClipboardEvent) => onClipboard(event);
+    window.addEventListener('keydown', key);
+    for (const name of ['copy', 'cut', 'paste'] as const) window.addEventListener(name, clip);
+    return () => {
+      window.removeEventListener('keydown', key);
+      for (const name of ['copy', 'cut', 'paste'] as const) window.removeEventListener(name, clip);
+    };
+  }, []);
+}
+
+interface HeaderProps {
+  readonly others: readonly string[];
+  readonly onSave: () => void;
+  readonly onSheet: () => void;
+  readonly onSide: () => void;
+  readonly isSideOpen: boolean;
+}
+
+function Header({ others, onSave, onSheet, onSide, isSideOpen }: HeaderProps) {
+  const store = useEditorStore();
+  const document = useEditor(documentOf);
+  const isReadOnly = useEditor((state) => state.isReadOnly);
+  const undoable = useEditor((state) => undoLabel(state.history));
+  const redoable = useEditor((state) => redoLabel(state.history));
+  const head = useEditor((state) => state.head);
+  const isChanged = useMemo(() => !isSameDocument(document, head.document), [document, head]);
+  return (
+    <header className={classes.header}>
+      <ActionIcon
+        variant="subtle"
+        color="gray"
+        aria-label={isSideOpen ? 'Close the left panel' : 'Open the left panel'}
+        onClick={onSide}
+      >
+        {isSideOpen ? <IconLayoutSidebarLeftCollapse size={19} /> : <IconLayoutSidebarLeftExpand size={19} />}
+      </ActionIcon>
+      <Crumbs />
+      <h1 className={classes.name}>
+        <span className="tm-visually-hidden">{document.name}</span>
+        <NameField
+          key={document.name}
+          label="Name of the pipeline"
+          value={document.name}
+          isReadOnly={isReadOnly}
+          onRename={(name) =>
+            store.getState().transact('Renamed the pipeline', (before) => operations.renamePipeline(before, name))
+          }
+        />
+      </h1>
+      <VersionChip isChanged={isChanged} />
+      {others.length > 0 && (
+        <span className={classes.others}>
+          {others.join(', ')} {others.length === 1 ? 'is' : 'are'} editing, too
+        </span>
+      )}
+      <span className={classes.spring} />
+      <HistoryButton label="Undo" what={undoable} onClick={() => store.getState().undo()}>
+        <IconArrowBackUp size={19} aria-hidden />
+      </HistoryButton>
+      <HistoryButton label="Redo" what={redoable} onClick={() => store.getState().redo()}>
+        <IconArrowForwardUp size={19} aria-hidden />
+      </HistoryButton>
+      <Menu position="bottom-end" width={220}>
+        <Menu.Target>
+          <ActionIcon variant="subtle" color="gray" size="lg" aria-label="More">
+            <IconDots size={19} aria-hidden />
+          </ActionIcon>
+        </Menu.Target>
+        <Menu.Dropdown>
+          <Menu.Item
+            leftSection={<IconAdjustmentsHorizontal size={16} aria-hidden />}
+            disabled={isReadOnly}
+            onClick={() => void actions.arrange(store)}
+          >
+            Arrange
+          </Menu.Item>
+          <Menu.Item onClick={() => store.getState().select({})}>Settings of the pipeline</Menu.Item>
+          <Menu.Item onClick={() => download(`${document.name}.json`, canonicalText(document))}>
+            Export as JSON
+          </Menu.Item>
+          <Menu.Divider />
+          <Menu.Item onClick={onSheet}>Keyboard</Menu.Item>
+        </Menu.Dropdown>
+      </Menu>
+      <Button
+        size="sm"
+        leftSection={<IconDeviceFloppy size={17} aria-hidden />}
+        disabled={isReadOnly || !isChanged}
+        onClick={onSave}
+      >
+        Save
+      </Button>
+    </header>
+  );
+}
+
+function download(name: string, text: string): void {
+  const link = document.createElement('a');
+  link.href = URL.createObjectURL(new Blob([text], { type: 'application/json' }));
+  link.download = name;
+  link.click();
+  URL.revokeObjectURL(link.href);
+}
+
+function Crumbs() {
+  return (
+    <nav className={classes.crumbs} aria-label="Breadcrumb">
+      <Link to="/pipelines">Pipelines</Link>
+      <IconChevronRight size={14} aria-hidden />
+    </nav>
+  );
+}
+
+interface HistoryButtonProps {
+  readonly label: string;
+  readonly what: string | null;
+  readonly onClick: () => void;
+  readonly children: ReactNode;
+}
+
+function HistoryButton({ label, what, onClick, children }: HistoryButtonProps) {
+  return (
+    <Tooltip label={what === null ? `Nothing to ${label.toLowerCase()}` : `${label}: ${what}`}>
+      <ActionIcon
+        variant="subtle"
+        color="gray"
+        size="lg"
+        aria-label={what === null ? label : `${label}: ${what}`}
+        aria-disabled={what === null}
+        className={what === null ? (classes.off ?? '') : ''}
+        onClick={onClick}
+      >
+        {children}
+      </ActionIcon>
+    </Tooltip>
+  );
+}
+
+/** Says which of version, draft and this browser is meant. */
+function VersionChip({ isChanged }: { readonly isChanged: boolean }) {
+  const times = useTimes();
+  const head = useEditor((state) => state.head.number);
+  const saveState = useEditor((state) => state.saveState);
+  const saveError = useEditor((state) => state.saveError);
+  const savedAt = useEditor((state) => state.savedAt);
+  const isReadOnly = useEditor((state) => state.isReadOnly);
+  if (isReadOnly) return <span className={classes.chip}>Version {head} · read only</span>;
+  if (!isChanged) return <span className={classes.chip}>Version {head}</span>;
+  const state = {
+    saved: savedAt === null ? 'saved' : `saved ${times.time(savedAt)}`,
+    pending: 'kept in this browser',
+    saving: 'kept in this browser',
+    failed: 'kept in this browser only',
+  }[saveState];
+  return (
+    <span className={classes.chip} data-failed={saveState === 'failed' || undefined} title={saveError ?? ''}>
+      Draft of version {head} · {state}
+    </span>
+  );
+}
+
+function Announcer() {
+  const text = useEditor((state) => state.announcement);
+  return (
+    <div className="tm-visually-hidden" role="status" aria-live="polite">
+      {text}
+    </div>
+  );
+}
+
+/** On a phone: the outline and what is selected, to be read. */
+function Reader({ store }: { readonly store: EditorStore }) {
+  const name = useEditor((state) => documentOf(state).name);
+  useValidation(store);
+  useEffect(() => {
+    const before = store.getState().isReadOnly;
+    store.setState({ isReadOnly: true });
+    return () => store.setState({ isReadOnly: before });
+  }, [store]);
+  return (
+    <div className={classes.reader}>
+      <Crumbs />
+      <h1 className={classes.readerName}>{name}</h1>
+      <p className="tm-dim">Pipelines are drawn in a wider window. This one can be read here.</p>
+      <section className={classes.card} aria-label="Outline">
+        <Outline onConnect={() => undefined} onRename={() => undefined} />
+      </section>
+      <section className={classes.card} aria-label="Inspector">
+        <Inspector />
+      </section>
+      <section className={classes.card} aria-label="Problems">
+        <Problems />
+      </section>
+    </div>
+  );
+}

@@ -1,0 +1,567 @@
+/** What is selected: a node's form, stream and docs; an edge's columns; a note; else the settings of the pipeline. */
+
+import { Button, Group, NumberInput, Select, Switch, Tabs, TextInput, Textarea } from '@mantine/core';
+import { useEffect, useEffectEvent, useMemo, useRef, useState } from 'react';
+
+import { useEditor, useEditorStore } from '../../hooks/useEditor';
+import { type Column, type Facts, columnChanges, inputFacts } from '../../model/pipeline/catalog';
+import type { Json, Partitioning, PipelineNode } from '../../model/pipeline/document';
+import { nameOf } from '../../model/pipeline/document';
+import { SETTINGS } from '../../model/pipeline/forms';
+import * as operations from '../../model/pipeline/operations';
+import { documentOf, factsOf, makeId, typeOfNode } from '../../store/editor';
+import { CopyText } from '../CopyText/CopyText';
+import { TabBar } from '../TabBar/TabBar';
+import { removeSelected, toggleDisabled } from './actions';
+import { TypeIcon, hueOf } from './icons';
+import classes from './Inspector.module.css';
+import box from './NodeBox.module.css';
+import { type FormSurroundings, SchemaForm } from './SchemaForm';
+
+export function Inspector() {
+  const { nodes, edges, notes } = useEditor((state) => state.history.selection);
+  const [node] = nodes;
+  const [edge] = edges;
+  const [note] = notes;
+  const count = nodes.length + edges.length + notes.length;
+  if (count > 1) return <Several nodes={nodes} count={count} />;
+  if (node !== undefined) return <NodePanel key={node} id={node} />;
+  if (edge !== undefined) return <EdgePanel key={edge} id={edge} />;
+  if (note !== undefined) return <NotePanel key={note} id={note} />;
+  return <PipelinePanel />;
+}
+
+function useForm(columns: (port: string) => readonly Column[], node: string | null): FormSurroundings {
+  const store = useEditorStore();
+  const all = useEditor((state) => state.validation.problems);
+  const isReadOnly = useEditor((state) => state.isReadOnly);
+  // what other branches of a choice held lives as long as the panel
+  const [remembered] = useState(() => new Map<string, Json>());
+  return useMemo(
+    () => ({
+      columns,
+      problems: all.filter((problem) => problem.node === node),
+      isReadOnly,
+      onSeal: () => store.getState().seal(),
+      remembered,
+    }),
+    [columns, all, node, isReadOnly, store, remembered],
+  );
+}
+
+function NodePanel({ id }: { readonly id: string }) {
+  const store = useEditorStore();
+  const node = useEditor((state) => documentOf(state).nodes[id]);
+  const type = useEditor((state) => typeOfNode(state, id));
+  const isReadOnly = useEditor((state) => state.isReadOnly);
+  const document = useEditor(documentOf);
+  const validation = useEditor((state) => state.validation);
+  const [tab, setTab] = useState<string | null>('form');
+  const columns = useMemo(
+    () => (port: string) =>
+      (port === 'out'
+        ? validation.nodes[id]?.outputs.out?.columns
+        : inputFacts(document, validation, id, port)?.columns) ?? [],
+    [document, validation, id],
+  );
+  const around = useForm(columns, id);
+  const panel = useRef<HTMLDivElement>(null);
+  useFocus(id, panel, () => setTab('form'));
+  if (node === undefined) return null;
+  const set = (name: string, value: Json | undefined) =>
+    store.getState().transact(`Changed ${node.name}`, (before) => operations.setParam(before, id, name, value), {
+      mergeKey: `${id} ${name}`,
+    });
+  return (
+    <div className={classes.inspector} ref={panel}>
+      <header className={classes.head}>
+        <span className={box.icon} data-hue={hueOf(type?.category ?? '')}>
+          <TypeIcon name={type?.icon ?? ''} size={17} />
+        </span>
+        <div className={classes.titles}>
+          <NameField
+            key={node.name}
+            label="Name of the node"
+            value={node.name}
+            isReadOnly={isReadOnly}
+            onRename={(name) =>
+              store
+                .getState()
+                .transact(`Renamed ${node.name} to ${name}`, (before) => operations.renameNode(before, id, name))
+            }
+          />
+          <span className={classes.type}>{type?.title ?? node.type}</span>
+        </div>
+      </header>
+      <Tabs value={tab} onChange={setTab} keepMounted={false}>
+        <TabBar
+          value={tab}
+          tabs={[
+            ['form', 'Form'],
+            ['stream', 'Stream'],
+            ['docs', 'Docs'],
+          ]}
+        />
+        <Tabs.Panel value="form" className={classes.body ?? ''}>
+          {type === undefined ? (
+            <p className="tm-dim">
+              The node type {node.type} is not installed here. Its parameters are kept, and it can be wired and moved;
+              it cannot run.
+            </p>
+          ) : (
+            <SchemaForm schema={type.schema} value={node.params} pointer="/params" around={around} onChange={set} />
+          )}
+          <Operator id={id} node={node} isParallel={type?.is_parallel ?? true} />
+        </Tabs.Panel>
+        <Tabs.Panel value="stream" className={classes.body ?? ''}>
+          <Streams id={id} />
+        </Tabs.Panel>
+        <Tabs.Panel value="docs" className={classes.body ?? ''}>
+          <p className={classes.summary}>{type?.summary}</p>
+          <Prose text={type?.docs ?? ''} />
+          {type?.examples.map(({ title, params }) => (
+            <div key={title}>
+              <h2 className={classes.small}>{title}</h2>
+              <pre className={classes.example}>{JSON.stringify(params, null, 1)}</pre>
+              {!isReadOnly && (
+                <Button
+                  size="compact-xs"
+                  variant="default"
+                  onClick={() =>
+                    store
+                      .getState()
+                      .transact(`Example: ${title}`, (before) =>
+                        operations.changeNode(before, id, (old) => ({ ...old, params: { ...old.params, ...params } })),
+                      )
+                  }
+                >
+                  Use this example
+                </Button>
+              )}
+            </div>
+          ))}
+        </Tabs.Panel>
+      </Tabs>
+    </div>
+  );
+}
+
+/** When somebody jumps to a field of this node, gives it the focus. */
+function useFocus(id: string, panel: React.RefObject<HTMLDivElement | null>, onForm: () => void): void {
+  const store = useEditorStore();
+  const focus = useEditor((state) => state.focus);
+  const nonce = focus?.node === id ? focus.nonce : 0;
+  const [seen, setSeen] = useState(0);
+  if (nonce !== seen && focus?.field !== null && focus?.field !== undefined) {
+    setSeen(nonce);
+    onForm();
+  }
+  const pointer = focus?.node === id ? focus.field : null;
+  // it is done once: the panel may come back with an undo
+  const onDone = useEffectEvent(() => {
+    if (focus !== null) store.setState({ focus: { ...focus, field: null } });
+  });
+  useEffect(() => {
+    if (pointer === null || panel.current === null) return;
+    const within = panel.current;
+    const parts = pointer.split('/');
+    // the field itself, or what it is a part of
+    for (let length = parts.length; length > 1; length -= 1) {
+      const wanted = parts.slice(0, length).join('/');
+      const field = [...within.querySelectorAll<HTMLElement>('[data-field]')].find(
+        (each) => each.dataset.field === wanted,
+      );
+      if (field === undefined) continue;
+      const input = field.matches('input, textarea')
+        ? field
+        : field.querySelector<HTMLElement>('input, textarea, .cm-content, button');
+      field.scrollIntoView({ block: 'nearest' });
+      input?.focus();
+      onDone();
+      return;
+    }
+  }, [nonce, pointer, panel]);
+}
+
+interface NameFieldProps {
+  readonly label: string;
+  readonly value: string;
+  readonly isReadOnly: boolean;
+  readonly onRename: (name: string) => void;
+}
+
+/** A name, set when the field is left or by Enter; Escape brings the old one back. */
+export function NameField({ label, value, isReadOnly, onRename }: NameFieldProps) {
+  const [text, setText] = useState(value);
+  return (
+    <TextInput
+      aria-label={label}
+      data-name-field
+      size="sm"
+      variant="unstyled"
+      value={text}
+      readOnly={isReadOnly}
+      classNames={{ input: classes.nameInput ?? '' }}
+      onChange={(event) => setText(event.currentTarget.value)}
+      onBlur={() => {
+        if (text.trim() === '') setText(value);
+        else if (text !== value) onRename(text);
+      }}
+      onKeyDown={(event) => {
+        if (event.key === 'Enter') event.currentTarget.blur();
+        if (event.key === 'Escape') setText(value);
+      }}
+    />
+  );
+}
+
+interface OperatorProps {
+  readonly id: string;
+  readonly node: PipelineNode;
+  readonly isParallel: boolean;
+}
+
+function Operator({ id, node, isParallel }: OperatorProps) {
+  const store = useEditorStore();
+  const isReadOnly = useEditor((state) => state.isReadOnly);
+  const change = (field: string, value: Partial<PipelineNode>) =>
+    store
+      .getState()
+      .transact(
+        `Changed ${node.name}`,
+        (before) => operations.changeNode(before, id, (old) => ({ ...old, ...value })),
+        {
+          mergeKey: `${id} ${field}`,
+        },
+      );
+  return (
+    <details className={classes.operator}>
+      <summary>Operator</summary>
+      <div className={classes.fields}>
+        <Switch
+          label="Disabled"
+          description="It does not run, and what is only below it does not either."
+          size="sm"
+          checked={node.disabled === true}
+          disabled={isReadOnly}
+          onChange={() => toggleDisabled(store, [id])}
+        />
+        <NumberInput
+          label="Parallelism"
+          size="sm"
+          placeholder={isParallel ? 'that of the pipeline' : 'always 1'}
+          value={node.parallelism ?? ''}
+          min={1}
+          hideControls
+          disabled={isReadOnly || !isParallel}
+          onChange={(value) => change('parallelism', { parallelism: typeof value === 'number' ? value : null })}
+        />
+        <Select
+          label="Chaining"
+          size="sm"
+          data={['always', 'head', 'never']}
+          value={node.chaining ?? 'always'}
+          allowDeselect={false}
+          disabled={isReadOnly}
+          onChange={(chaining) => change('chaining', { chaining: chaining ?? 'always' })}
+        />
+        <TextInput
+          label="Slot sharing group"
+          size="sm"
+          placeholder="default"
+          value={node.slot_group ?? ''}
+          disabled={isReadOnly}
+          onChange={({ currentTarget: { value } }) => change('slot_group', { slot_group: value === '' ? null : value })}
+        />
+        <div className={classes.uid}>
+          <span className="tm-dim">State is kept under the uid</span> <CopyText text={node.uid} label="uid" />
+        </div>
+      </div>
+    </details>
+  );
+}
+
+function Prose({ text }: { readonly text: string }) {
+  // node types write Markdown; of it, code is shown as such
+  const parts = text.split('`');
+  return (
+    <p className={classes.docs}>
+      {parts.map((part, index) => (index % 2 === 1 ? <code key={index}>{part}</code> : part))}
+    </p>
+  );
+}
+
+function Streams({ id }: { readonly id: string }) {
+  const document = useEditor(documentOf);
+  const validation = useEditor((state) => state.validation);
+  const state = validation.nodes[id];
+  const before = inputFacts(document, validation, id);
+  const outputs = Object.entries(state?.outputs ?? {});
+  if (outputs.length === 0) {
+    return before === null ? <Unknown /> : <StreamFacts title="Comes in" facts={before} before={null} />;
+  }
+  return outputs.map(([port, facts]) =>
+    facts === null ? (
+      <Unknown key={port} />
+    ) : (
+      <StreamFacts key={port} title={outputs.length > 1 ? port : 'Goes out'} facts={facts} before={before} />
+    ),
+  );
+}
+
+function Unknown() {
+  return <p className="tm-dim">Not known yet: something above is unfinished.</p>;
+}
+
+const SIGNS = { same: '', added: '+', dropped: '−', type: '~' } as const;
+const SAID = { same: '', added: 'added', dropped: 'dropped', type: 'another type' } as const;
+
+interface StreamFactsProps {
+  readonly title: string;
+  readonly facts: Facts;
+  readonly before: Facts | null;
+}
+
+function StreamFacts({ title, facts, before }: StreamFactsProps) {
+  const marks = [
+    facts.changelog === 'retract' ? 'changelog: rows are taken back' : 'new rows only',
+    facts.event_time ? (facts.watermarks ? 'event time, watermarks' : 'event time, no watermarks') : 'no event time',
+    facts.bounded ? 'ends' : 'does not end',
+  ];
+  return (
+    <section>
+      <h2 className={classes.small}>{title}</h2>
+      <p className={classes.marks}>{marks.join(' · ')}</p>
+      {facts.columns === null ? (
+        <p className="tm-dim">Python objects, without columns.</p>
+      ) : (
+        <table className={`tm-table ${classes.columns ?? ''}`}>
+          <caption className="tm-visually-hidden">Columns</caption>
+          <thead>
+            <tr>
+              <th scope="col">Column</th>
+              <th scope="col">Type</th>
+            </tr>
+          </thead>
+          <tbody>
+            {columnChanges(before?.columns ?? null, facts.columns).map(({ column, change, before: was }) => (
+              <tr key={`${change} ${column.name}`} data-change={change}>
+                <td>
+                  <span className={classes.sign} title={SAID[change]}>
+                    {SIGNS[change]}
+                  </span>
+                  {column.name}
+                  {facts.time_column === column.name && <span className="tm-dim"> event time</span>}
+                  {facts.unique_key?.includes(column.name) === true && <span className="tm-dim"> key</span>}
+                </td>
+                <td>{was === undefined ? column.type : `${was} → ${column.type}`}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      )}
+    </section>
+  );
+}
+
+const PARTITIONINGS = ['rebalance', 'rescale', 'shuffle', 'broadcast', 'global'];
+
+function EdgePanel({ id }: { readonly id: string }) {
+  const store = useEditorStore();
+  const document = useEditor(documentOf);
+  const validation = useEditor((state) => state.validation);
+  const isReadOnly = useEditor((state) => state.isReadOnly);
+  const edge = document.edges[id];
+  const facts = useEditor((state) => (edge === undefined ? null : factsOf(state, edge.from)));
+  if (edge === undefined) return null;
+  return (
+    <div className={classes.inspector}>
+      <header className={classes.head}>
+        <h2 className={classes.title}>
+          {nameOf(document, edge.from[0])} → {nameOf(document, edge.to[0])}
+        </h2>
+      </header>
+      <div className={classes.body}>
+        {facts === null ? (
+          <Unknown />
+        ) : (
+          <StreamFacts title="Flows here" facts={facts} before={inputFacts(document, validation, edge.from[0])} />
+        )}
+        <Select
+          mt="md"
+          label="Partitioning"
+          size="sm"
+          clearable
+          placeholder="as the nodes need it"
+          data={PARTITIONINGS}
+          value={edge.partitioning ?? null}
+          disabled={isReadOnly}
+          onChange={(value) =>
+            store
+              .getState()
+              .transact('Changed the partitioning', (before) =>
+                operations.setPartitioning(before, id, value as Partitioning | null),
+              )
+          }
+        />
+        {!isReadOnly && (
+          <Button mt="md" size="compact-sm" variant="default" onClick={() => removeSelected(store)}>
+            Delete the connection
+          </Button>
+        )}
+      </div>
+    </div>
+  );
+}
+
+function NotePanel({ id }: { readonly id: string }) {
+  const store = useEditorStore();
+  const note = useEditor((state) => documentOf(state).layout?.notes?.[id]);
+  const isReadOnly = useEditor((state) => state.isReadOnly);
+  if (note === undefined) return null;
+  return (
+    <div className={classes.inspector}>
+      <header className={classes.head}>
+        <h2 className={classes.title}>Note</h2>
+      </header>
+      <div className={classes.body}>
+        <Textarea
+          label="Text"
+          autosize
+          minRows={4}
+          autoFocus
+          value={note.text.join('\n')}
+          readOnly={isReadOnly}
+          onBlur={() => store.getState().seal()}
+          onChange={(event) => {
+            const text = event.currentTarget.value.split('\n');
+            store
+              .getState()
+              .transact('Wrote a note', (before) => operations.changeNote(before, id, { text }), { mergeKey: id });
+          }}
+        />
+        <Select
+          mt="sm"
+          label="Colour"
+          size="sm"
+          data={['yellow', 'blue', 'green', 'pink']}
+          value={note.colour}
+          allowDeselect={false}
+          disabled={isReadOnly}
+          onChange={(colour) =>
+            store
+              .getState()
+              .transact('Coloured a note', (before) =>
+                operations.changeNote(before, id, { colour: colour ?? 'yellow' }),
+              )
+          }
+        />
+      </div>
+    </div>
+  );
+}
+
+function Several({ nodes, count }: { readonly nodes: readonly string[]; readonly count: number }) {
+  const store = useEditorStore();
+  const isReadOnly = useEditor((state) => state.isReadOnly);
+  const groups = useEditor((state) => documentOf(state).layout?.groups);
+  const group = Object.entries(groups ?? {}).find(([, each]) => nodes.some((id) => each.nodes.includes(id)));
+  return (
+    <div className={classes.inspector}>
+      <header className={classes.head}>
+        <h2 className={classes.title}>{count} selected</h2>
+      </header>
+      {!isReadOnly && (
+        <div className={classes.body}>
+          {group !== undefined && (
+            <NameField
+              key={group[1].name}
+              label="Name of the group"
+              value={group[1].name}
+              isReadOnly={false}
+              onRename={(name) =>
+                store
+                  .getState()
+                  .transact('Renamed a group', (before) => operations.changeGroup(before, group[0], { name }))
+              }
+            />
+          )}
+          <Group gap="xs">
+            {nodes.length > 0 && (
+              <Button
+                size="compact-sm"
+                variant="default"
+                onClick={() =>
+                  store
+                    .getState()
+                    .transact('Grouped', (before) => operations.addGroup(before, nodes, makeId)?.document ?? null)
+                }
+              >
+                Group
+              </Button>
+            )}
+            {group !== undefined && (
+              <Button
+                size="compact-sm"
+                variant="default"
+                onClick={() => store.getState().transact('Ungrouped', (before) => operations.ungroup(before, group[0]))}
+              >
+                Ungroup
+              </Button>
+            )}
+            <Button size="compact-sm" variant="default" onClick={() => toggleDisabled(store, nodes)}>
+              Disable or enable
+            </Button>
+            <Button size="compact-sm" variant="default" onClick={() => removeSelected(store)}>
+              Delete
+            </Button>
+          </Group>
+        </div>
+      )}
+    </div>
+  );
+}
+
+const NO_COLUMNS = () => [];
+
+function PipelinePanel() {
+  const store = useEditorStore();
+  const document = useEditor(documentOf);
+  const isReadOnly = useEditor((state) => state.isReadOnly);
+  const around = useForm(NO_COLUMNS, null);
+  return (
+    <div className={classes.inspector}>
+      <header className={classes.head}>
+        <h2 className={classes.title}>Pipeline</h2>
+      </header>
+      <div className={classes.body}>
+        <Textarea
+          label="Description"
+          autosize
+          minRows={2}
+          mb="md"
+          value={(document.description ?? []).join('\n')}
+          readOnly={isReadOnly}
+          onBlur={() => store.getState().seal()}
+          onChange={(event) => {
+            const description = event.currentTarget.value.split('\n');
+            store.getState().transact('Described the pipeline', (before) => ({ ...before, description }), {
+              mergeKey: 'description',
+            });
+          }}
+        />
+        <SchemaForm
+          schema={SETTINGS}
+          value={document.settings ?? {}}
+          pointer="/settings"
+          around={around}
+          onChange={(name, value) =>
+            store.getState().transact('Changed the settings', (before) => operations.setSetting(before, name, value), {
+              mergeKey: `settings ${name}`,
+            })
+          }
+        />
+      </div>
+    </div>
+  );
+}

@@ -1,0 +1,156 @@
+/** A node on the canvas: icon and name, one line of what it does, its ports, and what is wrong with it. */
+
+import { Handle, type NodeProps, Position, useConnection, useUpdateNodeInternals } from '@xyflow/react';
+import { IconPlayerPauseFilled, IconPlus } from '@tabler/icons-react';
+import { memo, useEffect, useMemo } from 'react';
+import { useShallow } from 'zustand/react/shallow';
+
+import { useEditor, useEditorStore } from '../../hooks/useEditor';
+import { type Port, type Ports, bySeverity, portsOf, typeOf } from '../../model/pipeline/catalog';
+import { summaryOf } from '../../model/pipeline/forms';
+import { refusal } from '../../model/pipeline/operations';
+import { documentOf, portsOfNode } from '../../store/editor';
+import { TypeIcon, SeverityIcon, hueOf, SEVERITY_TEXT } from './icons';
+import classes from './NodeBox.module.css';
+
+const PLAIN = new Set(['in', 'out']);
+
+export const NodeBox = memo(function NodeBox({ id, selected }: NodeProps) {
+  const node = useEditor((state) => documentOf(state).nodes[id]);
+  const type = useEditor((state) => typeOf(state.catalog, documentOf(state).nodes[id]?.type ?? ''));
+  const state = useEditor((each) => each.validation.nodes[id]);
+  const ports = usePorts(id);
+  const problems = useEditor(useShallow((each) => each.validation.problems.filter((problem) => problem.node === id)));
+  const isReadOnly = useEditor((each) => each.isReadOnly);
+  const update = useUpdateNodeInternals();
+  const key = [...ports.inputs.map(({ name }) => name), '>', ...ports.outputs.map(({ name }) => name)].join(' ');
+  useEffect(() => update(id), [id, key, update]);
+  if (node === undefined) return null;
+  const [problem] = bySeverity(problems);
+  const isPlain = [...ports.inputs, ...ports.outputs].every(({ name }) => PLAIN.has(name));
+  const label = summaryOf(node.params);
+  return (
+    <div
+      className={classes.node}
+      data-node={id}
+      data-selected={selected || undefined}
+      data-severity={problem?.severity}
+      data-off={node.disabled === true || state?.is_active === false || undefined}
+      data-plain={isPlain || undefined}
+    >
+      <div className={classes.top}>
+        <span className={classes.icon} data-hue={hueOf(type?.category ?? '')}>
+          <TypeIcon name={type?.icon ?? ''} size={16} />
+        </span>
+        <span className={classes.texts}>
+          <span className={classes.name}>{node.name}</span>
+          <span className={classes.summary} title={label}>
+            {type === undefined ? `${node.type} is not installed here` : label === '' ? type.title : label}
+          </span>
+        </span>
+        {node.disabled === true && (
+          <span className={classes.badge} title="Disabled">
+            <IconPlayerPauseFilled size={13} aria-hidden />
+            <span className="tm-visually-hidden">Disabled</span>
+          </span>
+        )}
+        {problem !== undefined && (
+          <span className={classes.badge} title={`${SEVERITY_TEXT[problem.severity]}: ${problem.message}`}>
+            <SeverityIcon severity={problem.severity} />
+            <span className="tm-visually-hidden">{SEVERITY_TEXT[problem.severity]}</span>
+          </span>
+        )}
+      </div>
+      <div className={classes.ports}>
+        <div className={classes.inputs}>
+          {ports.inputs.map((port) => (
+            <PortRow key={port.name} node={id} port={port} kind="target" isPlain={isPlain} />
+          ))}
+        </div>
+        <div className={classes.outputs}>
+          {ports.outputs.map((port) => (
+            <PortRow key={port.name} node={id} port={port} kind="source" isPlain={isPlain} />
+          ))}
+        </div>
+      </div>
+      {!isReadOnly && ports.outputs[0] !== undefined && <AddNext node={id} port={ports.outputs[0].name} />}
+    </div>
+  );
+});
+
+function usePorts(id: string): Ports {
+  const edges = useEditor((state) => documentOf(state).edges);
+  const type = useEditor((state) => typeOf(state.catalog, documentOf(state).nodes[id]?.type ?? ''));
+  const state = useEditor((each) => each.validation.nodes[id]);
+  // only edges matter of the document
+  return useMemo(
+    () => portsOf({ format: 'tidemark.pipeline', version: 1, name: '', nodes: {}, edges }, id, type, state),
+    [edges, id, type, state],
+  );
+}
+
+interface PortRowProps {
+  readonly node: string;
+  readonly port: Port;
+  readonly kind: 'source' | 'target';
+  readonly isPlain: boolean;
+}
+
+function PortRow({ node, port, kind, isPlain }: PortRowProps) {
+  const refused = useRefusal(node, port.name, kind);
+  const columns = useEditor((state) =>
+    kind === 'source' ? state.validation.nodes[node]?.outputs[port.name]?.columns : undefined,
+  );
+  const known =
+    columns === undefined || columns === null ? '' : columns.map((each) => `${each.name}: ${each.type}`).join('\n');
+  const label = port.label === '' ? port.name : port.label;
+  return (
+    <div className={classes.port} data-kind={kind} data-refused={refused !== null || undefined}>
+      <Handle
+        id={port.name}
+        type={kind}
+        position={kind === 'source' ? Position.Right : Position.Left}
+        className={classes.handle ?? ''}
+        title={refused ?? [label, port.help, known].filter(Boolean).join('\n')}
+        aria-hidden
+      />
+      {!isPlain && <span className={classes.portName}>{label}</span>}
+    </div>
+  );
+}
+
+/** Why the connection that is being drawn cannot end here; null if it can, or if none is drawn. */
+function useRefusal(node: string, port: string, kind: 'source' | 'target'): string | null {
+  const store = useEditorStore();
+  const from = useConnection((connection) => (connection.inProgress ? connection.fromHandle : null));
+  if (from?.id === null || from?.id === undefined) return null;
+  if (from.nodeId === node && from.id === port && from.type === kind) return null;
+  if (from.type === kind) return kind === 'source' ? 'This is an output, too' : 'This is an input, too';
+  const state = store.getState();
+  const ends = [
+    [from.nodeId, from.id],
+    [node, port],
+  ] as const;
+  const [output, input] = kind === 'target' ? ends : [ends[1], ends[0]];
+  return refusal(documentOf(state), output, input, (id) => portsOfNode(state, id));
+}
+
+function AddNext({ node, port }: { readonly node: string; readonly port: string }) {
+  const store = useEditorStore();
+  return (
+    <button
+      type="button"
+      className={`nodrag ${classes.addNext ?? ''}`}
+      tabIndex={-1}
+      title="Add a node behind this one"
+      aria-label="Add a node behind this one"
+      onClick={(event) => {
+        event.stopPropagation();
+        const { right, top } = event.currentTarget.getBoundingClientRect();
+        store.getState().openQuickAdd({ screen: { x: right + 12, y: top - 8 }, from: [node, port] });
+      }}
+    >
+      <IconPlus size={13} stroke={2.4} aria-hidden />
+    </button>
+  );
+}

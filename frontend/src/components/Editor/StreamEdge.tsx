@@ -1,0 +1,76 @@
+/** An edge on the canvas: what flows there is said when the pointer is on it or it is selected. */
+
+import { IconPlus, IconRefresh } from '@tabler/icons-react';
+import { BaseEdge, EdgeLabelRenderer, type EdgeProps, getBezierPath } from '@xyflow/react';
+import { memo } from 'react';
+
+import { useEditor, useEditorStore } from '../../hooks/useEditor';
+import { type EditorState, documentOf, factsOf } from '../../store/editor';
+import classes from './Canvas.module.css';
+
+const SHOWN_COLUMNS = 6;
+
+export const StreamEdge = memo(function StreamEdge(props: EdgeProps) {
+  const { id, selected, data } = props;
+  const store = useEditorStore();
+  const facts = useEditor((state) => edgeFacts(state, id));
+  const isReadOnly = useEditor((state) => state.isReadOnly);
+  const [path, x, y] = getBezierPath(props);
+  const isNear = selected === true || data?.isNear === true;
+  const columns = facts?.columns ?? [];
+  const more = columns.length - SHOWN_COLUMNS;
+  return (
+    <>
+      <BaseEdge
+        path={path}
+        interactionWidth={24}
+        className={`${classes.edge ?? ''} ${facts === null ? (classes.unknown ?? '') : ''}`}
+      />
+      <EdgeLabelRenderer>
+        <div
+          className={classes.edgeMiddle}
+          style={{ transform: `translate(-50%, -50%) translate(${x}px, ${y}px)` }}
+          data-near={isNear || undefined}
+        >
+          {facts?.changelog === 'retract' && (
+            <span className={classes.mark} title="A changelog: rows can take earlier ones back">
+              <IconRefresh size={11} stroke={2.4} aria-hidden /> takes back
+            </span>
+          )}
+          {isNear && !isReadOnly && (
+            <button
+              type="button"
+              className={classes.insert}
+              tabIndex={-1}
+              title="Insert a node here"
+              aria-label="Insert a node here"
+              onClick={(event) => {
+                event.stopPropagation();
+                store.getState().openQuickAdd({ screen: { x: event.clientX, y: event.clientY }, edge: id });
+              }}
+            >
+              <IconPlus size={13} stroke={2.4} aria-hidden />
+            </button>
+          )}
+          {isNear && facts !== null && (
+            <span className={classes.edgeLabel}>
+              {facts.columns === null
+                ? 'Python objects'
+                : columns
+                    .slice(0, SHOWN_COLUMNS)
+                    .map(({ name }) => name)
+                    .join(', ')}
+              {more > 0 && `, +${more}`}
+              {facts.watermarks && <span title="Has event time and watermarks"> · watermarks</span>}
+            </span>
+          )}
+        </div>
+      </EdgeLabelRenderer>
+    </>
+  );
+});
+
+function edgeFacts(state: EditorState, id: string) {
+  const edge = documentOf(state).edges[id];
+  return edge === undefined ? null : factsOf(state, edge.from);
+}

@@ -1,0 +1,237 @@
+/** What buttons, keys and menus do to the open pipeline: operations of the model as steps of its history. */
+
+import type { NodeType } from '../../model/pipeline/catalog';
+import { copied, inlineNode, inlineType, pasted, readClip, readTable } from '../../model/pipeline/clipboard';
+import { type PipelineDocument, type Point, nameOf, positionOf } from '../../model/pipeline/document';
+import { type Direction, neighbour } from '../../model/pipeline/outline';
+import * as operations from '../../model/pipeline/operations';
+import { type EditorStore, documentOf, makeId, portsOfNode } from '../../store/editor';
+
+interface Where {
+  readonly from?: readonly [string, string];
+  readonly edge?: string;
+}
+
+/** Adds a node of a type at a place; into an edge, or connected to an output, if `where` names one. */
+export function addAt(store: EditorStore, type: NodeType, at: Point, where: Where = {}): string | null {
+  const state = store.getState();
+  let id = '';
+  const isDone = state.transact(`Added ${type.title}`, (document) => {
+    const inserted = where.edge === undefined ? null : operations.insertNew(document, where.edge, type, makeId);
+    const made = inserted ?? connected(document, type, operations.snapped(at), where.from ?? null);
+    id = made.id;
+    return made.document;
+  });
+  if (!isDone) return null;
+  store.getState().select({ nodes: [id] });
+  return id;
+}
+
+function connected(
+  document: PipelineDocument,
+  type: NodeType,
+  at: Point,
+  from: readonly [string, string] | null,
+): operations.Made {
+  const made = operations.addNode(document, type, at, makeId);
+  const [input] = type.ports.inputs;
+  if (from === null || input === undefined) return made;
+  return { document: operations.connect(made.document, from, [made.id, input.name], makeId).document, id: made.id };
+}
+
+/** A free place for a node behind another one, or beside everything. */
+export function freePlace(document: PipelineDocument, behind: string | null): Point {
+  const places = Object.keys(document.nodes).map((id) => positionOf(document, id));
+  if (behind === null) {
+    if (places.length === 0) return [0, 0];
+    return [Math.min(...places.map(([x]) => x)), Math.max(...places.map(([, y]) => y)) + operations.STEP[1]];
+  }
+  const [x, y] = positionOf(document, behind);
+  let at: Point = [x + operations.STEP[0], y];
+  while (places.some(([otherX, otherY]) => Math.abs(otherX - at[0]) < 220 && Math.abs(otherY - at[1]) < 80)) {
+    at = [at[0], at[1] + operations.STEP[1]];
+  }
+  return at;
+}
+
+export function removeSelected(store: EditorStore, label = 'Deleted'): void {
+  const { transact, history } = store.getState();
+  const { nodes, edges, notes } = history.selection;
+  const names = nodes.map((id) => nameOf(history.present, id)).join(', ');
+  transact(`${label} ${names === '' ? (edges.length > 0 ? 'connection' : 'note') : names}`, (document) =>
+    nodes.length + edges.length + notes.length === 0
+      ? null
+      : operations.remove(document, { nodes, edges, notes }, makeId),
+  );
+}
+
+export function removeNode(store: EditorStore, id: string): void {
+  const { transact, history } = store.getState();
+  transact(`Deleted ${nameOf(history.present, id)}`, (document) =>
+    operations.remove(document, { nodes: [id] }, makeId),
+  );
+}
+
+export function duplicateSelected(store: EditorStore): void {
+  const { history } = store.getState();
+  const clip = copied(history.present, history.selection.nodes, history.selection.notes);
+  if (clip === null) return;
+  const corners = [...Object.values(clip.positions), ...clip.notes.map(({ at }) => at)];
+  const left = Math.min(...corners.map(([x]) => x));
+  const top = Math.min(...corners.map(([, y]) => y));
+  paste(store, 'Duplicated', clip, [left + 40, top + 90]);
+}
+
+function paste(store: EditorStore, label: string, clip: Parameters<typeof pasted>[1], at: Point): void {
+  const { transact } = store.getState();
+  let made: ReturnType<typeof pasted> | null = null;
+  const isDone = transact(`${label} ${Object.keys(clip.nodes).length} nodes`, (document) => {
+    made = pasted(document, clip, at, makeId);
+    return made.document;
+  });
+  const chosen = made as ReturnType<typeof pasted> | null;
+  if (isDone && chosen !== null) store.getState().select({ nodes: chosen.nodes, notes: chosen.notes });
+}
+
+/** The text that a copy puts on the clipboard; null if nothing is selected. */
+export function clipText(store: EditorStore): string | null {
+  const { history, announce } = store.getState();
+  const clip = copied(history.present, history.selection.nodes, history.selection.notes);
+  if (clip === null) return null;
+  announce(`Copied ${Object.keys(clip.nodes).length} nodes`);
+  return JSON.stringify(clip);
+}
+
+/** Pastes nodes, or rows of a table as a source. */
+export function pasteText(store: EditorStore, text: string, at: Point): void {
+  const clip = readClip(text);
+  if (clip !== null) {
+    paste(store, 'Pasted', clip, at);
+    return;
+  }
+  const { catalog, transact, announce } = store.getState();
+  const table = readTable(text);
+  const type = inlineType(catalog.types);
+  if (table === null || type === undefined) {
+    announce('The clipboard has neither nodes nor rows of a table');
+    return;
+  }
+  let id = '';
+  transact(`Pasted ${table.rows.length} rows`, (document) => {
+    const made = operations.withNode(document, inlineNode(document, type, table, makeId), at, makeId);
+    id = made.id;
+    return made.document;
+  });
+  store.getState().select({ nodes: [id] });
+}
+
+export function toggleDisabled(store: EditorStore, ids: readonly string[]): void {
+  const { transact, history } = store.getState();
+  const isOff = ids.every((id) => history.present.nodes[id]?.disabled === true);
+  const names = ids.map((id) => nameOf(history.present, id)).join(', ');
+  transact(`${isOff ? 'Enabled' : 'Disabled'} ${names}`, (document) => operations.toggleDisabled(document, ids));
+}
+
+export function groupSelected(store: EditorStore): void {
+  const { transact, history } = store.getState();
+  transact('Grouped', (document) => operations.addGroup(document, history.selection.nodes, makeId)?.document ?? null);
+}
+
+export function addNote(store: EditorStore, at: Point): void {
+  let id = '';
+  store.getState().transact('Added a note', (document) => {
+    const made = operations.addNote(document, operations.snapped(at), makeId);
+    id = made.id;
+    return made.document;
+  });
+  store.getState().select({ notes: [id] });
+}
+
+export function selectAll(store: EditorStore): void {
+  const { select, history } = store.getState();
+  const { nodes, edges, layout } = history.present;
+  select({ nodes: Object.keys(nodes), edges: Object.keys(edges), notes: Object.keys(layout?.notes ?? {}) });
+}
+
+/** Selects the next node in a direction, or moves the selected ones there. */
+export function step(store: EditorStore, direction: Direction, isMove: boolean): void {
+  const { history, jumpTo, transact, announce } = store.getState();
+  const { nodes } = history.selection;
+  const [first] = nodes;
+  if (isMove) {
+    const [dx, dy] = { left: [-10, 0], right: [10, 0], up: [0, -10], down: [0, 10] }[direction] as [number, number];
+    transact(
+      'Moved',
+      (document) => {
+        const to = nodes.map((id) => {
+          const [x, y] = positionOf(document, id);
+          return [id, [x + dx, y + dy] as Point];
+        });
+        return operations.moveNodes(document, Object.fromEntries(to) as Record<string, Point>);
+      },
+      { mergeKey: `move ${nodes.join(' ')}` },
+    );
+    return;
+  }
+  const next =
+    first === undefined ? Object.keys(history.present.nodes)[0] : neighbour(history.present, first, direction);
+  if (next === null || next === undefined) return;
+  jumpTo(next);
+  announce(`${nameOf(history.present, next)} selected`);
+}
+
+export interface Target {
+  readonly from: readonly [string, string];
+  readonly to: readonly [string, string];
+  readonly text: string;
+  /** Null: allowed. */
+  readonly refusal: string | null;
+}
+
+/** Everything that a node's outputs could be connected to, what is allowed first. */
+export function targetsFor(store: EditorStore, id: string): readonly Target[] {
+  const state = store.getState();
+  const document = documentOf(state);
+  const lookup = (each: string) => portsOfNode(state, each);
+  const outputs = lookup(id).outputs;
+  const found = outputs.flatMap((output) =>
+    Object.keys(document.nodes)
+      .filter((other) => other !== id)
+      .flatMap((other) => {
+        const inputs = lookup(other).inputs;
+        return inputs.map((input): Target => {
+          const to = [other, input.name] as const;
+          const from = [id, output.name] as const;
+          const port = inputs.length > 1 ? ` (${input.label || input.name})` : '';
+          const start = outputs.length > 1 ? `${output.label || output.name} → ` : '';
+          return {
+            from,
+            to,
+            text: `${start}${nameOf(document, other)}${port}`,
+            refusal: operations.refusal(document, from, to, lookup),
+          };
+        });
+      }),
+  );
+  return found.sort((one, other) => Number(one.refusal !== null) - Number(other.refusal !== null));
+}
+
+export function connect(store: EditorStore, { from, to }: Target): void {
+  const { transact, history } = store.getState();
+  const label = `Connected ${nameOf(history.present, from[0])} to ${nameOf(history.present, to[0])}`;
+  transact(label, (document) => operations.connect(document, from, to, makeId).document);
+}
+
+/** Lays all boxes out anew, as one step. */
+export async function arrange(store: EditorStore): Promise<void> {
+  const { layered } = await import('./layered');
+  const state = store.getState();
+  const heights = new Map(
+    Object.keys(documentOf(state).nodes).map((id) => {
+      const element = globalThis.document.querySelector<HTMLElement>(`[data-node="${id}"]`);
+      return [id, element?.offsetHeight ?? 62];
+    }),
+  );
+  const to = layered(documentOf(state), heights);
+  state.transact('Arranged', (document) => operations.moveNodes(document, to));
+}

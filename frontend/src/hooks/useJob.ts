@@ -1,0 +1,71 @@
+/**
+ * The job that a page shows, part by part: a component renders again only when the part that it reads has changed.
+ * Below a `JobProvider`, which is rendered once the document is there.
+ */
+
+import { createContext, useCallback, useContext } from 'react';
+
+import { fetchJobTopic, fetchVertexTopic } from '../api/jobs';
+import type { LiveJob, LiveVertex } from '../gen/contract';
+import { type Job, type Metrics, type Vertex, jobOf, lagOf, metricsOfVertex, vertexOf, verticesOf } from '../model/job';
+import { type Live, LiveContext, useArrival, useLive, useTopic } from './useLive';
+
+const JobContext = createContext('');
+
+/** Its value is the job's id. */
+export const JobProvider = JobContext.Provider;
+
+export function useJobId(): string {
+  return useContext(JobContext);
+}
+
+/** Whether the job's document is there, and why not. Subscribes to it: to be called above the `JobProvider`. */
+export function useJobArrival(id: string) {
+  const read = useCallback(() => fetchJobTopic(id), [id]);
+  return useArrival(topicOf(id), read);
+}
+
+/** The selected part must keep its identity as long as it does not change. */
+export function useJobPart<T>(select: (job: LiveJob) => T): T {
+  return useTopic(topicOf(useJobId()), (state) => select(state.data as LiveJob));
+}
+
+/** The document as it is when the function is called. */
+export function useReadJob(): () => LiveJob {
+  const live = useContext(LiveContext);
+  const id = useJobId();
+  return useCallback(() => live.topic(topicOf(id)).data as LiveJob, [live, id]);
+}
+
+export function useJob(): Job {
+  return useJobPart(({ static: fixed, moving }) => jobOf(fixed, moving.job));
+}
+
+/** Sources first; without figures. */
+export function useVertices(): readonly Vertex[] {
+  return useJobPart(({ static: fixed, moving }) => verticesOf(fixed, moving.vertices));
+}
+
+/** Undefined: the job has no such vertex. */
+export function useVertex(id: string): Vertex | undefined {
+  return useJobPart((job) => vertexOf(job.static, job.moving.vertices, id));
+}
+
+export function useMetrics(vertexId: string): Metrics | undefined {
+  return useJobPart((job) => metricsOfVertex(job, vertexId));
+}
+
+export function useWatermarkLag(vertexId: string): number | null {
+  return useJobPart((job) => lagOf(metricsOfVertex(job, vertexId)?.watermark ?? null, job.now));
+}
+
+/** The subtasks of a vertex, a topic of their own: subscribed to while a component that calls this is shown. */
+export function useSubtasks(vertexId: string): Live<LiveVertex> {
+  const jobId = useJobId();
+  const read = useCallback(() => fetchVertexTopic(jobId, vertexId), [jobId, vertexId]);
+  return useLive<LiveVertex>(`${topicOf(jobId)}/vertex:${vertexId}`, read);
+}
+
+function topicOf(jobId: string): `job:${string}` {
+  return `job:${jobId}`;
+}

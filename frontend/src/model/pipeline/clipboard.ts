@@ -1,0 +1,272 @@
+/** What a copy puts on the system's clipboard, and what a paste makes of it: nodes, or rows of a table. */
+
+import type { NodeType } from './catalog';
+import { newNode } from './catalog';
+import {
+  type Json,
+  type MakeId,
+  type Note,
+  type PipelineDocument,
+  type PipelineEdge,
+  type PipelineNode,
+  type Point,
+  freeId,
+  freeName,
+  namesOf,
+  newUid,
+  positionOf,
+} from './document';
+
+export const CLIPBOARD_FORMAT = 'tidemark.nodes';
+const CLIPBOARD_VERSION = 1;
+const INLINE = 'source.inline';
+/** Of pasted rows: more belong into a file. */
+export const MAX_ROWS = 10_000;
+const MAX_TEXT = 2 << 20;
+
+export interface Clip {
+  readonly format: typeof CLIPBOARD_FORMAT;
+  readonly version: number;
+  readonly nodes: Readonly<Record<string, PipelineNode>>;
+  readonly edges: readonly PipelineEdge[];
+  readonly positions: Readonly<Record<string, Point>>;
+  readonly notes: readonly Note[];
+}
+
+/** The nodes with the edges between them; null if there is nothing to copy. */
+export function copied(document: PipelineDocument, ids: Iterable<string>, notes: Iterable<string> = []): Clip | null {
+  const chosen = [...ids].filter((id) => Object.hasOwn(document.nodes, id));
+  const nodes: Record<string, PipelineNode> = {};
+  const positions: Record<string, Point> = {};
+  for (const id of chosen) {
+    const node = document.nodes[id];
+    if (node === undefined) continue;
+    nodes[id] = node;
+    positions[id] = positionOf(document, id);
+  }
+  const edges = Object.values(document.edges).filter(
+    ({ from, to }) => Object.hasOwn(nodes, from[0]) && Object.hasOwn(nodes, to[0]),
+  );
+  const texts = [...notes].flatMap((id) => document.layout?.notes?.[id] ?? []);
+  if (chosen.length === 0 && texts.length === 0) return null;
+  return { format: CLIPBOARD_FORMAT, version: CLIPBOARD_VERSION, nodes, edges, positions, notes: texts };
+}
+
+export interface Pasted {
+  readonly document: PipelineDocument;
+  readonly nodes: readonly string[];
+  readonly notes: readonly string[];
+}
+
+/** Adds copies of a clip with ids, names and uids of their own, its upper left corner at a point. */
+export function pasted(document: PipelineDocument, clip: Clip, at: Point, makeId: MakeId): Pasted {
+  const corners = [...Object.values(clip.positions), ...clip.notes.map((note) => note.at)];
+  const left = Math.min(...corners.map(([x]) => x));
+  const top = Math.min(...corners.map(([, y]) => y));
+  const place = ([x, y]: Point): Point => [Math.round(at[0] + x - left), Math.round(at[1] + y - top)];
+  const taken = namesOf(document);
+  const nodes = { ...document.nodes };
+  const edges = { ...document.edges };
+  const positions = { ...document.layout?.positions };
+  const texts = { ...document.layout?.notes };
+  const newIds = new Map<string, string>();
+  for (const [old, node] of Object.entries(clip.nodes)) {
+    const id = freeId('n', nodes, makeId);
+    const name = freeName(node.name, taken);
+    taken.add(name);
+    nodes[id] = { ...node, name, uid: newUid(name, makeId) };
+    positions[id] = place(clip.positions[old] ?? [left, top]);
+    newIds.set(old, id);
+  }
+  for (const edge of clip.edges) {
+    const from = newIds.get(edge.from[0]);
+    const to = newIds.get(edge.to[0]);
+    if (from === undefined || to === undefined) continue;
+    edges[freeId('e', edges, makeId)] = { ...edge, from: [from, edge.from[1]], to: [to, edge.to[1]] };
+  }
+  const noteIds = clip.notes.map((note) => {
+    const id = freeId('t', texts, makeId);
+    texts[id] = { ...note, at: place(note.at) };
+    return id;
+  });
+  const layout = { ...document.layout, positions, notes: texts };
+  return { document: { ...document, nodes, edges, layout }, nodes: [...newIds.values()], notes: noteIds };
+}
+
+/** Reads a clip from the clipboard's text; null if it is something else. What it holds is not trusted. */
+export function readClip(text: string): Clip | null {
+  if (text.length > MAX_TEXT || !text.includes(CLIPBOARD_FORMAT)) return null;
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    return null;
+  }
+  if (!isRecord(value) || value.format !== CLIPBOARD_FORMAT || value.version !== CLIPBOARD_VERSION) return null;
+  const { nodes, edges, positions, notes } = value;
+  if (!isRecord(nodes) || !Array.isArray(edges) || !isRecord(positions) || !Array.isArray(notes)) return null;
+  const isSound =
+    Object.values(nodes).every(isNode) &&
+    edges.every(isEdge) &&
+    Object.values(positions).every(isPoint) &&
+    notes.every(isNote) &&
+    Object.keys(nodes).length + notes.length > 0;
+  return isSound ? (value as unknown as Clip) : null;
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+function isNode(value: unknown): boolean {
+  return isRecord(value) && typeof value.type === 'string' && typeof value.name === 'string' && isRecord(value.params);
+}
+
+function isEdge(value: unknown): boolean {
+  return isRecord(value) && [value.from, value.to].every(isEnd);
+}
+
+function isEnd(value: unknown): boolean {
+  return Array.isArray(value) && value.length === 2 && value.every((part) => typeof part === 'string');
+}
+
+function isPoint(value: unknown): boolean {
+  return Array.isArray(value) && value.length === 2 && value.every((part) => Number.isFinite(part));
+}
+
+function isNote(value: unknown): boolean {
+  return isRecord(value) && Array.isArray(value.text) && isPoint(value.at) && isPoint(value.size);
+}
+
+// --- rows -----------------------------------------------------------------------------------------------------------
+
+export interface Table {
+  /** Name and type of each column. */
+  readonly columns: readonly (readonly [string, string])[];
+  readonly rows: readonly (readonly Json[])[];
+}
+
+/** Reads rows as CSV or TSV with a header, JSON lines, or a JSON array of objects; null if the text is none of them. */
+export function readTable(text: string): Table | null {
+  if (text.length > MAX_TEXT) return null;
+  const trimmed = text.trim();
+  const objects = trimmed.startsWith('[') ? jsonArray(trimmed) : trimmed.startsWith('{') ? jsonLines(trimmed) : null;
+  if (objects !== null) return tableOf(objects);
+  return trimmed.startsWith('[') || trimmed.startsWith('{') ? null : delimited(trimmed);
+}
+
+function jsonArray(text: string): Record<string, Json>[] | null {
+  try {
+    const value: unknown = JSON.parse(text);
+    return Array.isArray(value) && value.length > 0 && value.every(isRecord) ? (value as Record<string, Json>[]) : null;
+  } catch {
+    return null;
+  }
+}
+
+function jsonLines(text: string): Record<string, Json>[] | null {
+  const rows: Record<string, Json>[] = [];
+  for (const line of text.split('\n')) {
+    if (line.trim() === '') continue;
+    try {
+      const value: unknown = JSON.parse(line);
+      if (!isRecord(value)) return null;
+      rows.push(value as Record<string, Json>);
+    } catch {
+      return null;
+    }
+  }
+  return rows;
+}
+
+function tableOf(objects: readonly Record<string, Json>[]): Table {
+  const names = [...new Set(objects.flatMap(Object.keys))];
+  const kept = objects.slice(0, MAX_ROWS);
+  const rows = kept.map((object) => names.map((name) => object[name] ?? null));
+  return typed(names, rows);
+}
+
+function delimited(text: string): Table | null {
+  const delimiter = text.split('\n', 1)[0]?.includes('\t') === true ? '\t' : ',';
+  const lines = cells(text, delimiter);
+  const [header, ...body] = lines;
+  if (header === undefined || body.length === 0 || header.length < 2) return null;
+  const isTable =
+    body.every((line) => line.length === header.length) &&
+    new Set(header).size === header.length &&
+    header.every((name) => /^[\p{L}_][\p{L}\p{N}_ .-]*$/u.test(name));
+  if (!isTable) return null;
+  const kept = body.slice(0, MAX_ROWS).map((line) => line.map((cell): Json => (cell === '' ? null : cell)));
+  return typed(header, kept, true);
+}
+
+/** Splits delimited text as RFC 4180 has it: quotes around cells, doubled within. */
+function cells(text: string, delimiter: string): string[][] {
+  const lines: string[][] = [];
+  let line: string[] = [];
+  let cell = '';
+  let isQuoted = false;
+  for (let index = 0; index < text.length; index += 1) {
+    const character = text.charAt(index);
+    if (isQuoted) {
+      if (character !== '"') cell += character;
+      else if (text.charAt(index + 1) === '"') {
+        cell += '"';
+        index += 1;
+      } else isQuoted = false;
+    } else if (character === '"' && cell === '') isQuoted = true;
+    else if (character === delimiter) {
+      line.push(cell.trim());
+      cell = '';
+    } else if (character === '\n') {
+      lines.push([...line, cell.trim()]);
+      line = [];
+      cell = '';
+    } else cell += character;
+  }
+  lines.push([...line, cell.trim()]);
+  return lines.filter((each) => each.length > 1 || each[0] !== '');
+}
+
+/** Gives each column the narrowest type that holds all of its values. */
+function typed(names: readonly string[], rows: readonly (readonly Json[])[], isText = false): Table {
+  const types = names.map((_, index) => typeOfColumn(rows.map((row) => row[index] ?? null)));
+  const convert = (value: Json, type: string | undefined): Json => {
+    if (value === null) return null;
+    if (type === 'string') return typeof value === 'string' ? value : JSON.stringify(value);
+    if (!isText) return value;
+    if (type === 'boolean') return value === 'true';
+    return type === 'long' || type === 'double' ? Number(value) : value;
+  };
+  return {
+    columns: names.map((name, index) => [name, types[index] ?? 'string']),
+    rows: rows.map((row) => row.map((value, index) => convert(value, types[index]))),
+  };
+}
+
+function typeOfColumn(values: readonly Json[]): string {
+  const present = values.filter((value) => value !== null);
+  const all = (test: (value: Json) => boolean) => present.length > 0 && present.every(test);
+  if (all((value) => typeof value === 'boolean' || value === 'true' || value === 'false')) return 'boolean';
+  if (all((value) => /^-?(0|[1-9]\d{0,14})$/.test(textOf(value)))) return 'long';
+  if (all((value) => typeof value !== 'object' && /^-?\d+(\.\d+)?([eE][+-]?\d+)?$/.test(textOf(value))))
+    return 'double';
+  if (all((value) => /^\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?$/.test(textOf(value)))) return 'sql_timestamp';
+  return 'string';
+}
+
+function textOf(value: Json): string {
+  return typeof value === 'string' ? value : JSON.stringify(value);
+}
+
+/** A source of pasted rows. */
+export function inlineNode(document: PipelineDocument, type: NodeType, table: Table, makeId: MakeId): PipelineNode {
+  const name = freeName('Pasted rows', namesOf(document));
+  const columns = table.columns.map(([column, kind]): Json => [column, kind]);
+  const made = newNode(type);
+  return { ...made, name, uid: newUid(name, makeId), params: { ...made.params, type: columns, rows: table.rows } };
+}
+
+export function inlineType(types: readonly NodeType[]): NodeType | undefined {
+  return types.find(({ type }) => type === INLINE);
+}

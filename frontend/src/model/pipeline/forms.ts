@@ -1,0 +1,131 @@
+/** What a form needs to know of a field: its name for people, its kind, the branch that a value means, its problem. */
+
+import type { FormSchema, Problem } from './catalog';
+import type { Json } from './document';
+
+/** The type of a field beside null. */
+export function kindOf(schema: FormSchema): string {
+  if (schema.type === undefined) return 'string';
+  return typeof schema.type === 'string' ? schema.type : (schema.type.find((type) => type !== 'null') ?? 'string');
+}
+
+/** Whether null stands for "not given". */
+export function isMissing(schema: FormSchema): boolean {
+  return Array.isArray(schema.type) && schema.type.includes('null');
+}
+
+/** "events_per_second" → "Events per second", where the schema has no title. */
+export function fieldTitle(schema: FormSchema, name: string): string {
+  if (schema.title !== undefined) return schema.title;
+  const words = name.replaceAll('_', ' ');
+  return words.charAt(0).toUpperCase() + words.slice(1);
+}
+
+/** The index of the branch of oneOf that a value means; -1 if none. Branches differ by their constants, or by null. */
+export function chosenBranch(branches: readonly FormSchema[], value: Json | undefined): number {
+  return branches.findIndex((branch) => {
+    if (branch.type === 'null') return value === null;
+    if (typeof value !== 'object' || value === null || Array.isArray(value)) return false;
+    const object = value as Readonly<Record<string, Json>>;
+    return Object.entries(branch.properties ?? {}).every(
+      ([name, part]) => part.const === undefined || object[name] === part.const,
+    );
+  });
+}
+
+/** The worst problem of exactly this field, or of something within it that has no field of its own. */
+export function problemAt(problems: readonly Problem[], pointer: string): Problem | null {
+  const exact = problems.filter(({ field }) => field === pointer);
+  return exact.find(({ severity }) => severity === 'error') ?? exact[0] ?? null;
+}
+
+/** One line of what a node does, from its parameters: "price > 100", "10 s per auction". */
+export function summaryOf(params: Readonly<Record<string, Json>>): string {
+  const { condition, window: over, keys } = params;
+  if (typeof condition === 'string') return condition;
+  const per = Array.isArray(keys) && keys.length > 0 ? `per ${keys.map(String).join(', ')}` : '';
+  if (isObject(over)) {
+    const lengths = ['size', 'slide', 'max', 'step', 'gap'].flatMap((name) => over[name] ?? []);
+    return [lengths.map(String).join(' / '), per].filter(Boolean).join(' ');
+  }
+  if (per !== '') return per;
+  for (const name of ['columns', 'branches', 'aggregates', 'fields', 'by', 'rename', 'drop']) {
+    const names = namesIn(params[name]);
+    if (names !== '') return names;
+  }
+  if (Array.isArray(params.rows)) return `${params.rows.length} rows`;
+  const texts = ['path', 'paths', 'column', 'kind', 'label'].flatMap((name) => params[name] ?? []);
+  const [text] = texts.filter((each) => typeof each === 'string');
+  return text ?? '';
+}
+
+function isObject(value: Json | undefined): value is Readonly<Record<string, Json>> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+function namesIn(value: Json | undefined): string {
+  if (!Array.isArray(value)) return '';
+  const names = (value as readonly Json[]).map((item) => (Array.isArray(item) ? (item as readonly Json[])[0] : item));
+  return names.filter((name) => typeof name === 'string').join(', ');
+}
+
+/** The field that a problem is about, in words: "Window › Size"; empty if it is about the whole node. */
+export function fieldWords(field: string | null): string {
+  if (field === null) return '';
+  const parts = field.split('/').filter((part) => part !== '' && part !== 'params');
+  return parts.map((part) => (/^\d+$/.test(part) ? String(Number(part) + 1) : fieldTitle({}, part))).join(' › ');
+}
+
+const UNITS: Readonly<Record<string, number>> = {
+  ms: 1,
+  s: 1000,
+  sec: 1000,
+  second: 1000,
+  m: 60_000,
+  min: 60_000,
+  minute: 60_000,
+  h: 3_600_000,
+  hour: 3_600_000,
+  d: 86_400_000,
+  day: 86_400_000,
+};
+
+/** "10 s" in milliseconds; null if it is no duration, or none above zero. */
+export function millis(value: Json | undefined): number | null {
+  const match = typeof value === 'string' ? /^(\d+) *([a-z]+?)s?$/i.exec(value.trim()) : null;
+  const whole = typeof value === 'string' ? /^(\d+) *(ms|s)$/i.exec(value.trim()) : null;
+  const found = whole ?? match;
+  const unit = UNITS[(found?.[2] ?? '').toLowerCase()];
+  const amount = Number(found?.[1] ?? 0);
+  return unit === undefined || amount === 0 ? null : amount * unit;
+}
+
+const DURATION = { type: 'string', format: 'duration', 'x-widget': 'duration' } as const;
+
+/** The settings of a pipeline, as the server's schema of documents has them. */
+export const SETTINGS: FormSchema = {
+  type: 'object',
+  properties: {
+    parallelism: { type: ['integer', 'null'], minimum: 1, maximum: 32768, default: null },
+    max_parallelism: { type: ['integer', 'null'], minimum: 1, maximum: 32768, default: null },
+    checkpointing: {
+      default: null,
+      oneOf: [
+        { type: 'null' },
+        {
+          type: 'object',
+          title: 'every interval',
+          required: ['interval'],
+          properties: {
+            interval: { ...DURATION, default: '10 s' },
+            mode: { enum: ['exactly_once', 'at_least_once'], default: 'exactly_once' },
+            unaligned: { type: 'boolean', default: false },
+            min_pause: { ...DURATION, default: '0 s' },
+          },
+        },
+      ],
+    },
+    state_backend: { enum: ['hashmap', 'rocksdb'], default: 'hashmap' },
+    watermark_interval: { type: ['string', 'null'], format: 'duration', default: null },
+  },
+};

@@ -1,0 +1,175 @@
+/**
+ * Merges two people's work on one pipeline, field by field, against the document that both began with.
+ *
+ * A field is an edge, a parameter, a setting, or another property of a node. What one side has left alone is taken from the other. A field that both have changed differently is
+ * a conflict: the merged document has our value until somebody chooses. Where boxes lie is never asked about: ours holds.
+ */
+
+import type { Json, PipelineDocument } from './document';
+import { faults, without } from './document';
+
+type Value = Json | undefined;
+
+export interface Conflict {
+  readonly path: readonly string[];
+  /** Undefined: not there. */
+  readonly base: Value;
+  readonly ours: Value;
+  readonly theirs: Value;
+}
+
+export interface Merge {
+  readonly document: PipelineDocument;
+  readonly conflicts: readonly Conflict[];
+}
+
+export function mergeDocuments(base: PipelineDocument, ours: PipelineDocument, theirs: PipelineDocument): Merge {
+  const conflicts: Conflict[] = [];
+  const merged = mergeValue([], asValue(base), asValue(ours), asValue(theirs), conflicts);
+  return { document: repaired(merged as unknown as PipelineDocument, ours, theirs, base, conflicts), conflicts };
+}
+
+/** The document with a conflict decided for one side. */
+export function decided(document: PipelineDocument, conflict: Conflict, side: 'ours' | 'theirs'): PipelineDocument {
+  const changed = placed(asValue(document), conflict.path, conflict[side]) as unknown as PipelineDocument;
+  return tidied(changed);
+}
+
+function asValue(document: PipelineDocument): Value {
+  return document as unknown as Json;
+}
+
+function isObject(value: Value): value is Readonly<Record<string, Json>> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+function isEqual(one: Value, other: Value): boolean {
+  if (one === other) return true;
+  if (Array.isArray(one) && Array.isArray(other)) {
+    const others = other as readonly Json[];
+    return one.length === others.length && one.every((item, index) => isEqual(item as Json, others[index]));
+  }
+  if (!isObject(one) || !isObject(other)) return false;
+  const keys = Object.keys(one);
+  return (
+    keys.length === Object.keys(other).length &&
+    keys.every((key) => Object.hasOwn(other, key) && isEqual(one[key], other[key]))
+  );
+}
+
+/** Maps whose absence means the same as their being empty. */
+function isMap(path: readonly string[]): boolean {
+  const [top, second] = path;
+  return path.length === 1 ? top !== 'name' : path.length === 2 && top === 'layout' && second !== undefined;
+}
+
+/** What is taken from one side as a whole: an edge with ends of two people, or a window half of each, nobody has drawn. */
+function isField([top, second]: readonly string[], depth: number): boolean {
+  if (top === 'nodes') return depth === 4;
+  if (top === 'edges' || top === 'types' || top === 'samples') return depth === 2;
+  return top === 'settings' && depth === 2 && second !== 'options';
+}
+
+function mergeValue(path: readonly string[], base: Value, ours: Value, theirs: Value, conflicts: Conflict[]): Value {
+  if (isEqual(ours, theirs) || isEqual(base, theirs)) return ours;
+  if (isEqual(base, ours)) return theirs;
+  const isNewMap = base === undefined && isMap(path);
+  if (!isField(path, path.length) && isObject(ours) && isObject(theirs) && (isObject(base) || isNewMap)) {
+    const start = isObject(base) ? base : {};
+    const keys = new Set([...Object.keys(ours), ...Object.keys(theirs), ...Object.keys(start)]);
+    const made: Record<string, Json> = {};
+    for (const key of keys) {
+      const own = (value: Readonly<Record<string, Json>>) => (Object.hasOwn(value, key) ? value[key] : undefined);
+      const value = mergeValue([...path, key], own(start), own(ours), own(theirs), conflicts);
+      if (value !== undefined) made[key] = value;
+    }
+    return made;
+  }
+  if (path[0] === 'layout' && path[1] === 'positions') return ours ?? theirs;
+  conflicts.push({ path, base, ours, theirs });
+  return ours;
+}
+
+/** Gives nodes back that one side has deleted while the other side connected something to them: that is a conflict, too. */
+function repaired(
+  merged: PipelineDocument,
+  ours: PipelineDocument,
+  theirs: PipelineDocument,
+  base: PipelineDocument,
+  conflicts: Conflict[],
+): PipelineDocument {
+  const nodes = { ...merged.nodes };
+  for (const [id, { from, to }] of Object.entries(merged.edges)) {
+    for (const end of [from[0], to[0]]) {
+      if (Object.hasOwn(nodes, end)) continue;
+      const mine = ours.nodes[end];
+      const other = theirs.nodes[end];
+      const kept = mine ?? other;
+      // an edge that both had goes with its node
+      if (kept === undefined || isUntouched(id, base, ours, theirs)) continue;
+      nodes[end] = kept;
+      const value = (node: unknown) => node as Value;
+      conflicts.push({
+        path: ['nodes', end],
+        base: value(base.nodes[end]),
+        ours: value(mine),
+        theirs: value(other),
+      });
+    }
+  }
+  return tidied({ ...merged, nodes });
+}
+
+function isUntouched(id: string, base: PipelineDocument, ours: PipelineDocument, theirs: PipelineDocument): boolean {
+  const edge = (document: PipelineDocument) => document.edges[id] as unknown as Value;
+  const kept = edge(ours) ?? edge(theirs);
+  return isEqual(edge(base), kept);
+}
+
+/** Drops what refers to nodes that are gone, and double memberships of groups. */
+export function tidied(document: PipelineDocument): PipelineDocument {
+  if (faults(document).length === 0) return document;
+  const has = (id: string) => Object.hasOwn(document.nodes, id);
+  const loose = Object.entries(document.edges).filter(([, { from, to }]) => !has(from[0]) || !has(to[0]));
+  const { positions, groups, colours } = document.layout ?? {};
+  const gone = (map: Readonly<Record<string, unknown>>) => new Set(Object.keys(map).filter((id) => !has(id)));
+  const seen = new Set<string>();
+  const members = Object.entries(groups ?? {}).map(([id, group]) => {
+    const nodes = group.nodes.filter((node) => has(node) && !seen.has(node));
+    for (const node of nodes) seen.add(node);
+    return [id, { ...group, nodes }] as const;
+  });
+  return {
+    ...document,
+    edges: without(document.edges, new Set(loose.map(([id]) => id))),
+    layout: {
+      ...document.layout,
+      ...(positions === undefined ? {} : { positions: without(positions, gone(positions)) }),
+      ...(colours === undefined ? {} : { colours: without(colours, gone(colours)) }),
+      ...(groups === undefined
+        ? {}
+        : { groups: Object.fromEntries(members.filter(([, { nodes }]) => nodes.length > 0)) }),
+    },
+  };
+}
+
+function placed(tree: Value, path: readonly string[], value: Value): Value {
+  const [key, ...rest] = path;
+  if (key === undefined) return value;
+  const object = isObject(tree) ? tree : {};
+  const inner = rest.length === 0 ? value : placed(object[key], rest, value);
+  if (inner === undefined) return without(object, new Set([key]));
+  return { ...object, [key]: inner };
+}
+
+/** A conflict's place in words: "Per auction: keys". */
+export function placeOf(conflict: Conflict, document: PipelineDocument): string {
+  const [top, id, ...rest] = conflict.path;
+  if (top === 'nodes' && id !== undefined) {
+    const side = [conflict.ours, conflict.theirs, conflict.base].find(isObject);
+    const name = document.nodes[id]?.name ?? (typeof side?.name === 'string' ? side.name : id);
+    const field = rest.filter((part) => part !== 'params').join(' › ');
+    return field === '' ? name : `${name}: ${field}`;
+  }
+  return conflict.path.join(' › ');
+}

@@ -1,0 +1,100 @@
+/** Opens a pipeline in the editor: its head, the user's draft, and what this browser has kept of it. */
+
+import { Loader } from '@mantine/core';
+import { useQuery, useQueryClient } from '@tanstack/react-query';
+import { useEffect, useMemo } from 'react';
+import { useParams } from 'react-router';
+
+import { ApiError } from '../api/client';
+import { fetchCatalog, fetchDraft, fetchPipeline, fetchVersion } from '../api/pipelines';
+import { Editor } from '../components/Editor/Editor';
+import classes from '../components/Editor/Opening.module.css';
+import { FailureState } from '../components/EmptyState/EmptyState';
+import type { Begun } from '../hooks/useAutosave';
+import { usePageTitle } from '../hooks/usePageTitle';
+import { useRole, useSession } from '../hooks/useSession';
+import { maySubmit } from '../model/access';
+import type { Catalog } from '../model/pipeline/catalog';
+import type { PipelineDocument } from '../model/pipeline/document';
+import { type Conflict, mergeDocuments } from '../model/pipeline/merge';
+import { localDraft } from '../store/drafts';
+import { createEditor } from '../store/editor';
+
+interface Loaded {
+  readonly catalog: Catalog;
+  readonly head: { readonly number: number; readonly document: PipelineDocument };
+  readonly begun: Begun;
+  readonly document: PipelineDocument;
+  readonly conflicts: readonly Conflict[];
+  readonly others: readonly string[];
+}
+
+async function load(id: string, user: string, mayEdit: boolean): Promise<Loaded> {
+  const [catalog, pipeline, draft] = await Promise.all([
+    fetchCatalog(),
+    fetchPipeline(id),
+    mayEdit ? fetchDraft(id) : null,
+  ]);
+  const version = await fetchVersion(id, draft?.base ?? pipeline.head.number);
+  const onServer = draft?.document ?? version.document;
+  const kept = mayEdit ? localDraft(id, user) : null;
+  // what this browser has kept is newer than what it had seen of the server
+  const merged = kept === null ? null : mergeDocuments(kept.base, kept.document, onServer);
+  return {
+    catalog,
+    head: { number: version.number, document: version.document },
+    begun: { tag: draft?.tag ?? null, onServer, user },
+    document: merged?.document ?? onServer,
+    conflicts: merged?.conflicts ?? [],
+    others: pipeline.editors.flatMap((editor) => editor.user ?? []),
+  };
+}
+
+export function EditorPage() {
+  const { pipelineId = '' } = useParams();
+  const { data: session } = useSession();
+  const mayEdit = maySubmit(useRole());
+  const user = session?.user.name ?? '';
+  const queryKey = useMemo(() => ['pipeline-editor', pipelineId, user] as const, [pipelineId, user]);
+  const { data, error, refetch } = useQuery({
+    queryKey,
+    queryFn: () => load(pipelineId, user, mayEdit),
+    staleTime: Infinity,
+    gcTime: 0,
+    retry: false,
+  });
+  const client = useQueryClient();
+  // whoever comes back begins with what is there then
+  useEffect(() => () => client.removeQueries({ queryKey }), [client, queryKey]);
+  if (error !== null) {
+    const isUnknown = error instanceof ApiError && error.status === 404;
+    return (
+      <FailureState
+        isPage
+        title={isUnknown ? 'Pipeline not found' : 'The pipeline cannot be opened'}
+        message={error.message}
+        {...(isUnknown ? {} : { onRetry: () => void refetch() })}
+      />
+    );
+  }
+  if (data === undefined)
+    return <Loader role="status" aria-label="Opening the pipeline" className={classes.waiting ?? ''} />;
+  return <Open key={pipelineId} id={pipelineId} loaded={data} mayEdit={mayEdit} />;
+}
+
+interface OpenProps {
+  readonly id: string;
+  readonly loaded: Loaded;
+  readonly mayEdit: boolean;
+}
+
+function Open({ id, loaded, mayEdit }: OpenProps) {
+  const { catalog, document, head, begun, conflicts, others } = loaded;
+  usePageTitle(document.name);
+  const store = useMemo(() => {
+    const made = createEditor({ pipelineId: id, catalog, document, head, isReadOnly: !mayEdit });
+    made.setState({ conflicts });
+    return made;
+  }, [id, catalog, document, head, mayEdit, conflicts]);
+  return <Editor store={store} begun={begun} others={others} />;
+}

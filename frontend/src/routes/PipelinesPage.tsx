@@ -1,0 +1,176 @@
+/** All pipelines: who owns them, their last version, and whether the user has a draft. */
+
+import { Button, Menu, Modal, Skeleton, Text, ActionIcon, Group } from '@mantine/core';
+import { IconArchive, IconDots, IconPlus, IconSchema } from '@tabler/icons-react';
+import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
+import { useState } from 'react';
+import { Link, useNavigate } from 'react-router';
+
+import { type PipelineListed, archivePipeline, createPipeline, fetchPipelines } from '../api/pipelines';
+import { EmptyState, FailureState } from '../components/EmptyState/EmptyState';
+import { Panel } from '../components/Panel/Panel';
+import { usePageTitle } from '../hooks/usePageTitle';
+import { useRole } from '../hooks/useSession';
+import { useSingleFlight } from '../hooks/useSingleFlight';
+import { useTimes } from '../hooks/useTimes';
+import { maySubmit } from '../model/access';
+import { emptyDocument, freeName } from '../model/pipeline/document';
+import { makeId } from '../store/editor';
+import classes from './pages.module.css';
+
+const KEY = ['pipelines'];
+const READ_MS = 15_000;
+
+export function PipelinesPage() {
+  usePageTitle('Pipelines');
+  const mayEdit = maySubmit(useRole());
+  const { data, error, refetch } = useQuery({ queryKey: KEY, queryFn: fetchPipelines, refetchInterval: READ_MS });
+  return (
+    <>
+      <div className={classes.titleRow}>
+        <h1 className={classes.pageTitle}>Pipelines</h1>
+        {mayEdit && <NewPipeline taken={(data ?? []).map(({ name }) => name)} />}
+      </div>
+      {data === undefined && error === null && <Skeleton height={200} radius={10} />}
+      {data === undefined && error !== null && (
+        <FailureState title="The pipelines cannot be listed" message={error.message} onRetry={() => void refetch()} />
+      )}
+      {data !== undefined && (
+        <Panel flush label="Pipelines">
+          {data.length === 0 ? (
+            <EmptyState icon={IconSchema} title="No pipeline yet">
+              A pipeline is drawn: sources, filters, windows and sinks, connected on a canvas.
+            </EmptyState>
+          ) : (
+            <Rows pipelines={data} mayEdit={mayEdit} />
+          )}
+        </Panel>
+      )}
+    </>
+  );
+}
+
+function NewPipeline({ taken }: { readonly taken: readonly string[] }) {
+  const navigate = useNavigate();
+  // a request repeated after a lost answer makes one pipeline
+  const [key] = useState(makeId);
+  const { mutate, isPending, error } = useMutation({
+    mutationFn: () => createPipeline(emptyDocument(freeName('New pipeline', new Set(taken))), key),
+    onSuccess: ({ id }) => navigate(`/pipelines/${id}/edit`),
+  });
+  const create = useSingleFlight(mutate);
+  return (
+    <Group gap="sm">
+      {error !== null && (
+        <Text role="alert" size="sm" c="var(--tm-failed)">
+          {error.message}
+        </Text>
+      )}
+      <Button leftSection={<IconPlus size={16} aria-hidden />} loading={isPending} onClick={() => create()}>
+        New pipeline
+      </Button>
+    </Group>
+  );
+}
+
+interface RowsProps {
+  readonly pipelines: readonly PipelineListed[];
+  readonly mayEdit: boolean;
+}
+
+function Rows({ pipelines, mayEdit }: RowsProps) {
+  const times = useTimes();
+  const [leaving, setLeaving] = useState<PipelineListed | null>(null);
+  return (
+    <div className="tm-table-scroll">
+      <table className="tm-table">
+        <caption className="tm-visually-hidden">Pipelines</caption>
+        <thead>
+          <tr>
+            <th scope="col">Name</th>
+            <th scope="col">Last version</th>
+            <th scope="col">Your draft</th>
+            <th scope="col">Owner</th>
+            <th scope="col">Changed</th>
+            <th scope="col">
+              <span className="tm-visually-hidden">Actions</span>
+            </th>
+          </tr>
+        </thead>
+        <tbody>
+          {pipelines.map((pipeline) => (
+            <tr key={pipeline.id}>
+              <td className="tm-grow">
+                <Link to={`/pipelines/${pipeline.id}/edit`} title={pipeline.name}>
+                  {pipeline.name}
+                </Link>
+              </td>
+              <td title={pipeline.head.message}>{pipeline.head.number}</td>
+              <td>{pipeline.draft === null ? '–' : `saved ${times.dateTime(pipeline.draft.updated_at)}`}</td>
+              <td>{pipeline.owner ?? '–'}</td>
+              <td>{times.dateTime(pipeline.updated_at)}</td>
+              <td>
+                {mayEdit && (
+                  <Menu position="bottom-end" width={160}>
+                    <Menu.Target>
+                      <ActionIcon variant="subtle" color="gray" aria-label={`Actions of ${pipeline.name}`}>
+                        <IconDots size={17} aria-hidden />
+                      </ActionIcon>
+                    </Menu.Target>
+                    <Menu.Dropdown>
+                      <Menu.Item
+                        leftSection={<IconArchive size={16} aria-hidden />}
+                        onClick={() => setLeaving(pipeline)}
+                      >
+                        Archive
+                      </Menu.Item>
+                    </Menu.Dropdown>
+                  </Menu>
+                )}
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+      {leaving !== null && <ArchiveModal pipeline={leaving} onClose={() => setLeaving(null)} />}
+    </div>
+  );
+}
+
+function ArchiveModal({ pipeline, onClose }: { readonly pipeline: PipelineListed; readonly onClose: () => void }) {
+  const client = useQueryClient();
+  const { mutate, isPending, error } = useMutation({
+    mutationFn: () => archivePipeline(pipeline.id),
+    onSuccess: () => {
+      onClose();
+      void client.invalidateQueries({ queryKey: KEY });
+    },
+  });
+  const archive = useSingleFlight(mutate);
+  return (
+    <Modal
+      opened
+      onClose={onClose}
+      title="Archive this pipeline?"
+      centered
+      closeButtonProps={{ 'aria-label': 'Close' }}
+    >
+      <Text size="sm" className="tm-break">
+        {pipeline.name} leaves this list. Its versions stay, and its jobs go on.
+      </Text>
+      {error !== null && (
+        <Text role="alert" size="sm" c="var(--tm-failed)" mt="sm">
+          {error.message}
+        </Text>
+      )}
+      <Group justify="flex-end" mt="lg">
+        <Button variant="default" onClick={onClose} data-autofocus>
+          Keep
+        </Button>
+        <Button loading={isPending} onClick={() => archive()}>
+          Archive
+        </Button>
+      </Group>
+    </Modal>
+  );
+}

@@ -1,0 +1,204 @@
+/**
+ * The state of one open editor: the document with its history, the selection, and what the server says of it.
+ *
+ * Everything that changes the document goes through `transact`, so that all of it can be undone. What is kept in the
+ * browser is written by a subscriber (see hooks/useAutosave), in the same turn.
+ */
+
+import { createStore } from 'zustand/vanilla';
+
+import type { Catalog, Facts, NodeType, Ports, Problem, Validation } from '../model/pipeline/catalog';
+import { NOTHING_KNOWN, portsOf, typeOf } from '../model/pipeline/catalog';
+import type { PipelineDocument } from '../model/pipeline/document';
+import * as history from '../model/pipeline/history';
+import { applyPatch } from '../model/pipeline/jsonPatch';
+import type { Conflict } from '../model/pipeline/merge';
+import { tidied } from '../model/pipeline/merge';
+
+export interface Selection {
+  readonly nodes: readonly string[];
+  readonly edges: readonly string[];
+  readonly notes: readonly string[];
+}
+
+export const NO_SELECTION: Selection = { nodes: [], edges: [], notes: [] };
+
+export type SaveState = 'saved' | 'pending' | 'saving' | 'failed';
+
+/** Where the quick-add opens: on the screen, with the output or the edge that it adds to. */
+export interface QuickAddAt {
+  readonly screen: { readonly x: number; readonly y: number };
+  readonly from?: readonly [string, string];
+  readonly edge?: string;
+}
+
+export interface FocusRequest {
+  readonly node: string;
+  readonly field: string | null;
+  /** Another number each time: the same place can be asked for again. */
+  readonly nonce: number;
+}
+
+export interface TransactOptions {
+  readonly mergeKey?: string;
+  readonly select?: Selection;
+}
+
+export interface EditorState {
+  readonly pipelineId: string;
+  readonly catalog: Catalog;
+  readonly isReadOnly: boolean;
+  readonly history: history.History<PipelineDocument, Selection>;
+  readonly validation: Validation;
+  /** The document that `validation` is about. */
+  readonly validated: PipelineDocument | null;
+  readonly validationError: string | null;
+  readonly conflicts: readonly Conflict[];
+  readonly saveState: SaveState;
+  readonly saveError: string | null;
+  readonly savedAt: number | null;
+  /** The head: what Save makes the next version of. */
+  readonly head: { readonly number: number; readonly document: PipelineDocument };
+  readonly quickAdd: QuickAddAt | null;
+  readonly focus: FocusRequest | null;
+  /** For screen readers, and a line below the canvas. */
+  readonly announcement: string;
+
+  readonly transact: (
+    label: string,
+    change: (document: PipelineDocument) => PipelineDocument | null,
+    options?: TransactOptions,
+  ) => boolean;
+  readonly select: (selection: Partial<Selection>) => void;
+  readonly undo: () => void;
+  readonly redo: () => void;
+  readonly seal: () => void;
+  readonly announce: (text: string) => void;
+  readonly openQuickAdd: (at: QuickAddAt | null) => void;
+  readonly jumpTo: (node: string, field?: string | null) => void;
+  readonly applyFix: (problem: Problem, index: number) => void;
+}
+
+export type EditorStore = ReturnType<typeof createEditor>;
+
+export interface Opened {
+  readonly pipelineId: string;
+  readonly catalog: Catalog;
+  readonly document: PipelineDocument;
+  readonly head: EditorState['head'];
+  readonly isReadOnly: boolean;
+}
+
+/** Random hexadecimal digits, also where the page was served over plain HTTP. */
+export function makeId(): string {
+  const bytes = crypto.getRandomValues(new Uint8Array(8));
+  return [...bytes].map((byte) => byte.toString(16).padStart(2, '0')).join('');
+}
+
+export function createEditor({ document, ...opened }: Opened) {
+  return createStore<EditorState>()((set, get) => ({
+    ...opened,
+    history: history.startHistory(document, NO_SELECTION),
+    validation: NOTHING_KNOWN,
+    validated: null,
+    validationError: null,
+    conflicts: [],
+    saveState: 'saved',
+    saveError: null,
+    savedAt: null,
+    quickAdd: null,
+    focus: null,
+    announcement: '',
+
+    transact: (label, change, { mergeKey, select } = {}) => {
+      const { history: before, isReadOnly } = get();
+      if (isReadOnly) return false;
+      const changed = change(before.present);
+      if (changed === null || changed === before.present) return false;
+      const selection = present(changed, select ?? before.selection);
+      const now = Date.now();
+      const after = history.record(before, { label, document: changed, selection, mergeKey: mergeKey ?? null, now });
+      set({ history: after, announcement: label });
+      return true;
+    },
+    select: (selection) => {
+      const { history: before } = get();
+      const chosen = { ...NO_SELECTION, ...selection };
+      if (isSameSelection(chosen, before.selection)) return;
+      set({ history: history.seal({ ...before, selection: chosen }) });
+    },
+    undo: () => {
+      const { history: before, isReadOnly } = get();
+      const label = history.undoLabel(before);
+      if (!isReadOnly && label !== null) set({ history: history.undo(before), announcement: `Undone: ${label}` });
+    },
+    redo: () => {
+      const { history: before, isReadOnly } = get();
+      const label = history.redoLabel(before);
+      if (!isReadOnly && label !== null) set({ history: history.redo(before), announcement: `Redone: ${label}` });
+    },
+    seal: () => set({ history: history.seal(get().history) }),
+    announce: (announcement) => set({ announcement }),
+    openQuickAdd: (quickAdd) => set({ quickAdd }),
+    jumpTo: (node, field = null) => {
+      get().select({ nodes: [node] });
+      set({ focus: { node, field, nonce: (get().focus?.nonce ?? 0) + 1 } });
+    },
+    applyFix: (problem, index) => {
+      const fix = problem.fixes[index];
+      if (fix === undefined) return;
+      try {
+        get().transact(fix.title, (document) => arranged(document, tidied(applyPatch(document, fix.patch))));
+      } catch {
+        set({ announcement: 'This fix was for an earlier state of the pipeline' });
+      }
+    },
+  }));
+}
+
+/** Gives nodes without a place one: between what is before and what is behind them. */
+function arranged(before: PipelineDocument, after: PipelineDocument): PipelineDocument {
+  const positions = { ...after.layout?.positions };
+  for (const id of Object.keys(after.nodes)) {
+    if (positions[id] !== undefined || before.nodes[id] !== undefined) continue;
+    const edges = Object.values(after.edges);
+    const ends = edges.flatMap(({ from, to }) => (from[0] === id ? [to[0]] : to[0] === id ? [from[0]] : []));
+    const places = ends.flatMap((end) => (positions[end] === undefined ? [] : [positions[end]]));
+    const mean = (axis: 0 | 1) => places.reduce((sum, place) => sum + place[axis], 0) / Math.max(1, places.length);
+    positions[id] = [Math.round(mean(0)), Math.round(mean(1)) + 90];
+  }
+  return { ...after, layout: { ...after.layout, positions } };
+}
+
+/** Only what is in the document can be selected. */
+function present(document: PipelineDocument, { nodes, edges, notes }: Selection): Selection {
+  return {
+    nodes: nodes.filter((id) => Object.hasOwn(document.nodes, id)),
+    edges: edges.filter((id) => Object.hasOwn(document.edges, id)),
+    notes: notes.filter((id) => Object.hasOwn(document.layout?.notes ?? {}, id)),
+  };
+}
+
+function isSameSelection(one: Selection, other: Selection): boolean {
+  const isSame = (a: readonly string[], b: readonly string[]) =>
+    a.length === b.length && a.every((id, index) => id === b[index]);
+  return isSame(one.nodes, other.nodes) && isSame(one.edges, other.edges) && isSame(one.notes, other.notes);
+}
+
+// --- selectors ------------------------------------------------------------------------------------------------------
+
+export function documentOf(state: EditorState): PipelineDocument {
+  return state.history.present;
+}
+
+export function typeOfNode(state: EditorState, id: string): NodeType | undefined {
+  return typeOf(state.catalog, documentOf(state).nodes[id]?.type ?? '');
+}
+
+export function portsOfNode(state: EditorState, id: string): Ports {
+  return portsOf(documentOf(state), id, typeOfNode(state, id), state.validation.nodes[id]);
+}
+
+export function factsOf(state: EditorState, [node, port]: readonly [string, string]): Facts | null {
+  return state.validation.nodes[node]?.outputs[port] ?? null;
+}
