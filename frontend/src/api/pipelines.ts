@@ -1,5 +1,6 @@
 /** Pipelines over REST: the list, versions, drafts, and what the server knows of a document. */
 
+import type { DeploymentListed, ProgramLines, Report } from '../gen/contract';
 import type { Catalog, Facts, NodeState, Ports, Problem, Validation } from '../model/pipeline/catalog';
 import type { PipelineDocument } from '../model/pipeline/document';
 import { ApiError, ROOT } from './client';
@@ -43,6 +44,8 @@ export interface PipelineListed {
   readonly archived_at: number | null;
   readonly head: VersionListed;
   readonly draft: DraftListed | null;
+  /** The newest one. */
+  readonly deployment: DeploymentListed | null;
 }
 
 export interface OtherEditor {
@@ -65,6 +68,16 @@ export class OutdatedError extends ApiError {
   }
 }
 
+/** The state of the running job is in the way. */
+export class StateRefusedError extends ApiError {
+  readonly report: Report;
+
+  constructor(message: string, report: Report) {
+    super(409, message);
+    this.report = report;
+  }
+}
+
 interface Sent {
   readonly method?: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
   readonly body?: unknown;
@@ -76,9 +89,11 @@ interface Sent {
 interface Failure {
   readonly errors?: readonly { readonly message?: string }[];
   readonly current?: Draft | Version | null;
+  readonly report?: Report;
 }
 
-async function send<T>(path: string, sent: Sent = {}): Promise<T> {
+/** A request to a route below pipelines. Throws ApiError, or one of the errors above. */
+export async function send<T>(path: string, sent: Sent = {}): Promise<T> {
   const { method = 'GET', body, headers = {}, signal, keepalive = false } = sent;
   const token = /(?:^|;\s*)csrftoken=([^;]+)/.exec(document.cookie)?.[1] ?? '';
   let response: Response;
@@ -106,6 +121,7 @@ async function send<T>(path: string, sent: Sent = {}): Promise<T> {
   const said = (failure.errors ?? []).map(({ message }) => message ?? '').filter(Boolean);
   const message = said.length > 0 ? said.join('\n') : `The server refused (status ${response.status}).`;
   if (response.status === 412) throw new OutdatedError(message, failure.current ?? null);
+  if (failure.report !== undefined) throw new StateRefusedError(message, failure.report);
   throw new ApiError(response.status, message);
 }
 
@@ -213,8 +229,7 @@ export async function validate(document: PipelineDocument, signal: AbortSignal):
 
 export interface Program {
   readonly source: string;
-  /** Node, first and last line, from 1. */
-  readonly lines: readonly { readonly node: string | null; readonly first: number; readonly last: number }[];
+  readonly lines: readonly ProgramLines[];
   readonly problems: readonly Problem[];
 }
 

@@ -13,6 +13,11 @@ export function maySubmit(role: Role): boolean {
   return RANK[role] >= RANK.developer;
 }
 
+/** Change and test connections. */
+export function mayAdminister(role: Role): boolean {
+  return RANK[role] >= RANK.admin;
+}
+
 /** A path of this page only: a crafted link must not lead elsewhere after the login. */
 export function safeReturnPath(next: string | null): string {
   if (next === null || !next.startsWith('/') || /^\/[/\\]/.test(next) || next.startsWith('/login')) return '/';

@@ -3,7 +3,7 @@
 import { Loader } from '@mantine/core';
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { useEffect, useMemo } from 'react';
-import { useParams } from 'react-router';
+import { useParams, useSearchParams } from 'react-router';
 
 import { ApiError } from '../api/client';
 import { fetchCatalog, fetchDraft, fetchPipeline, fetchVersion } from '../api/pipelines';
@@ -27,6 +27,13 @@ interface Loaded {
   readonly document: PipelineDocument;
   readonly conflicts: readonly Conflict[];
   readonly others: readonly string[];
+}
+
+/** A saved version, to be read. */
+async function loadVersion(id: string, number: number, user: string): Promise<Loaded> {
+  const [catalog, { document }] = await Promise.all([fetchCatalog(), fetchVersion(id, number)]);
+  const begun = { tag: null, onServer: document, user };
+  return { catalog, head: { number, document }, begun, document, conflicts: [], others: [] };
 }
 
 async function load(id: string, user: string, mayEdit: boolean): Promise<Loaded> {
@@ -55,10 +62,11 @@ export function EditorPage() {
   const { data: session } = useSession();
   const mayEdit = maySubmit(useRole());
   const user = session?.user.name ?? '';
-  const queryKey = useMemo(() => ['pipeline-editor', pipelineId, user] as const, [pipelineId, user]);
+  const version = Number(useSearchParams()[0].get('version') ?? 0) || null;
+  const queryKey = useMemo(() => ['pipeline-editor', pipelineId, user, version] as const, [pipelineId, user, version]);
   const { data, error, refetch } = useQuery({
     queryKey,
-    queryFn: () => load(pipelineId, user, mayEdit),
+    queryFn: () => (version === null ? load(pipelineId, user, mayEdit) : loadVersion(pipelineId, version, user)),
     staleTime: Infinity,
     gcTime: 0,
     retry: false,
@@ -79,7 +87,8 @@ export function EditorPage() {
   }
   if (data === undefined)
     return <Loader role="status" aria-label="Opening the pipeline" className={classes.waiting ?? ''} />;
-  return <Open key={pipelineId} id={pipelineId} loaded={data} mayEdit={mayEdit} />;
+  const key = `${pipelineId} ${version ?? 'draft'}`;
+  return <Open key={key} id={pipelineId} loaded={data} mayEdit={mayEdit && version === null} />;
 }
 
 interface OpenProps {

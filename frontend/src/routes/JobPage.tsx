@@ -12,6 +12,7 @@ import { FailureState } from '../components/EmptyState/EmptyState';
 import { ExceptionList } from '../components/ExceptionList/ExceptionList';
 import { JobActions } from '../components/JobActions/JobActions';
 import { JobGraph } from '../components/JobGraph/JobGraph';
+import { FailedNode, PipelineLink } from '../components/JobPipeline/JobPipeline';
 import { JobRequirements } from '../components/JobRequirements/JobRequirements';
 import { JobNotices } from '../components/JobNotices/JobNotices';
 import { Panel } from '../components/Panel/Panel';
@@ -30,6 +31,7 @@ import {
   useVertex,
   useVertices,
 } from '../hooks/useJob';
+import { useJobPipeline, useJobProgram } from '../hooks/useJobPipeline';
 import { useServerNow } from '../hooks/useNow';
 import { usePageTitle } from '../hooks/usePageTitle';
 import { useQueryParam } from '../hooks/useQueryParam';
@@ -153,7 +155,19 @@ function Exceptions() {
     const vertex = vertices.find(({ name }) => taskName.startsWith(name));
     return vertex === undefined ? null : `?vertex=${encodeURIComponent(vertex.id)}`;
   };
-  return <ExceptionList exceptions={useExceptions()} total={useFailures()} vertexLink={vertexLink} />;
+  const exceptions = useExceptions();
+  const drawn = useJobPipeline(useJobId());
+  const program = useJobProgram(drawn, exceptions.length > 0);
+  return (
+    <ExceptionList
+      exceptions={exceptions}
+      total={useFailures()}
+      vertexLink={vertexLink}
+      origin={(exception) =>
+        drawn === null || program === null ? null : <FailedNode exception={exception} drawn={drawn} program={program} />
+      }
+    />
+  );
 }
 
 function Logs() {
@@ -181,6 +195,7 @@ function Head() {
         <Link to="/">Jobs</Link>
         <IconChevronRight size={14} aria-hidden />
         <CopyText text={job.id} label="job id" />
+        <PipelineLink jobId={job.id} />
       </nav>
       <div className={pages.titleRow}>
         <div className={classes.title}>

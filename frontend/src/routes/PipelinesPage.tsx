@@ -1,15 +1,21 @@
-/** All pipelines: who owns them, their last version, and whether the user has a draft. */
+/** All pipelines: who owns them, their last version, what runs, and whether the user has a draft. */
 
-import { Button, Menu, Modal, Skeleton, Text, ActionIcon, Group } from '@mantine/core';
-import { IconArchive, IconDots, IconPlus, IconSchema } from '@tabler/icons-react';
+import { Button, Group, Modal, SegmentedControl, Skeleton, Text } from '@mantine/core';
+import { IconPlug, IconPlus, IconSchema } from '@tabler/icons-react';
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import { Link, useNavigate } from 'react-router';
 
+import { fetchArchived } from '../api/pipelineFiles';
 import { type PipelineListed, archivePipeline, createPipeline, fetchPipelines } from '../api/pipelines';
 import { EmptyState, FailureState } from '../components/EmptyState/EmptyState';
 import { Panel } from '../components/Panel/Panel';
+import { DeletePipeline } from '../components/Pipelines/DeletePipeline';
+import { ImportPipeline } from '../components/Pipelines/ImportPipeline';
+import { PipelineMenu } from '../components/Pipelines/PipelineMenu';
+import { RunningJob } from '../components/Pipelines/RunningJob';
 import { usePageTitle } from '../hooks/usePageTitle';
+import { useQueryParam } from '../hooks/useQueryParam';
 import { useRole } from '../hooks/useSession';
 import { useSingleFlight } from '../hooks/useSingleFlight';
 import { useTimes } from '../hooks/useTimes';
@@ -24,12 +30,35 @@ const READ_MS = 15_000;
 export function PipelinesPage() {
   usePageTitle('Pipelines');
   const mayEdit = maySubmit(useRole());
-  const { data, error, refetch } = useQuery({ queryKey: KEY, queryFn: fetchPipelines, refetchInterval: READ_MS });
+  const [shelf, setShelf] = useQueryParam('shelf');
+  const isArchive = shelf === 'archived';
+  const { data, error, refetch } = useQuery({
+    queryKey: [...KEY, isArchive],
+    queryFn: isArchive ? fetchArchived : fetchPipelines,
+    refetchInterval: READ_MS,
+  });
+  const taken = (data ?? []).map(({ name }) => name);
   return (
     <>
       <div className={classes.titleRow}>
         <h1 className={classes.pageTitle}>Pipelines</h1>
-        {mayEdit && <NewPipeline taken={(data ?? []).map(({ name }) => name)} />}
+        <Group gap="sm">
+          <SegmentedControl
+            size="xs"
+            aria-label="Show"
+            value={isArchive ? 'archived' : 'active'}
+            onChange={(chosen) => setShelf(chosen === 'archived' ? 'archived' : null)}
+            data={[
+              { value: 'active', label: 'Active' },
+              { value: 'archived', label: 'Archived' },
+            ]}
+          />
+          <Button component={Link} to="/connections" variant="default" leftSection={<IconPlug size={16} aria-hidden />}>
+            Connections
+          </Button>
+          {mayEdit && <ImportPipeline />}
+          {mayEdit && <NewPipeline taken={taken} />}
+        </Group>
       </div>
       {data === undefined && error === null && <Skeleton height={200} radius={10} />}
       {data === undefined && error !== null && (
@@ -38,11 +67,13 @@ export function PipelinesPage() {
       {data !== undefined && (
         <Panel flush label="Pipelines">
           {data.length === 0 ? (
-            <EmptyState icon={IconSchema} title="No pipeline yet">
-              A pipeline is drawn: sources, filters, windows and sinks, connected on a canvas.
+            <EmptyState icon={IconSchema} title={isArchive ? 'Nothing is archived' : 'No pipeline yet'}>
+              {isArchive
+                ? 'Pipelines that are archived can be brought back from here, or deleted.'
+                : 'A pipeline is drawn: sources, filters, windows and sinks, connected on a canvas.'}
             </EmptyState>
           ) : (
-            <Rows pipelines={data} mayEdit={mayEdit} />
+            <Rows pipelines={data} mayEdit={mayEdit} taken={taken} />
           )}
         </Panel>
       )}
@@ -76,11 +107,13 @@ function NewPipeline({ taken }: { readonly taken: readonly string[] }) {
 interface RowsProps {
   readonly pipelines: readonly PipelineListed[];
   readonly mayEdit: boolean;
+  readonly taken: readonly string[];
 }
 
-function Rows({ pipelines, mayEdit }: RowsProps) {
+function Rows({ pipelines, mayEdit, taken }: RowsProps) {
   const times = useTimes();
   const [leaving, setLeaving] = useState<PipelineListed | null>(null);
+  const [doomed, setDoomed] = useState<PipelineListed | null>(null);
   return (
     <div className="tm-table-scroll">
       <table className="tm-table">
@@ -89,6 +122,7 @@ function Rows({ pipelines, mayEdit }: RowsProps) {
           <tr>
             <th scope="col">Name</th>
             <th scope="col">Last version</th>
+            <th scope="col">Job</th>
             <th scope="col">Your draft</th>
             <th scope="col">Owner</th>
             <th scope="col">Changed</th>
@@ -106,32 +140,26 @@ function Rows({ pipelines, mayEdit }: RowsProps) {
                 </Link>
               </td>
               <td title={pipeline.head.message}>{pipeline.head.number}</td>
+              <td>
+                <RunningJob deployment={pipeline.deployment} />
+              </td>
               <td>{pipeline.draft === null ? '–' : `saved ${times.dateTime(pipeline.draft.updated_at)}`}</td>
               <td>{pipeline.owner ?? '–'}</td>
               <td>{times.dateTime(pipeline.updated_at)}</td>
               <td>
-                {mayEdit && (
-                  <Menu position="bottom-end" width={160}>
-                    <Menu.Target>
-                      <ActionIcon variant="subtle" color="gray" aria-label={`Actions of ${pipeline.name}`}>
-                        <IconDots size={17} aria-hidden />
-                      </ActionIcon>
-                    </Menu.Target>
-                    <Menu.Dropdown>
-                      <Menu.Item
-                        leftSection={<IconArchive size={16} aria-hidden />}
-                        onClick={() => setLeaving(pipeline)}
-                      >
-                        Archive
-                      </Menu.Item>
-                    </Menu.Dropdown>
-                  </Menu>
-                )}
+                <PipelineMenu
+                  pipeline={pipeline}
+                  mayEdit={mayEdit}
+                  taken={taken}
+                  onArchive={() => setLeaving(pipeline)}
+                  onDelete={() => setDoomed(pipeline)}
+                />
               </td>
             </tr>
           ))}
         </tbody>
       </table>
+      {doomed !== null && <DeletePipeline pipeline={doomed} onClose={() => setDoomed(null)} />}
       {leaving !== null && <ArchiveModal pipeline={leaving} onClose={() => setLeaving(null)} />}
     </div>
   );

@@ -30,6 +30,10 @@ export const router = createBrowserRouter(
               lazy: async () => ({ Component: (await import('./EditorPage')).EditorPage }),
             },
             {
+              path: '/connections',
+              lazy: async () => ({ Component: (await import('./ConnectionsPage')).ConnectionsPage }),
+            },
+            {
               path: '/savepoints',
               lazy: async () => ({ Component: (await import('./SavepointsPage')).SavepointsPage }),
             },

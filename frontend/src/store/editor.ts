@@ -35,6 +35,8 @@ export interface QuickAddAt {
 export interface FocusRequest {
   readonly node: string;
   readonly field: string | null;
+  /** Of the Python in this field, from 1: it is marked. */
+  readonly line: number | null;
   /** Another number each time: the same place can be asked for again. */
   readonly nonce: number;
 }
@@ -75,7 +77,7 @@ export interface EditorState {
   readonly seal: () => void;
   readonly announce: (text: string) => void;
   readonly openQuickAdd: (at: QuickAddAt | null) => void;
-  readonly jumpTo: (node: string, field?: string | null) => void;
+  readonly jumpTo: (node: string, field?: string | null, line?: number | null) => void;
   readonly applyFix: (problem: Problem, index: number) => void;
 }
 
@@ -140,9 +142,9 @@ export function createEditor({ document, ...opened }: Opened) {
     seal: () => set({ history: history.seal(get().history) }),
     announce: (announcement) => set({ announcement }),
     openQuickAdd: (quickAdd) => set({ quickAdd }),
-    jumpTo: (node, field = null) => {
+    jumpTo: (node, field = null, line = null) => {
       get().select({ nodes: [node] });
-      set({ focus: { node, field, nonce: (get().focus?.nonce ?? 0) + 1 } });
+      set({ focus: { node, field, line, nonce: (get().focus?.nonce ?? 0) + 1 } });
     },
     applyFix: (problem, index) => {
       const fix = problem.fixes[index];

@@ -111,6 +111,7 @@ const SHORTCUTS: readonly (readonly [string, string])[] = [
   ['Ctrl + Z', 'Undo'],
   ['Ctrl + Shift + Z, Ctrl + Y', 'Redo'],
   ['Ctrl + S', 'Save a version'],
+  ['Ctrl + K', 'Find nodes, actions, pipelines, jobs'],
   ['L', 'Lay out anew'],
   ['T', 'Add a note'],
   ['O', 'Outline or palette'],

@@ -13,11 +13,15 @@ import {
   IconLayoutSidebarLeftExpand,
 } from '@tabler/icons-react';
 import { ReactFlowProvider, useReactFlow } from '@xyflow/react';
-import { type ReactNode, useEffect, useEffectEvent, useMemo, useRef, useState } from 'react';
+import { type ReactNode, Suspense, lazy, useEffect, useEffectEvent, useMemo, useRef, useState } from 'react';
 import { Link } from 'react-router';
 
+import { fetchVersion } from '../../api/pipelines';
 import { EditorContext, useEditor, useEditorStore } from '../../hooks/useEditor';
 import { type Begun, useAutosave } from '../../hooks/useAutosave';
+import { useCommands } from '../../hooks/useCommands';
+import { useDeployments } from '../../hooks/useDeployments';
+import { type EditorLinks, useEditorLinks } from '../../hooks/useEditorLinks';
 import { useTimes } from '../../hooks/useTimes';
 import { useValidation } from '../../hooks/useValidation';
 import { redoLabel, undoLabel } from '../../model/pipeline/history';
@@ -28,14 +32,20 @@ import { documentOf, portsOfNode } from '../../store/editor';
 import * as actions from './actions';
 import { Canvas } from './Canvas';
 import look from './Canvas.module.css';
+import { Deploy, RunningChip } from './Deploy';
+import type { Step } from './DeployDialog';
 import { Conflicts, ConnectDialog, SaveDialog, ShortcutSheet } from './Dialogs';
 import { Dock, Problems } from './Dock';
+import { editorCommands } from './editorCommands';
 import classes from './Editor.module.css';
 import { Inspector, NameField } from './Inspector';
 import { isInField, pressed } from './keys';
 import { Outline } from './Outline';
 import { Palette } from './Palette';
 import { QuickAdd } from './QuickAdd';
+
+const Versions = lazy(async () => ({ default: (await import('./Versions')).Versions }));
+const Compare = lazy(async () => ({ default: (await import('./Compare')).Compare }));
 
 interface Props {
   readonly store: EditorStore;
@@ -69,6 +79,20 @@ function Workbench({ store, begun, others }: Props) {
   const [isSheet, setSheet] = useState(false);
   const [connecting, setConnecting] = useState<string | null>(null);
   const saving = useSaving(autosave);
+  const deployments = useDeployments(useEditor((state) => state.pipelineId));
+  const [deploying, setDeploying] = useState<Step | null>(null);
+  const isChanged = useIsChanged();
+  const links = useEditorLinks();
+  useArrival(store, links);
+  // whoever selects something wants to see it
+  const hasSelection = useEditor(({ history: { selection } }) =>
+    Object.values(selection).some((ids) => ids.length > 0),
+  );
+  const isVersions = links.isVersions && !hasSelection;
+  const toggleVersions = (isOpen: boolean) => {
+    store.getState().select({});
+    links.go({ panel: isOpen ? 'versions' : null });
+  };
   const canvas = useRef<HTMLDivElement>(null);
   const panel = useRef<HTMLElement>(null);
   const rename = () => {
@@ -76,7 +100,7 @@ function Workbench({ store, begun, others }: Props) {
     field?.focus();
     field?.select();
   };
-  useKeyboard(store, canvas, {
+  const targets = {
     connect: setConnecting,
     rename,
     form: () => panel.current?.querySelector<HTMLElement>('[data-field] input, .cm-content, textarea, input')?.focus(),
@@ -86,18 +110,55 @@ function Workbench({ store, begun, others }: Props) {
     outline: () => setSide((old) => (old === 'outline' ? 'palette' : 'outline')),
     problems: () => setDock((old) => (old === 'problems' ? null : 'problems')),
     sheet: () => setSheet(true),
-  });
+  };
+  useKeyboard(store, canvas, targets);
+  useCommands(() =>
+    editorCommands(store, {
+      ...targets,
+      deploy: () => setDeploying({ kind: 'ask', version: null }),
+      versions: () => toggleVersions(true),
+    }),
+  );
   return (
     <div className={classes.editor} data-bleed data-side={side ?? undefined}>
       <Header
         others={others}
         onSave={saving.open}
         onSheet={() => setSheet(true)}
+        onVersions={() => toggleVersions(!isVersions)}
         onSide={() => setSide((old) => (old === null ? 'palette' : null))}
         isSideOpen={side !== null}
+        running={
+          <>
+            {links.version !== null && (
+              <Button size="compact-sm" variant="default" onClick={() => links.go({ version: null })}>
+                Back to the draft
+              </Button>
+            )}
+            <RunningChip
+              deployments={deployments}
+              onFollow={(deployment) => setDeploying({ kind: 'follow', deployment })}
+            />
+          </>
+        }
+        deploy={
+          <Deploy
+            autosave={autosave}
+            deployments={deployments}
+            isChanged={isChanged}
+            step={deploying}
+            onStep={setDeploying}
+            onVersions={() => toggleVersions(true)}
+          />
+        }
       />
       <Conflicts />
-      <div className={classes.work}>
+      {links.compare !== null && (
+        <Suspense>
+          <Compare sides={links.compare} onClose={() => links.go({ compare: null })} />
+        </Suspense>
+      )}
+      <div className={classes.work} hidden={links.compare !== null}>
         {side !== null && (
           <aside className={classes.side} aria-label={side === 'palette' ? 'Nodes to add' : 'Outline'}>
             <div className={classes.sides} role="group" aria-label="Left panel">
@@ -141,8 +202,23 @@ function Workbench({ store, begun, others }: Props) {
           </div>
           <Dock tab={dock} onTab={setDock} />
         </div>
-        <aside ref={panel} className={classes.inspector} aria-label="Inspector">
-          <Inspector />
+        <aside ref={panel} className={classes.inspector} aria-label={isVersions ? 'Versions' : 'Inspector'}>
+          {isVersions ? (
+            <Suspense>
+              <Versions
+                deployments={deployments}
+                shown={links.version}
+                isChanged={isChanged}
+                onOpen={(version) => links.go({ version: String(version) })}
+                onCompare={(compare) => links.go({ compare, version: null })}
+                onRestore={(version) => links.go({ restore: String(version), version: null })}
+                onDeploy={(version) => setDeploying({ kind: 'ask', version })}
+                onClose={() => links.go({ panel: null })}
+              />
+            </Suspense>
+          ) : (
+            <Inspector />
+          )}
         </aside>
       </div>
       <Announcer />
@@ -152,6 +228,32 @@ function Workbench({ store, begun, others }: Props) {
       {saving.dialog}
     </div>
   );
+}
+
+/** Does what the link asks for that led here: shows a node and a line, or makes an old version the draft. */
+function useArrival(store: EditorStore, { node, line, restore, version, go }: EditorLinks): void {
+  const onNode = useEffectEvent((id: string) => {
+    const { jumpTo, announce } = store.getState();
+    if (Object.hasOwn(documentOf(store.getState()).nodes, id)) jumpTo(id, line === null ? null : '/params/code', line);
+    else announce('The node is not in the pipeline any more');
+    go({ node: null, line: null }, 'replace');
+  });
+  useEffect(() => {
+    if (node !== null) onNode(node);
+  }, [node]);
+  const onRestore = useEffectEvent(async (number: number) => {
+    const { pipelineId, transact, announce } = store.getState();
+    go({ restore: null }, 'replace');
+    try {
+      const { document } = await fetchVersion(pipelineId, number);
+      transact(`Version ${number} again`, () => document);
+    } catch (error) {
+      announce(error instanceof Error ? error.message : 'The version cannot be read');
+    }
+  });
+  useEffect(() => {
+    if (restore !== null && version === null) void onRestore(restore);
+  }, [restore, version]);
 }
 
 function useSaving(autosave: ReturnType<typeof useAutosave>) {
@@ -253,18 +355,28 @@ interface HeaderProps {
   readonly others: readonly string[];
   readonly onSave: () => void;
   readonly onSheet: () => void;
+  readonly onVersions: () => void;
   readonly onSide: () => void;
   readonly isSideOpen: boolean;
+  /** Which version runs. */
+  readonly running: ReactNode;
+  readonly deploy: ReactNode;
 }
 
-function Header({ others, onSave, onSheet, onSide, isSideOpen }: HeaderProps) {
+/** Whether the document differs from the head. */
+function useIsChanged(): boolean {
+  const document = useEditor(documentOf);
+  const head = useEditor((state) => state.head);
+  return useMemo(() => !isSameDocument(document, head.document), [document, head]);
+}
+
+function Header({ others, onSave, onSheet, onVersions, onSide, isSideOpen, running, deploy }: HeaderProps) {
   const store = useEditorStore();
   const document = useEditor(documentOf);
   const isReadOnly = useEditor((state) => state.isReadOnly);
   const undoable = useEditor((state) => undoLabel(state.history));
   const redoable = useEditor((state) => redoLabel(state.history));
-  const head = useEditor((state) => state.head);
-  const isChanged = useMemo(() => !isSameDocument(document, head.document), [document, head]);
+  const isChanged = useIsChanged();
   return (
     <header className={classes.header}>
       <ActionIcon
@@ -289,6 +401,7 @@ function Header({ others, onSave, onSheet, onSide, isSideOpen }: HeaderProps) {
         />
       </h1>
       <VersionChip isChanged={isChanged} />
+      {running}
       {others.length > 0 && (
         <span className={classes.others}>
           {others.join(', ')} {others.length === 1 ? 'is' : 'are'} editing, too
@@ -315,6 +428,7 @@ function Header({ others, onSave, onSheet, onSide, isSideOpen }: HeaderProps) {
           >
             Arrange
           </Menu.Item>
+          <Menu.Item onClick={onVersions}>Versions</Menu.Item>
           <Menu.Item onClick={() => store.getState().select({})}>Settings of the pipeline</Menu.Item>
           <Menu.Item onClick={() => download(`${document.name}.json`, canonicalText(document))}>
             Export as JSON
@@ -331,6 +445,7 @@ function Header({ others, onSave, onSheet, onSide, isSideOpen }: HeaderProps) {
       >
         Save
       </Button>
+      {deploy}
     </header>
   );
 }

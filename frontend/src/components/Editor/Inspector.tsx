@@ -35,6 +35,7 @@ function useForm(columns: (port: string) => readonly Column[], node: string | nu
   const store = useEditorStore();
   const all = useEditor((state) => state.validation.problems);
   const isReadOnly = useEditor((state) => state.isReadOnly);
+  const line = useEditor(({ focus }) => (focus?.node === node ? focus.line : null));
   // what other branches of a choice held lives as long as the panel
   const [remembered] = useState(() => new Map<string, Json>());
   return useMemo(
@@ -42,10 +43,11 @@ function useForm(columns: (port: string) => readonly Column[], node: string | nu
       columns,
       problems: all.filter((problem) => problem.node === node),
       isReadOnly,
+      line,
       onSeal: () => store.getState().seal(),
       remembered,
     }),
-    [columns, all, node, isReadOnly, store, remembered],
+    [columns, all, node, isReadOnly, line, store, remembered],
   );
 }
 

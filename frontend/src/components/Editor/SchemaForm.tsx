@@ -16,12 +16,13 @@ import {
   Textarea,
 } from '@mantine/core';
 import { IconArrowDown, IconArrowUp, IconPlus, IconX } from '@tabler/icons-react';
-import { type ReactNode, Suspense, createContext, lazy, useContext, useId, useState } from 'react';
+import { type ReactNode, Suspense, createContext, lazy, useContext, useId, useMemo, useState } from 'react';
 
 import type { Column, FormSchema, Problem } from '../../model/pipeline/catalog';
 import { defaultParams } from '../../model/pipeline/catalog';
 import type { Json } from '../../model/pipeline/document';
 import { chosenBranch, fieldTitle, isMissing, kindOf, problemAt } from '../../model/pipeline/forms';
+import { ConnectionField } from './ConnectionField';
 import classes from './SchemaForm.module.css';
 import { WindowPicture } from './WindowPicture';
 
@@ -31,6 +32,8 @@ export interface FormSurroundings {
   readonly columns: (port: string) => readonly Column[];
   readonly problems: readonly Problem[];
   readonly isReadOnly: boolean;
+  /** The line of the Python to mark, from 1; null: none. */
+  readonly line: number | null;
   /** Ends a step of the history: a field has lost the focus. */
   readonly onSeal: () => void;
   /** What branches that are not chosen held, by pointer: choosing them again brings it back. */
@@ -97,6 +100,8 @@ function Field(props: FieldProps): ReactNode {
       return <ColumnsField {...props} />;
     case 'grid':
       return <RowsField {...props} />;
+    case 'connection':
+      return <NamedConnection {...props} />;
     default:
   }
   if (schema.oneOf !== undefined) return <ChoiceField {...props} branches={schema.oneOf} />;
@@ -258,6 +263,12 @@ function ColumnField(props: FieldProps) {
   );
 }
 
+function NamedConnection(props: FieldProps) {
+  const { value, onChange } = props;
+  const { common } = useField(props);
+  return <ConnectionField common={common} value={typeof value === 'string' ? value : ''} onChange={onChange} />;
+}
+
 function ColumnsField(props: FieldProps) {
   const { schema, value, onChange } = props;
   const { columns } = useSurroundings();
@@ -308,8 +319,9 @@ function SqlField(props: FieldProps) {
 
 function PythonField(props: FieldProps) {
   const { value, schema, pointer, onChange } = props;
-  const { columns, isReadOnly, onSeal } = useSurroundings();
+  const { columns, isReadOnly, line, onSeal } = useSurroundings();
   const { title, common } = useField(props);
+  const marked = useMemo(() => (line === null ? [] : [[line, line] as const]), [line]);
   const lines = Array.isArray(value) ? value : Array.isArray(schema.default) ? schema.default : [];
   return (
     <div className={classes.labelled} data-field={pointer}>
@@ -322,6 +334,7 @@ function PythonField(props: FieldProps) {
             label={title}
             isReadOnly={isReadOnly}
             columns={columns('in')}
+            marked={marked}
             onChange={(text) => onChange(text.split(/\r?\n/))}
             onBlur={onSeal}
           />

@@ -2,6 +2,7 @@
 
 import { Accordion } from '@mantine/core';
 import { IconMoodCheck } from '@tabler/icons-react';
+import type { ReactNode } from 'react';
 import { Link } from 'react-router';
 
 import type { JobException } from '../../gen/contract';
@@ -19,9 +20,11 @@ interface Props {
   readonly total: number;
   /** Link to the vertex that failed; null if no vertex has the name. */
   readonly vertexLink: (taskName: string) => string | null;
+  /** Where in the program's source an exception comes from. */
+  readonly origin?: (exception: JobException) => ReactNode;
 }
 
-export function ExceptionList({ exceptions, total, vertexLink }: Props) {
+export function ExceptionList({ exceptions, total, vertexLink, origin = () => null }: Props) {
   const [root, ...earlier] = exceptions;
   if (root === undefined) {
     return (
@@ -35,7 +38,7 @@ export function ExceptionList({ exceptions, total, vertexLink }: Props) {
   return (
     <>
       <Panel title="Root Exception" actions={<CopyTrace text={root.stacktrace} />}>
-        <Details exception={root} vertexLink={vertexLink} />
+        <Details exception={root} vertexLink={vertexLink} origin={origin} />
       </Panel>
       {total > exceptions.length && (
         <p className={classes.kept}>
@@ -51,6 +54,7 @@ export function ExceptionList({ exceptions, total, vertexLink }: Props) {
                 exception={exception}
                 value={String(index)}
                 vertexLink={vertexLink}
+                origin={origin}
               />
             ))}
           </Accordion>
@@ -64,9 +68,10 @@ interface ItemProps {
   readonly exception: JobException;
   readonly value: string;
   readonly vertexLink: Props['vertexLink'];
+  readonly origin: NonNullable<Props['origin']>;
 }
 
-function Item({ exception, value, vertexLink }: ItemProps) {
+function Item({ exception, value, vertexLink, origin }: ItemProps) {
   const times = useTimes();
   return (
     <Accordion.Item value={value}>
@@ -78,13 +83,13 @@ function Item({ exception, value, vertexLink }: ItemProps) {
         </span>
       </Accordion.Control>
       <Accordion.Panel>
-        <Details exception={exception} vertexLink={vertexLink} />
+        <Details exception={exception} vertexLink={vertexLink} origin={origin} />
       </Accordion.Panel>
     </Accordion.Item>
   );
 }
 
-function Details({ exception, vertexLink }: Pick<ItemProps, 'exception' | 'vertexLink'>) {
+function Details({ exception, vertexLink, origin }: Omit<ItemProps, 'value'>) {
   const times = useTimes();
   const link = vertexLink(exception.task_name);
   const { headline, trace } = exceptionParts(exception);
@@ -109,6 +114,7 @@ function Details({ exception, vertexLink }: Pick<ItemProps, 'exception' | 'verte
           </span>
         )}
         {exception.location !== '' && <span>on {exception.location}</span>}
+        {origin(exception)}
         <Link className="tm-link" to={`?tab=logs&attempt=${exception.attempt}`}>
           logs of this attempt
         </Link>

@@ -19,6 +19,7 @@ import { useConnection } from '../../hooks/useLive';
 import { SESSION_KEY, useServerVersion, useSession } from '../../hooks/useSession';
 import { connection } from '../../store/socket';
 import { Brand } from '../Brand/Brand';
+import { CommandKey } from '../CommandPalette/CommandKey';
 import { FailureState } from '../EmptyState/EmptyState';
 import { ConnectionIndicator, StaleBanner } from './Connection';
 import classes from './Shell.module.css';
@@ -84,6 +85,7 @@ function Frame({ session }: { readonly session: Session }) {
           <Outlet />
         </div>
       </main>
+      <CommandKey />
     </div>
   );
 }

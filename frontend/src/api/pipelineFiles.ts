@@ -1,0 +1,42 @@
+/** Pipelines as files: export, import, copies; and the archive. */
+
+import type { Export, ImportedPipeline } from '../gen/contract';
+import { freeName } from '../model/pipeline/document';
+import { call } from './client';
+import { type Pipeline, type PipelineListed, createPipeline, fetchVersion, send } from './pipelines';
+
+export type ExportFormat = 'json' | 'python';
+
+/** A version as a file's name and text; without a number, the head. */
+export function exportPipeline(id: string, format: ExportFormat, version?: number): Promise<Export> {
+  const query = version === undefined ? { format } : { format, version };
+  return call('GET /api/v1/pipelines/{pipeline_id}/export', { path: { pipeline_id: id }, query });
+}
+
+/** `key` makes a repeated request create one pipeline only. */
+export function importPipeline(document: unknown, key: string): Promise<ImportedPipeline> {
+  return send('/import', { method: 'POST', body: { document }, headers: { 'Idempotency-Key': key } });
+}
+
+/** Creates a pipeline like the head of another one, under a name that is free. */
+export async function duplicatePipeline(
+  { id, head, name }: PipelineListed,
+  taken: ReadonlySet<string>,
+  key: string,
+): Promise<Pipeline> {
+  const { document } = await fetchVersion(id, head.number);
+  return createPipeline({ ...document, name: freeName(`${name} copy`.slice(0, 200), taken) }, key);
+}
+
+export async function fetchArchived(): Promise<readonly PipelineListed[]> {
+  return (await send<{ pipelines: PipelineListed[] }>('?archived=true')).pipelines;
+}
+
+export function bringBack(id: string): Promise<Pipeline> {
+  return send(`/${id}`, { method: 'PATCH', body: { archived: false } });
+}
+
+/** Deletes an archived pipeline with all its versions. */
+export async function deletePipeline(id: string): Promise<void> {
+  await send(`/${id}`, { method: 'DELETE' });
+}

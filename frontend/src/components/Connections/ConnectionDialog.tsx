@@ -1,0 +1,87 @@
+/** Creates a connection: a name and a kind. Its secrets are given to the jobmanager, never to the page. */
+
+import { Button, Group, Modal, Select, TextInput } from '@mantine/core';
+import { useMutation, useQueryClient } from '@tanstack/react-query';
+import { type SyntheticEvent, useState } from 'react';
+
+import { CONNECTIONS_KEY, type Connection, type ConnectionKind, putConnection } from '../../api/connections';
+import { useSingleFlight } from '../../hooks/useSingleFlight';
+import classes from './Connections.module.css';
+
+const KINDS: readonly { readonly value: ConnectionKind; readonly label: string }[] = [
+  { value: 'postgres', label: 'PostgreSQL' },
+  { value: 'redis', label: 'Redis' },
+];
+
+interface Props {
+  /** Null: a new one. */
+  readonly connection: Connection | null;
+  readonly taken: readonly string[];
+  readonly onClose: () => void;
+}
+
+export function ConnectionDialog({ connection, taken, onClose }: Props) {
+  const client = useQueryClient();
+  const [name, setName] = useState(connection?.name ?? '');
+  const [kind, setKind] = useState<ConnectionKind>(connection?.kind ?? 'postgres');
+  const { mutate, isPending, error } = useMutation({
+    mutationFn: () => putConnection(name.trim(), { kind, options: connection?.options ?? {} }),
+    onSuccess: () => {
+      void client.invalidateQueries({ queryKey: CONNECTIONS_KEY });
+      onClose();
+    },
+  });
+  const put = useSingleFlight(mutate);
+  const isTaken = connection === null && taken.includes(name.trim());
+  return (
+    <Modal
+      opened
+      onClose={onClose}
+      title={connection === null ? 'New connection' : `Edit ${connection.name}`}
+      centered
+      closeButtonProps={{ 'aria-label': 'Close' }}
+    >
+      <form
+        className={classes.form}
+        onSubmit={(event: SyntheticEvent) => {
+          event.preventDefault();
+          put(undefined);
+        }}
+      >
+        <TextInput
+          data-autofocus
+          label="Name"
+          description="Nodes refer to it by this name: letters, digits and the signs _ . -"
+          value={name}
+          disabled={connection !== null}
+          error={isTaken ? 'There is a connection of this name.' : null}
+          onChange={(event) => setName(event.currentTarget.value)}
+        />
+        <Select
+          label="Kind"
+          data={[...KINDS]}
+          value={kind}
+          allowDeselect={false}
+          onChange={(chosen) => setKind((chosen ?? 'postgres') as ConnectionKind)}
+        />
+        <p className={classes.note}>
+          Its URL, with user and password, is a secret: it is given to the jobmanager as a variable or in the file of
+          secrets, and never goes through this page.
+        </p>
+        {error !== null && (
+          <p role="alert" className={classes.problem}>
+            {error.message}
+          </p>
+        )}
+        <Group justify="flex-end">
+          <Button variant="default" onClick={onClose}>
+            Close
+          </Button>
+          <Button type="submit" loading={isPending} disabled={name.trim() === '' || isTaken}>
+            {connection === null ? 'Create' : 'Save'}
+          </Button>
+        </Group>
+      </form>
+    </Modal>
+  );
+}

@@ -1,0 +1,108 @@
+/** What is behind a connection: its tables or streams, and the columns of a table. */
+
+import { Loader, Modal, TextInput } from '@mantine/core';
+import { useQuery } from '@tanstack/react-query';
+import { useState } from 'react';
+
+import { type Connection, describeConnection } from '../../api/connections';
+import { CopyText } from '../CopyText/CopyText';
+import classes from './Connections.module.css';
+
+interface Props {
+  readonly connection: Connection;
+  readonly onClose: () => void;
+}
+
+export function DescribeDialog({ connection, onClose }: Props) {
+  const { name, kind } = connection;
+  const [table, setTable] = useState<string | null>(null);
+  const [text, setText] = useState('');
+  const { data, error } = useQuery({
+    queryKey: ['connection-names', name],
+    queryFn: () => describeConnection(name),
+    gcTime: 0,
+    retry: false,
+  });
+  const names = (data?.names ?? []).filter((each) => each.toLowerCase().includes(text.toLowerCase()));
+  const what = kind === 'redis' ? 'streams' : 'tables';
+  return (
+    <Modal opened onClose={onClose} size="lg" title={`Behind ${name}`} closeButtonProps={{ 'aria-label': 'Close' }}>
+      {error !== null && (
+        <p role="alert" className={classes.problem}>
+          {error.message}
+        </p>
+      )}
+      {data === undefined && error === null && <Loader role="status" aria-label={`Asking ${name}`} />}
+      {data !== undefined && (
+        <div className={classes.behind}>
+          <div>
+            <TextInput
+              size="sm"
+              data-autofocus
+              aria-label={`Search ${what}`}
+              placeholder={`Search ${data.names.length} ${what}`}
+              value={text}
+              onChange={(event) => setText(event.currentTarget.value)}
+            />
+            <ul className={classes.names} aria-label={what}>
+              {names.map((each) => (
+                <li key={each}>
+                  {kind === 'redis' ? (
+                    <CopyText text={each} label="name" />
+                  ) : (
+                    <button
+                      type="button"
+                      className={classes.table}
+                      aria-pressed={table === each}
+                      onClick={() => setTable(each)}
+                    >
+                      {each}
+                    </button>
+                  )}
+                </li>
+              ))}
+            </ul>
+            {names.length === 0 && <p className="tm-dim">None.</p>}
+          </div>
+          {table !== null && <Columns key={table} connection={name} table={table} />}
+        </div>
+      )}
+    </Modal>
+  );
+}
+
+function Columns({ connection, table }: { readonly connection: string; readonly table: string }) {
+  const { data, error } = useQuery({
+    queryKey: ['connection-columns', connection, table],
+    queryFn: () => describeConnection(connection, table),
+    gcTime: 0,
+    retry: false,
+  });
+  if (error !== null) {
+    return (
+      <p role="alert" className={classes.problem}>
+        {error.message}
+      </p>
+    );
+  }
+  if (data === undefined) return <Loader role="status" aria-label={`Reading ${table}`} />;
+  return (
+    <table className="tm-table">
+      <caption className="tm-visually-hidden">Columns of {table}</caption>
+      <thead>
+        <tr>
+          <th scope="col">Column</th>
+          <th scope="col">Type</th>
+        </tr>
+      </thead>
+      <tbody>
+        {data.columns.map(([name = '', type = '']) => (
+          <tr key={name}>
+            <td>{name}</td>
+            <td>{type}</td>
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  );
+}

@@ -1,0 +1,352 @@
+/**
+ * Deploys a version: the draft is saved first if it differs; where a job of the pipeline runs, what becomes of its state
+ * is shown before anything is stopped; then the deployment is followed to its end.
+ */
+
+import { Button, Checkbox, Group, Loader, Modal, Radio, TextInput } from '@mantine/core';
+import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
+import { type ReactNode, useMemo, useState } from 'react';
+import { Link } from 'react-router';
+
+import { checkCompatibility, deploy } from '../../api/deployments';
+import { fetchVersion } from '../../api/pipelines';
+import type { CompatibilityAnswer, NewDeployment } from '../../gen/contract';
+import type { Autosave } from '../../hooks/useAutosave';
+import { type Deployments, deploymentsKey } from '../../hooks/useDeployments';
+import { useEditor, useEditorStore } from '../../hooks/useEditor';
+import { useSingleFlight } from '../../hooks/useSingleFlight';
+import type { Problem } from '../../model/pipeline/catalog';
+import { isUnderWay, nodeStates } from '../../model/pipeline/deployment';
+import { nameOf } from '../../model/pipeline/document';
+import { deployKey, dropDeployKey } from '../../store/deployKeys';
+import { documentOf } from '../../store/editor';
+import classes from './Deploy.module.css';
+import { DeployProgress } from './DeployProgress';
+import { StateReport } from './StateReport';
+
+export type Step =
+  /** Null: what is drawn. */
+  | { readonly kind: 'ask'; readonly version: number | null }
+  | { readonly kind: 'report'; readonly version: number }
+  | { readonly kind: 'follow'; readonly deployment: string };
+
+interface Props {
+  readonly step: Step;
+  readonly onStep: (step: Step) => void;
+  readonly onClose: () => void;
+  readonly autosave: Autosave;
+  readonly deployments: Deployments;
+  readonly isChanged: boolean;
+}
+
+const CLOSE = { 'aria-label': 'Close' };
+
+export function DeployDialog(props: Props) {
+  const { step, onStep, onClose, deployments } = props;
+  const id = useEditor((state) => state.pipelineId);
+  const client = useQueryClient();
+  const { mutate, isPending, error } = useMutation({
+    mutationFn: async (wanted: NewDeployment) => {
+      const known = new Set(deployments.all?.map((each) => each.id));
+      let made = await deploy(id, wanted, deployKey(id, wanted));
+      if (known.has(made.id)) {
+        // the key is of a wish whose answer was lost, and which has long been granted
+        dropDeployKey(id);
+        made = await deploy(id, wanted, deployKey(id, wanted));
+      }
+      dropDeployKey(id);
+      return made;
+    },
+    onSuccess: (made) => onStep({ kind: 'follow', deployment: made.id }),
+    onSettled: () => void client.invalidateQueries({ queryKey: deploymentsKey(id) }),
+  });
+  const send = useSingleFlight(mutate);
+  const sending = { onDeploy: send, isSending: isPending, sendError: error?.message ?? null };
+  const isReplacing = deployments.running !== null;
+  const title = step.kind === 'follow' ? 'Deployment' : isReplacing ? 'Redeploy' : 'Deploy';
+  return (
+    <Modal opened onClose={onClose} title={title} size="lg" centered closeButtonProps={CLOSE}>
+      {step.kind === 'ask' && <Ask {...props} {...sending} version={step.version} />}
+      {step.kind === 'report' && <Report {...props} {...sending} version={step.version} />}
+      {step.kind === 'follow' && <Follow {...props} id={step.deployment} />}
+    </Modal>
+  );
+}
+
+interface SendingProps extends Props {
+  readonly onDeploy: (wanted: NewDeployment) => void;
+  readonly isSending: boolean;
+  readonly sendError: string | null;
+}
+
+function Ask(props: SendingProps & { readonly version: number | null }) {
+  const { version, onStep, onClose, autosave, deployments, isChanged, onDeploy, isSending, sendError } = props;
+  const head = useEditor((state) => state.head.number);
+  const blocking = useEditor((state) => state.validation.problems);
+  const isDeployable = useEditor((state) => state.validation.is_deployable);
+  const isChecked = useEditor((state) => state.validated === documentOf(state));
+  const [message, setMessage] = useState('');
+  const isSaving = version === null && isChanged;
+  const isReplacing = deployments.running !== null;
+  const { mutate, isPending, error } = useMutation({
+    mutationFn: async () => {
+      if (!isSaving) return version ?? head;
+      const saved = await autosave.save(message);
+      if (saved === null) throw new Error('Somebody has saved a version meanwhile. Both are merged: look at it first.');
+      return saved.number;
+    },
+    onSuccess: (number) => (isReplacing ? onStep({ kind: 'report', version: number }) : onDeploy({ version: number })),
+  });
+  const go = useSingleFlight(mutate);
+  if (version === null && isChecked && !isDeployable) {
+    const found = blocking.filter(({ severity }) => severity === 'error' || severity === 'incomplete');
+    return <Blocked problems={found} onClose={onClose} />;
+  }
+  const what = isReplacing ? 'look at the state' : 'deploy';
+  return (
+    <form
+      className={classes.body}
+      onSubmit={(event) => {
+        event.preventDefault();
+        go(undefined);
+      }}
+    >
+      {isSaving ? (
+        <>
+          <p>
+            What is drawn differs from version {head}. It is saved as version {head + 1} first.
+          </p>
+          <TextInput
+            data-autofocus
+            label="What has changed"
+            placeholder="optional"
+            value={message}
+            onChange={(event) => setMessage(event.currentTarget.value)}
+          />
+        </>
+      ) : (
+        <p>Version {version ?? head} becomes a job.</p>
+      )}
+      {deployments.running !== null && (
+        <p>
+          Version {deployments.running.version} <RunsAs jobId={deployments.running.job_id} />. It goes on until you have
+          seen what becomes of its state.
+        </p>
+      )}
+      <Trouble text={error?.message ?? sendError} />
+      <Buttons onClose={onClose}>
+        <Button
+          type="submit"
+          loading={isPending || isSending}
+          disabled={deployments.all === null || (version === null && !isChecked)}
+        >
+          {isSaving ? `Save and ${what}` : what.charAt(0).toUpperCase() + what.slice(1)}
+        </Button>
+      </Buttons>
+    </form>
+  );
+}
+
+function Blocked({ problems, onClose }: { readonly problems: readonly Problem[]; readonly onClose: () => void }) {
+  const store = useEditorStore();
+  const document = useEditor(documentOf);
+  return (
+    <div className={classes.body}>
+      <p>The pipeline cannot run yet:</p>
+      <ul className={classes.blocking} aria-label="In the way">
+        {problems.map((problem) => (
+          <li key={problem.id}>
+            {problem.node !== null && (
+              <button
+                type="button"
+                className={classes.jump}
+                onClick={() => {
+                  onClose();
+                  // the dialog gives the focus back first
+                  setTimeout(() => store.getState().jumpTo(problem.node ?? '', problem.field));
+                }}
+              >
+                {nameOf(document, problem.node)}
+              </button>
+            )}
+            <span className="tm-break">{problem.message}</span>
+          </li>
+        ))}
+      </ul>
+      <Buttons onClose={onClose} />
+    </div>
+  );
+}
+
+function RunsAs({ jobId }: { readonly jobId: string | null }) {
+  return jobId === null ? (
+    <>runs</>
+  ) : (
+    <>
+      runs as{' '}
+      <Link className="tm-link" to={`/jobs/${jobId}`}>
+        this job
+      </Link>
+    </>
+  );
+}
+
+function Report(props: SendingProps & { readonly version: number }) {
+  const { version, onClose, onDeploy, isSending, sendError, deployments } = props;
+  const id = useEditor((state) => state.pipelineId);
+  const { data, error, refetch } = useQuery({
+    queryKey: ['pipeline-compatibility', id, version],
+    queryFn: async ({ signal }) => {
+      const [report, { document }] = await Promise.all([
+        checkCompatibility(id, version, signal),
+        fetchVersion(id, version),
+      ]);
+      return { report, document };
+    },
+    // the job goes on, and its checkpoints change
+    staleTime: 0,
+    gcTime: 0,
+    retry: false,
+    refetchOnWindowFocus: false,
+  });
+  const [isKeeping, setKeeping] = useState(true);
+  const [isLeaving, setLeaving] = useState(false);
+  const olds = deployments.running?.operators;
+  const states = useMemo(
+    () =>
+      data === undefined || data.report.report === null
+        ? null
+        : nodeStates(data.report.report, data.document, data.report.nodes, olds ?? {}),
+    [data, olds],
+  );
+  if (error !== null) {
+    return (
+      <div className={classes.body}>
+        <Trouble text={error.message} />
+        <Buttons onClose={onClose}>
+          <Button onClick={() => void refetch()}>Try again</Button>
+        </Buttons>
+      </div>
+    );
+  }
+  if (data === undefined) {
+    return (
+      <div className={classes.body} role="status">
+        <Group gap="sm">
+          <Loader size={18} aria-hidden /> Compiling version {version} and reading the latest checkpoint…
+        </Group>
+        <Buttons onClose={onClose} />
+      </div>
+    );
+  }
+  const { report, running } = data.report;
+  const isRefused = isKeeping && report !== null && !report.is_restorable;
+  const isLosing = isKeeping && report?.loses_state === true;
+  return (
+    <form
+      className={classes.body}
+      onSubmit={(event) => {
+        event.preventDefault();
+        onDeploy({ version, keeps_state: isKeeping, allows_loss: isLosing && isLeaving });
+      }}
+    >
+      <p>
+        {running === null
+          ? `The job has ended meanwhile: version ${version} begins anew.`
+          : `Version ${running.version} is stopped with a savepoint, and version ${version} goes on from there. If that fails, version ${running.version} comes back from the savepoint.`}
+      </p>
+      <Told answer={data.report} />
+      {states !== null && <StateReport states={states} />}
+      {running !== null && (
+        <Radio.Group
+          label="State"
+          value={isKeeping ? 'keep' : 'empty'}
+          onChange={(chosen) => setKeeping(chosen === 'keep')}
+        >
+          <Group mt={6}>
+            <Radio value="keep" label="Keep it, as above" />
+            <Radio value="empty" label="Start empty, and sources at their start" />
+          </Group>
+        </Radio.Group>
+      )}
+      {isLosing && (
+        <Checkbox
+          label="Leave the lost state behind"
+          checked={isLeaving}
+          onChange={(event) => setLeaving(event.currentTarget.checked)}
+        />
+      )}
+      <Trouble text={sendError} />
+      <Buttons onClose={onClose}>
+        <Button type="submit" loading={isSending} disabled={isRefused || (isLosing && !isLeaving)}>
+          {running === null ? 'Deploy' : 'Redeploy'}
+        </Button>
+      </Buttons>
+    </form>
+  );
+}
+
+/** What the report says as a whole. */
+function Told({ answer }: { readonly answer: CompatibilityAnswer }) {
+  const { report, running, warnings } = answer;
+  return (
+    <>
+      {running !== null && report === null && (
+        <p>The job has no checkpoint yet, so nothing can be said of its state before.</p>
+      )}
+      {report !== null && !report.is_restorable && (
+        <p className={classes.problem} role="alert">
+          The state cannot be kept as it is.{report.refusal === '' ? '' : ` ${report.refusal}`} A node whose state
+          cannot be read begins empty under another uid: duplicate it, and delete the old one.
+        </p>
+      )}
+      {warnings.map((warning) => (
+        <p key={warning} className="tm-dim">
+          {warning}
+        </p>
+      ))}
+    </>
+  );
+}
+
+function Follow({ id, onClose, deployments }: Props & { readonly id: string }) {
+  const found = deployments.all?.find((each) => each.id === id);
+  if (found === undefined) {
+    return (
+      <div className={classes.body} role="status">
+        <Loader size={18} aria-label="Reading the deployment" />
+      </div>
+    );
+  }
+  const old = deployments.all?.find((each) => each.id === found.previous);
+  return (
+    <div className={classes.body}>
+      <DeployProgress
+        deployment={found}
+        old={old?.version ?? null}
+        jobId={deployments.running?.job_id ?? found.job_id}
+      />
+      {isUnderWay(found) && <p className="tm-dim">It goes on by itself, with this dialog or without.</p>}
+      <Buttons onClose={onClose} />
+    </div>
+  );
+}
+
+function Trouble({ text }: { readonly text: string | null }) {
+  return text === null ? null : (
+    <p role="alert" className={classes.problem}>
+      {text}
+    </p>
+  );
+}
+
+function Buttons({ onClose, children }: { readonly onClose: () => void; readonly children?: ReactNode }) {
+  return (
+    <Group justify="flex-end" mt="xs">
+      <Button variant="default" onClick={onClose}>
+        Close
+      </Button>
+      {children}
+    </Group>
+  );
+}

@@ -1,0 +1,109 @@
+/** What can be done with a pipeline of the list: a copy, files, the archive. */
+
+import { ActionIcon, Menu } from '@mantine/core';
+import { notifications } from '@mantine/notifications';
+import {
+  IconArchive,
+  IconArchiveOff,
+  IconBrandPython,
+  IconCopy,
+  IconDots,
+  IconFileExport,
+  IconTrash,
+} from '@tabler/icons-react';
+import { useMutation, useQueryClient } from '@tanstack/react-query';
+import { useState } from 'react';
+import { useNavigate } from 'react-router';
+
+import { type ExportFormat, bringBack, duplicatePipeline, exportPipeline } from '../../api/pipelineFiles';
+import type { PipelineListed } from '../../api/pipelines';
+import { useSingleFlight } from '../../hooks/useSingleFlight';
+import { makeId } from '../../store/editor';
+import { saveFile } from './saveFile';
+
+interface Props {
+  readonly pipeline: PipelineListed;
+  readonly mayEdit: boolean;
+  readonly taken: readonly string[];
+  readonly onArchive: () => void;
+  readonly onDelete: () => void;
+}
+
+const failed = (title: string) => (error: Error) =>
+  notifications.show({ title, message: error.message, color: 'red', autoClose: false, withCloseButton: true });
+
+export function PipelineMenu({ pipeline, mayEdit, taken, onArchive, onDelete }: Props) {
+  const client = useQueryClient();
+  const navigate = useNavigate();
+  const [key, setKey] = useState(makeId);
+  const isArchived = pipeline.archived_at !== null;
+  const { mutate: copy } = useMutation({
+    mutationFn: () => duplicatePipeline(pipeline, new Set(taken), key),
+    onSuccess: ({ id }) => {
+      setKey(makeId());
+      void client.invalidateQueries({ queryKey: ['pipelines'] });
+      void navigate(`/pipelines/${id}/edit`);
+    },
+    onError: failed('The pipeline cannot be duplicated'),
+  });
+  const { mutate: save } = useMutation({
+    mutationFn: (format: ExportFormat) => exportPipeline(pipeline.id, format),
+    onSuccess: ({ file_name, text, stripped }) => {
+      saveFile(file_name, text);
+      if (stripped.length > 0) {
+        notifications.show({
+          title: 'Exported without secrets',
+          message: `Users and passwords were left out of addresses: ${stripped.join(', ')}`,
+          autoClose: false,
+          withCloseButton: true,
+        });
+      }
+    },
+    onError: failed('The pipeline cannot be exported'),
+  });
+  const { mutate: restore } = useMutation({
+    mutationFn: () => bringBack(pipeline.id),
+    onSuccess: () => client.invalidateQueries({ queryKey: ['pipelines'] }),
+    onError: failed('The pipeline cannot be brought back'),
+  });
+  const duplicate = useSingleFlight(copy);
+  return (
+    <Menu position="bottom-end" width={190}>
+      <Menu.Target>
+        <ActionIcon variant="subtle" color="gray" aria-label={`Actions of ${pipeline.name}`}>
+          <IconDots size={17} aria-hidden />
+        </ActionIcon>
+      </Menu.Target>
+      <Menu.Dropdown>
+        <Menu.Item leftSection={<IconFileExport size={16} aria-hidden />} onClick={() => save('json')}>
+          Export as JSON
+        </Menu.Item>
+        <Menu.Item leftSection={<IconBrandPython size={16} aria-hidden />} onClick={() => save('python')}>
+          Export as Python
+        </Menu.Item>
+        {mayEdit && (
+          <>
+            <Menu.Item leftSection={<IconCopy size={16} aria-hidden />} onClick={() => duplicate(undefined)}>
+              Duplicate
+            </Menu.Item>
+            <Menu.Divider />
+            {isArchived ? (
+              <>
+                <Menu.Item leftSection={<IconArchiveOff size={16} aria-hidden />} onClick={() => restore()}>
+                  Bring back
+                </Menu.Item>
+                <Menu.Item color="red" leftSection={<IconTrash size={16} aria-hidden />} onClick={onDelete}>
+                  Delete
+                </Menu.Item>
+              </>
+            ) : (
+              <Menu.Item leftSection={<IconArchive size={16} aria-hidden />} onClick={onArchive}>
+                Archive
+              </Menu.Item>
+            )}
+          </>
+        )}
+      </Menu.Dropdown>
+    </Menu>
+  );
+}

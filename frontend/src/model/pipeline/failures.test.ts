@@ -1,0 +1,31 @@
+import { expect, test } from 'vitest';
+
+import { failedAt } from './failures';
+
+const LINES = [
+  { node: null, first: 5, last: 6, code_line: 1 },
+  { node: 'n1', first: 10, last: 14, code_line: 1 },
+  { node: 'n2', first: 20, last: 22, code_line: null },
+];
+
+const trace = (...frames: string[]) => ['Traceback (most recent call last):', ...frames, 'ValueError: x'].join('\n');
+
+test('the innermost frame of the program is the place', () => {
+  const stacktrace = trace(
+    '  File "/srv/runtime/operators/map_operators.py", line 11, in run',
+    '  File "/tmp/a1/hot-auctions-v3.py", line 21, in outer',
+    '  File "/tmp/a1/hot-auctions-v3.py", line 12, in convert',
+    '  File "/usr/lib/python3/json/decoder.py", line 12, in decode',
+  );
+  expect(failedAt({ stacktrace, message: '' }, 3, LINES)).toEqual({ node: 'n1', line: 3 });
+  expect(failedAt({ stacktrace, message: '' }, 4, LINES)).toBeNull();
+});
+
+test('without a frame the definition of the operator is the place', () => {
+  const stacktrace = trace("operator 'Sums' is defined at hot-auctions-v3.py:20");
+  expect(failedAt({ stacktrace, message: '' }, 3, LINES)).toEqual({ node: 'n2', line: null });
+});
+
+test('shared code belongs to no node', () => {
+  expect(failedAt({ stacktrace: trace('  File "x-v1.py", line 5, in f'), message: '' }, 1, LINES)).toBeNull();
+});

@@ -1,0 +1,230 @@
+/** Connections: systems outside by the name that nodes use. Their secrets are the jobmanager's. */
+
+import { ActionIcon, Button, Group, Menu, Modal, Skeleton, Text } from '@mantine/core';
+import { IconChevronRight, IconDots, IconPlug, IconPlus } from '@tabler/icons-react';
+import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
+import { useState } from 'react';
+import { Link } from 'react-router';
+
+import {
+  CONNECTIONS_KEY,
+  type Connection,
+  deleteConnection,
+  fetchConnections,
+  testConnection,
+} from '../api/connections';
+import own from '../components/Connections/Connections.module.css';
+import { ConnectionDialog } from '../components/Connections/ConnectionDialog';
+import { DescribeDialog } from '../components/Connections/DescribeDialog';
+import { TestResult } from '../components/Connections/TestResult';
+import { CopyText } from '../components/CopyText/CopyText';
+import { EmptyState, FailureState } from '../components/EmptyState/EmptyState';
+import { Panel } from '../components/Panel/Panel';
+import { usePageTitle } from '../hooks/usePageTitle';
+import { useRole } from '../hooks/useSession';
+import { useSingleFlight } from '../hooks/useSingleFlight';
+import { mayAdminister, maySubmit } from '../model/access';
+import classes from './pages.module.css';
+
+const READ_MS = 15_000;
+
+export function ConnectionsPage() {
+  usePageTitle('Connections');
+  const mayChange = mayAdminister(useRole());
+  const [editing, setEditing] = useState<Connection | 'new' | null>(null);
+  const { data, error, refetch } = useQuery({
+    queryKey: CONNECTIONS_KEY,
+    queryFn: fetchConnections,
+    refetchInterval: READ_MS,
+  });
+  return (
+    <>
+      <nav className={classes.crumbs} aria-label="Breadcrumb">
+        <Link to="/pipelines">Pipelines</Link>
+        <IconChevronRight size={14} aria-hidden />
+        Connections
+      </nav>
+      <div className={classes.titleRow}>
+        <h1 className={classes.pageTitle}>Connections</h1>
+        {mayChange && (
+          <Button leftSection={<IconPlus size={16} aria-hidden />} onClick={() => setEditing('new')}>
+            New connection
+          </Button>
+        )}
+      </div>
+      {data === undefined && error === null && <Skeleton height={200} radius={10} />}
+      {data === undefined && error !== null && (
+        <FailureState title="The connections cannot be listed" message={error.message} onRetry={() => void refetch()} />
+      )}
+      {data !== undefined && (
+        <Panel flush label="Connections">
+          {data.length === 0 ? (
+            <EmptyState icon={IconPlug} title="No connection yet">
+              A connection names a database or a Redis, so that nodes can read it, write it and look rows up in it. Its
+              URL is a secret of the jobmanager.
+            </EmptyState>
+          ) : (
+            <Rows connections={data} onEdit={setEditing} />
+          )}
+        </Panel>
+      )}
+      {editing !== null && (
+        <ConnectionDialog
+          connection={editing === 'new' ? null : editing}
+          taken={(data ?? []).map(({ name }) => name)}
+          onClose={() => setEditing(null)}
+        />
+      )}
+    </>
+  );
+}
+
+interface RowsProps {
+  readonly connections: readonly Connection[];
+  readonly onEdit: (connection: Connection) => void;
+}
+
+function Rows({ connections, onEdit }: RowsProps) {
+  const [described, setDescribed] = useState<Connection | null>(null);
+  const [doomed, setDoomed] = useState<Connection | null>(null);
+  return (
+    <div className="tm-table-scroll">
+      <table className="tm-table">
+        <caption className="tm-visually-hidden">Connections</caption>
+        <thead>
+          <tr>
+            <th scope="col">Name</th>
+            <th scope="col">Kind</th>
+            <th scope="col">Secret</th>
+            <th scope="col">Last test</th>
+            <th scope="col">
+              <span className="tm-visually-hidden">Actions</span>
+            </th>
+          </tr>
+        </thead>
+        <tbody>
+          {connections.map((connection) => (
+            <Row
+              key={connection.name}
+              connection={connection}
+              onDescribe={() => setDescribed(connection)}
+              onEdit={() => onEdit(connection)}
+              onDelete={() => setDoomed(connection)}
+            />
+          ))}
+        </tbody>
+      </table>
+      {described !== null && <DescribeDialog connection={described} onClose={() => setDescribed(null)} />}
+      {doomed !== null && <DeleteModal connection={doomed} onClose={() => setDoomed(null)} />}
+    </div>
+  );
+}
+
+interface RowProps {
+  readonly connection: Connection;
+  readonly onDescribe: () => void;
+  readonly onEdit: () => void;
+  readonly onDelete: () => void;
+}
+
+function Row({ connection, onDescribe, onEdit, onDelete }: RowProps) {
+  const { name, kind, secrets } = connection;
+  const client = useQueryClient();
+  const role = useRole();
+  const { mutate, isPending, error } = useMutation({
+    mutationFn: testConnection,
+    onSettled: () => void client.invalidateQueries({ queryKey: CONNECTIONS_KEY }),
+  });
+  const test = useSingleFlight(mutate);
+  return (
+    <tr>
+      <td>{name}</td>
+      <td>{kind === 'postgres' ? 'PostgreSQL' : 'Redis'}</td>
+      <td>
+        {secrets.map(({ key, variable, is_known }) => (
+          <div key={key} className={own.secret}>
+            <CopyText text={variable} label="name of the variable" />
+            <span className="tm-dim">{is_known ? 'is set' : 'is not known to this web process'}</span>
+          </div>
+        ))}
+      </td>
+      <td className="tm-grow">
+        {error === null ? <TestResult connection={connection} /> : <span className={own.problem}>{error.message}</span>}
+      </td>
+      <td>
+        <div className={own.buttons}>
+          <Button
+            size="compact-sm"
+            variant="default"
+            loading={isPending}
+            disabled={!mayAdminister(role)}
+            aria-label={`Test ${name}`}
+            onClick={() => test(name)}
+          >
+            Test
+          </Button>
+          <Button
+            size="compact-sm"
+            variant="default"
+            disabled={!maySubmit(role)}
+            aria-label={`Describe ${name}`}
+            onClick={onDescribe}
+          >
+            Describe
+          </Button>
+          {mayAdminister(role) && (
+            <Menu position="bottom-end" width={160}>
+              <Menu.Target>
+                <ActionIcon variant="subtle" color="gray" aria-label={`Actions of ${name}`}>
+                  <IconDots size={17} aria-hidden />
+                </ActionIcon>
+              </Menu.Target>
+              <Menu.Dropdown>
+                <Menu.Item onClick={onEdit}>Edit</Menu.Item>
+                <Menu.Item onClick={onDelete}>Delete</Menu.Item>
+              </Menu.Dropdown>
+            </Menu>
+          )}
+        </div>
+      </td>
+    </tr>
+  );
+}
+
+function DeleteModal({ connection, onClose }: { readonly connection: Connection; readonly onClose: () => void }) {
+  const client = useQueryClient();
+  const { mutate, isPending, error } = useMutation({
+    mutationFn: () => deleteConnection(connection.name),
+    onSuccess: () => {
+      onClose();
+      void client.invalidateQueries({ queryKey: CONNECTIONS_KEY });
+    },
+  });
+  const remove = useSingleFlight(mutate);
+  return (
+    <Modal
+      opened
+      onClose={onClose}
+      title="Delete this connection?"
+      centered
+      closeButtonProps={{ 'aria-label': 'Close' }}
+    >
+      <Text size="sm" className="tm-break">
+        {connection.name} leaves this list. Its secret stays where it is, and jobs that use it go on.
+      </Text>
+      {error !== null && (
+        <Text role="alert" size="sm" c="var(--tm-failed)" mt="sm">
+          {error.message}
+        </Text>
+      )}
+      <Group justify="flex-end" mt="lg">
+        <Button variant="default" onClick={onClose} data-autofocus>
+          Keep
+        </Button>
+        <Button color="red" loading={isPending} onClick={() => remove(undefined)}>
+          Delete
+        </Button>
+      </Group>
+    </Modal>
+  );
+}
