@@ -12,6 +12,7 @@ from runtime.checkpoint.outcome import JobOutcome
 from runtime.common import options
 from runtime.common.config_options import ConfigurationError
 from runtime.common.configuration import Configuration
+from runtime.common.execution_kind import ExecutionKind
 from runtime.core.checkpoint_options import Alignment, SnapshotKind
 
 MIN_INTERVAL_MS = 10
@@ -82,6 +83,8 @@ class CheckpointSettings:
     """Whether state of operators that the job does not have may be dropped."""
     state_backend: str = "hashmap"
     rescale_cooldown_ms: int = 30_000
+    is_batch: bool = False
+    """Whether the job takes no snapshot of any kind: a batch begins anew after a failure."""
 
     @property
     def is_enabled(self) -> bool:
@@ -116,7 +119,8 @@ class CheckpointSettings:
         Raises:
             ConfigurationError: a value is invalid, or conflicts with another one.
         """
-        interval = configuration.get(options.CHECKPOINTING_INTERVAL)
+        is_batch = ExecutionKind.of(configuration) is ExecutionKind.BATCH
+        interval = None if is_batch else configuration.get(options.CHECKPOINTING_INTERVAL)
         interval_ms = None if interval is None or interval.to_millis() <= 0 else interval.to_millis()
         if interval_ms is not None and interval_ms < MIN_INTERVAL_MS:
             raise ConfigurationError(options.CHECKPOINTING_INTERVAL.key, f"{interval_ms} ms", "at least 10 ms, or 0")
@@ -148,13 +152,14 @@ class CheckpointSettings:
             is_unaligned_forced=is_forced,
             aligned_timeout_ms=configuration.get(options.ALIGNED_CHECKPOINT_TIMEOUT).to_millis(),
             is_incremental=configuration.get(options.INCREMENTAL_CHECKPOINTS),
-            after_tasks_finish=configuration.get(options.CHECKPOINTS_AFTER_TASKS_FINISH),
+            after_tasks_finish=not is_batch and configuration.get(options.CHECKPOINTS_AFTER_TASKS_FINISH),
             directory=_directory(configuration),
             savepoint_directory=configuration.get(options.SAVEPOINT_DIRECTORY) or None,
             restore=restore,
             ignores_unclaimed_state=configuration.get(options.IGNORE_UNCLAIMED_STATE),
             state_backend=configuration.get(options.STATE_BACKEND),
             rescale_cooldown_ms=configuration.get(options.RESCALE_COOLDOWN).to_millis(),
+            is_batch=is_batch,
         )
 
 

@@ -280,7 +280,8 @@ RUNTIME_MODE: ConfigOption[str] = (
     .choice_type("streaming", "batch", "automatic")
     .default_value("streaming")
 )
-"""Execution mode of a program; only streaming is supported, and it also reads bounded sources to their end."""
+"""Execution mode of a program. Streaming reads bounded sources to their end, too; batch reads bounded ones only, emits
+final results only and takes no checkpoints; automatic is batch if all sources are bounded."""
 
 STATE_BACKEND: ConfigOption[str] = (
     ConfigOptions.key("state.backend.type")

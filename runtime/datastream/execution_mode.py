@@ -8,7 +8,11 @@ __all__ = ["RuntimeExecutionMode"]
 
 
 class RuntimeExecutionMode(enum.Enum):
-    """Mode in which a program is executed. Only STREAMING works: others are refused when the program is executed."""
+    """Mode in which a program is executed.
+
+    STREAMING processes records as they come and emits results as soon as they are known. BATCH reads bounded sources
+    to their end and emits final results, each once. AUTOMATIC is BATCH if all sources are bounded, else STREAMING.
+    """
 
     STREAMING = 0
     BATCH = 1

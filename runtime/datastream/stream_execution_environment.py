@@ -18,6 +18,7 @@ from runtime.common import options
 from runtime.common.configuration import Configuration
 from runtime.common.exclusions import refuse_attribute
 from runtime.common.execution_config import ExecutionConfig
+from runtime.common.execution_kind import ExecutionKind
 from runtime.common.job_execution_result import JobExecutionResult
 from runtime.common.time import Duration
 from runtime.common.typeinfo import TypeInformation
@@ -26,6 +27,7 @@ from runtime.connectors.collection import CollectionSource
 from runtime.core.clock import SYSTEM_CLOCK, Clock
 from runtime.core.ids import new_job_id
 from runtime.core.places import calling_place
+from runtime.datastream.batch_programs import check_batch, runtime_mode, with_final_results
 from runtime.datastream.cached_stream import Caches
 from runtime.datastream.checkpoint_config import CheckpointConfig
 from runtime.datastream.checkpointing_mode import CheckpointingMode
@@ -155,7 +157,7 @@ class StreamExecutionEnvironment:
         return self._configuration.get(options.CHAIN_DIFFERENT_MAX_PARALLELISM)
 
     def set_runtime_mode(self, execution_mode: RuntimeExecutionMode) -> StreamExecutionEnvironment:
-        """Set how the program is to be executed; anything but STREAMING is refused then."""
+        """Set how the program is to be executed; BATCH is refused then if a source is unbounded."""
         self._configuration.set(options.RUNTIME_MODE, execution_mode.name)
         return self
 
@@ -340,13 +342,9 @@ class StreamExecutionEnvironment:
         Raises:
             DataStreamError: it does; the message says which option or operator.
         """
-        configuration = self._configuration
-        mode = configuration.get(options.RUNTIME_MODE)
-        if mode != "streaming":
-            raise DataStreamError(
-                f"{options.RUNTIME_MODE.key}: {mode.upper()} cannot be executed, only STREAMING, which reads bounded "
-                "sources to their end too: leave out set_runtime_mode()"
-            )
+        configuration = Configuration.from_dict(dict(graph.configuration))
+        if ExecutionKind.of(configuration) is ExecutionKind.BATCH:
+            check_batch(graph)
         missing = stateful_without_uid(graph, graph.nodes)
         if missing and not configuration.get(options.AUTO_GENERATE_UIDS):
             raise DataStreamError(f"auto-generated uids are disabled, and these have none: {', '.join(missing)}")
@@ -386,9 +384,14 @@ class StreamExecutionEnvironment:
             raise DataStreamError("there is nothing to execute: no operators have been added since the last execution")
         for edge in edges:
             edge.buffer_timeout_ms = self._buffer_timeouts.get(edge.source)
+        flat = self._options()
+        if options.RUNTIME_MODE.key in flat:
+            flat[options.RUNTIME_MODE.key] = runtime_mode(self._configuration, nodes)
+        if ExecutionKind.of(Configuration.from_dict(flat)) is ExecutionKind.BATCH:
+            nodes = with_final_results(nodes)
         return StreamGraph(
             job_name=job_name or self._configuration.get(options.PIPELINE_NAME) or DEFAULT_JOB_NAME,
-            configuration=self._options(),
+            configuration=flat,
             buffer_timeout_ms=self.get_buffer_timeout(),
             max_parallelism=self._configuration.get(options.PIPELINE_MAX_PARALLELISM),
             chaining_enabled=self.is_chaining_enabled(),

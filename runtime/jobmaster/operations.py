@@ -45,6 +45,13 @@ RESCALE_COSTS = 3
 _FINAL = "final"
 
 
+BATCH_REFUSAL = (
+    "the job is executed as a batch, of which no snapshot is taken: let it end, or cancel it; jobs with "
+    "execution.runtime-mode STREAMING have savepoints and can be rescaled"
+)
+"""Answer to whoever asks for a snapshot of a batch."""
+
+
 class _Purpose(enum.Enum):
     """Why a snapshot is taken."""
 
@@ -164,6 +171,9 @@ class JobOperations:
 
     def request_savepoint(self, request: SavepointRequested) -> None:
         """Begin a savepoint; answered by RequestAnswered."""
+        if self._settings.is_batch:
+            self._answer(request.request_id, BATCH_REFUSAL)
+            return
         purpose, after = _Purpose.STOP, AfterSnapshot.GO_ON
         match request.after:
             case AfterSavepoint.GO_ON:
@@ -203,6 +213,9 @@ class JobOperations:
 
     def request_checkpoint(self, request: CheckpointRequested) -> None:
         """Begin a checkpoint; answered by RequestAnswered."""
+        if self._settings.is_batch:
+            self._answer(request.request_id, BATCH_REFUSAL)
+            return
         self._take(TriggerRequested(request.request_id, request.kind), _Purpose.SNAPSHOT)
 
     def request_rescale(self, request: RescaleRequested, graph: JobGraph, state: JobState) -> None:
@@ -222,6 +235,8 @@ class JobOperations:
             if wanted == graph and not request.is_move:
                 self._answer(request.request_id)
                 return
+            if self._settings.is_batch:
+                raise RescaleError(BATCH_REFUSAL)
             if self._rescale is not None:
                 raise RescaleError("the job is being rescaled already")
             if self._all_finished:

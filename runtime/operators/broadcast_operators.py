@@ -15,6 +15,7 @@ from runtime.common.typeinfo import TypeInformation
 from runtime.core.batch import NO_TIMESTAMP
 from runtime.operators.errors import StateAccessError, failing_index, user_function_error
 from runtime.operators.functions import TimeDomain, TimerService, callable_of
+from runtime.operators.input_order import InputOrder
 from runtime.operators.operator import ProcessingTimeService
 from runtime.operators.process_operators import KeyedFunctionTimers
 from runtime.operators.two_input import KeyedTwoInputOperator, PlainTwoInputOperator
@@ -176,6 +177,10 @@ class BroadcastProcessOperator(PlainTwoInputOperator):
         surroundings = states, self.context.processing_time, lambda: self.current_watermark
         self._contexts = (_ReadOnlyContext(*surroundings), _Context(*surroundings))
         super().open()
+
+    def input_order(self, input_index: int) -> InputOrder:
+        # every rule is there before the first record
+        return InputOrder.AS_THEY_COME if input_index else InputOrder.BEHIND_OTHERS
 
     def process_rows(self, index: int, values: list[Any], timestamps: list[int], keys: list[Any]) -> None:
         self.process_each(self._calls[index], self._contexts[index], values, timestamps)

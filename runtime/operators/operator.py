@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from runtime.common.configuration import Configuration
 from runtime.common.typeinfo import TypeInformation
@@ -19,6 +19,7 @@ from runtime.core.clock import Clock
 from runtime.core.elements import LatencyMarker, Watermark, WatermarkStatus
 from runtime.core.ids import Attempt, CheckpointId, OperatorId
 from runtime.metrics import MetricGroup
+from runtime.operators.input_order import InputOrder
 from runtime.operators.output import Input, Output
 from runtime.state.backend import KeyedStateBackend
 from runtime.state.snapshot import CANONICAL_SNAPSHOT, OperatorSnapshot, SnapshotRequest
@@ -112,6 +113,18 @@ class StreamOperator(ABC):
     @abstractmethod
     def inputs(self) -> Sequence[Input]:
         """Return the operator's inputs in order; empty for a source."""
+
+    def input_order(self, input_index: int) -> InputOrder:
+        """Return the order in which the operator is given the records of an input in a batch."""
+        return InputOrder.AS_THEY_COME
+
+    def keys_of_input(self, input_index: int, batch: RecordBatch) -> list[Any]:
+        """Return the keys of records of an input that is given BY_KEY.
+
+        Raises:
+            UserFunctionError: the key selector failed; it names the record.
+        """
+        raise NotImplementedError
 
     def is_available(self) -> bool:
         """Return whether the operator can take another slice now without blocking; the task waits while it is False."""

@@ -1,7 +1,8 @@
 """Running aggregates of a keyed stream: reduce, and sum, min, max, min_by and max_by that are made from it.
 
-Every record gives one: the aggregate of all records of its key so far. Used by the task's thread.
-Source: Flink, StreamGroupedReduceOperator; PyFlink, KeyedStream.sum and its siblings.
+Every record gives one: the aggregate of all records of its key so far. In a batch every key gives one, the last, with
+the event time of its last record. Used by the task's thread.
+Source: Flink, StreamGroupedReduceOperator and BatchGroupedReduceOperator; PyFlink, KeyedStream.sum and its siblings.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from typing import Any
 
 from runtime.common.typeinfo import TypeInformation
 from runtime.common.types import Row, row_of
+from runtime.core.elements import MAX_WATERMARK
+from runtime.core.keys import encode_key
 from runtime.operators.collector import Coercer
 from runtime.operators.errors import failing_index, user_function_error
 from runtime.operators.functions import ReduceFunction, callable_of
@@ -34,8 +37,14 @@ class ReduceOperator(KeyedOperator):
     def open(self) -> None:
         super().open()
         self._state = self.backend.get_state(ValueStateDescriptor("reduced", self.output_type), fitted=True)
+        #: in a batch, of the key whose records come: what it gives so far, with the event time; () = no key has come
+        self._final: tuple[()] | tuple[Any, int] = ()
+        self._final_key: bytes | None = None
 
     def process_rows(self, values: list[Any], timestamps: list[int], keys: list[Any]) -> None:
+        if self._is_batch:
+            self._process_sorted(values, timestamps, keys)
+            return
         reduce, set_key = self._call, self.backend.set_current_key
         read, update = self._state.value, self._state.update
         append = self.collector.values.append
@@ -51,6 +60,32 @@ class ReduceOperator(KeyedOperator):
             record = values[failing_index(rows, len(values))]
             raise user_function_error(self.context, error, record, self._function) from error
         self.collector.timestamps.extend(timestamps)
+
+    def advance_watermark(self, watermark: int) -> None:
+        if self._is_batch and watermark == MAX_WATERMARK:
+            self._emit_final()
+        super().advance_watermark(watermark)
+
+    def _process_sorted(self, values: list[Any], timestamps: list[int], keys: list[Any]) -> None:
+        """Process records that come key by key: nothing has to be kept of a key once the next one has begun."""
+        reduce = self._call
+        rows = iter(values)
+        try:
+            for value, key, timestamp in zip(rows, keys, timestamps, strict=True):
+                encoded = encode_key(key)
+                if encoded != self._final_key:
+                    self._emit_final()
+                    self._final_key, self._final = encoded, (value, timestamp)
+                else:
+                    self._final = (reduce(self._final[0], value), timestamp)  # type: ignore[misc]
+        except Exception as error:
+            record = values[failing_index(rows, len(values))]
+            raise user_function_error(self.context, error, record, self._function) from error
+
+    def _emit_final(self) -> None:
+        if self._final:
+            self.collector.add(*self._final)
+        self._final, self._final_key = (), None
 
 
 @dataclass(frozen=True)

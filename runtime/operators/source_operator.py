@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from runtime.common import options
+from runtime.common.execution_kind import ExecutionKind
 from runtime.common.typeinfo import TypeInformation
 from runtime.common.watermark_strategy import WatermarkStrategy
 from runtime.core.batch import Mark, RecordBatch
@@ -113,6 +114,7 @@ class SourceOperator(StreamOperator):
         self._marker_due_ms: int | None = None
         self._latency_interval_ms = 0
         self._interval_ms = 0
+        self._is_batch = False
         self._period_ms: int | None = None
 
     @property
@@ -134,6 +136,7 @@ class SourceOperator(StreamOperator):
 
     def open(self) -> None:
         self._interval_ms = self.context.configuration.get(options.AUTO_WATERMARK_INTERVAL).to_millis()
+        self._is_batch = ExecutionKind.of(self.context.configuration) is ExecutionKind.BATCH
         self._period_ms = self._new_tracker().period_ms
         self._schedule_periodic()
         self._schedule_report()
@@ -187,7 +190,7 @@ class SourceOperator(StreamOperator):
             self._max_allowed = event.max_allowed
             self.metrics.alignment_drift_ms = event.drift_ms
         elif isinstance(event, NoSplitNow):
-            if self._strategy.idleness_ms is not None and not self._open:
+            if self._strategy.idleness_ms is not None and not self._open and not self._is_batch:
                 self._set_idle(True)
         else:
             raise TypeError(f"source {self._name} cannot handle {event!r}")
@@ -363,7 +366,7 @@ class SourceOperator(StreamOperator):
 
     def _emit(self, current: _OpenSplit, batch: RecordBatch) -> None:
         self._set_idle(False)
-        given, floor = batch.marks, current.tracker.current
+        given, floor = () if self._is_batch else batch.marks, current.tracker.current
         batch = current.tracker.on_batch(batch)
         if given:
             batch = batch.with_marks(current.tracker.with_given(batch.marks, given, floor))
@@ -411,7 +414,7 @@ class SourceOperator(StreamOperator):
             self.output.emit_watermark(Watermark(combined))
 
     def _new_tracker(self) -> WatermarkTracker:
-        return WatermarkTracker(self._strategy, self._interval_ms, self.context.clock, self.context)
+        return WatermarkTracker(self._strategy, self._interval_ms, self.context.clock, self.context, self._is_batch)
 
     def _schedule_periodic(self) -> None:
         if self._period_ms is not None:

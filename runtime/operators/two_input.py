@@ -13,6 +13,7 @@ from typing import Any
 from runtime.core.batch import NO_TIMESTAMP, RecordBatch
 from runtime.core.elements import MIN_WATERMARK, LatencyMarker, Watermark, WatermarkStatus
 from runtime.operators.functions import key_function
+from runtime.operators.input_order import InputOrder
 from runtime.operators.operator import StreamOperator
 from runtime.operators.output import Input
 from runtime.operators.user_operator import FunctionOperator, KeyedStateOperator, keys_of
@@ -227,6 +228,12 @@ class KeyedTwoInputOperator(TwoInputOperator, KeyedStateOperator):
 
     def end_step(self) -> None:
         KeyedStateOperator.end_step(self)
+
+    def input_order(self, input_index: int) -> InputOrder:
+        return InputOrder.AS_THEY_COME if self._keys_of[input_index] is None else InputOrder.BY_KEY
+
+    def keys_of_input(self, input_index: int, batch: RecordBatch) -> list[Any]:
+        return self.keys_of_batch(input_index, batch)
 
     def keys_of_batch(self, index: int, batch: RecordBatch) -> list[Any]:
         if batch.keys is not None:

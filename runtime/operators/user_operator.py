@@ -9,10 +9,11 @@ from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from runtime.common.execution_kind import ExecutionKind
 from runtime.common.typeinfo import TypeInformation
 from runtime.core.batch import NO_TIMESTAMP, RecordBatch
 from runtime.core.batch_keys import BatchKeySelector
-from runtime.core.elements import MIN_WATERMARK, Watermark
+from runtime.core.elements import MAX_WATERMARK, MIN_WATERMARK, Watermark
 from runtime.operators.checkpointed_function import (
     CheckpointedFunction,
     FunctionInitializationContext,
@@ -21,6 +22,7 @@ from runtime.operators.checkpointed_function import (
 from runtime.operators.collector import BatchCollector
 from runtime.operators.errors import failing_index, user_function_error
 from runtime.operators.functions import Function, KeyedStateStore, RuntimeContext, key_function
+from runtime.operators.input_order import InputOrder
 from runtime.operators.interruption import firing_state, other_states, was_firing
 from runtime.operators.operator import OneInputOperator, OperatorContext, StreamOperator
 from runtime.operators.output import Output
@@ -149,6 +151,7 @@ class KeyedStateOperator(FunctionOperator):
     timers: TimerService
     #: name under which the timers are kept in snapshots
     timers_name = "timers"
+    _is_batch = False
 
     def __init__(
         self, functions: Sequence[Any], key_selectors: Sequence[Any], output_type: TypeInformation | None
@@ -176,6 +179,7 @@ class KeyedStateOperator(FunctionOperator):
     def open(self) -> None:
         self.timers = self.backend.get_timer_service(self.timers_name, self.on_event_time, self.on_processing_time)
         self.timers.current_watermark = self._restored_watermark
+        self._is_batch = ExecutionKind.of(self.context.configuration) is ExecutionKind.BATCH
         super().open()
         self._schedule_wakeup()
 
@@ -251,15 +255,29 @@ class KeyedStateOperator(FunctionOperator):
         return self.backend
 
     def _go_on_advancing(self) -> None:
-        if self.fire_due():
+        is_end = self._is_batch and self.timers.current_watermark == MAX_WATERMARK
+        self.timers.is_quiesced = self.timers.is_quiesced or is_end
+        if self.fire_due() and (not is_end or self._fire_at_the_end()):
             self._is_advancing = False
             self.collector.mark(self.timers.current_watermark)
+
+    def _fire_at_the_end(self) -> bool:
+        """Fire all processing-time timers of a batch; returns False if the slice was over before.
+
+        In a stream they are dropped at the end of the input. In a batch no time passes, so that they are all due then;
+        those that timers register then are ignored, or a periodic one would go on for ever. Source: Flink,
+        BatchExecutionInternalTimeService, which ignores the event-time timers that they register, too.
+        """
+        # they may have registered event-time timers, which are due
+        return self.timers.advance_processing_time(MAX_WATERMARK, self.context.timer_slice) and self.fire_due()
 
     def _fire_until(self, time_ms: int) -> None:
         is_over = self.timers.advance_processing_time(time_ms, self.context.timer_slice)
         self._firing_until_ms = None if is_over else time_ms
 
     def _schedule_wakeup(self) -> None:
+        if self._is_batch:
+            return
         due = self.timers.next_processing_time()
         if due is None or self._firing_until_ms is not None or (self._wakeup_ms is not None and self._wakeup_ms <= due):
             return
@@ -298,10 +316,7 @@ class KeyedOperator(KeyedStateOperator, OneInputOperator):
         timestamps = batch.timestamps()
         if timestamps is None:
             timestamps = [NO_TIMESTAMP] * len(values)
-        keys = batch.keys
-        if keys is None:
-            keys = keys_of(self.context, self._key_of, values, self._key_selector)
-        keys = self.prepare_keys(keys)
+        keys = self.prepare_keys(self.keys_of_input(0, batch))
         if batch.marks:
             for number, (start, stop, watermark) in enumerate(batch.segments()):
                 if start < stop:
@@ -320,6 +335,14 @@ class KeyedOperator(KeyedStateOperator, OneInputOperator):
         if watermark.timestamp >= self.timers.current_watermark:
             self.advance_watermark(watermark.timestamp)
             self.end_step()
+
+    def input_order(self, input_index: int) -> InputOrder:
+        return InputOrder.BY_KEY
+
+    def keys_of_input(self, input_index: int, batch: RecordBatch) -> list[Any]:
+        if batch.keys is not None:
+            return batch.keys
+        return keys_of(self.context, self._key_of, batch.values(), self._key_selector)
 
     @abstractmethod
     def process_rows(self, values: list[Any], timestamps: list[int], keys: list[Any]) -> None:

@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from runtime.common.execution_kind import ExecutionKind
 from runtime.common.options import AUTO_WATERMARK_INTERVAL
 from runtime.common.typeinfo import TypeInformation
 from runtime.common.watermark_strategy import WatermarkStrategy
@@ -36,6 +37,7 @@ class WatermarkTracker:
         interval_ms: of `pipeline.auto-watermark-interval`; 0 = whenever the watermark rises.
         clock: measures the interval and idleness.
         context: of the operator, to describe failures of the user's functions with.
+        is_batch: assign event times only: in a batch event time stands still until the input has ended.
 
     Attributes:
         current: the watermark handed out last, by a mark or by `on_periodic`; it only rises.
@@ -43,17 +45,23 @@ class WatermarkTracker:
     """
 
     def __init__(
-        self, strategy: WatermarkStrategy, interval_ms: int, clock: Clock, context: OperatorContext | None = None
+        self,
+        strategy: WatermarkStrategy,
+        interval_ms: int,
+        clock: Clock,
+        context: OperatorContext | None = None,
+        is_batch: bool = False,
     ) -> None:
         self._interval_ms = interval_ms
         self._clock = clock
         self._context = context
         self._assign = strategy.timestamp_assigner
         self._time_column = strategy.timestamp_column
-        self._idleness_ms = strategy.idleness_ms
-        self._generator = None if strategy.generator_factory is None else strategy.generator_factory()
-        self._delay_ms = strategy.delay_ms
-        self._has_watermarks = strategy.has_watermarks
+        self._idleness_ms = None if is_batch else strategy.idleness_ms
+        has_generator = strategy.generator_factory is not None and not is_batch
+        self._generator = strategy.generator_factory() if has_generator else None  # type: ignore[misc]
+        self._delay_ms = None if is_batch else strategy.delay_ms
+        self._has_watermarks = strategy.has_watermarks and not is_batch
         self._max_timestamp = MIN_WATERMARK
         self._emitted_at = self._last_row_at = clock.monotonic_ms()
         self.current = MIN_WATERMARK
@@ -256,7 +264,8 @@ class TimestampsAndWatermarksOperator(OneInputOperator):
 
     def open(self) -> None:
         interval_ms = self.context.configuration.get(AUTO_WATERMARK_INTERVAL).to_millis()
-        self.tracker = WatermarkTracker(self._strategy, interval_ms, self.context.clock, self.context)
+        is_batch = ExecutionKind.of(self.context.configuration) is ExecutionKind.BATCH
+        self.tracker = WatermarkTracker(self._strategy, interval_ms, self.context.clock, self.context, is_batch)
         self.tracker.restore(self._restored_watermark)
         self._schedule()
 

@@ -55,6 +55,8 @@ class TimerService(Protocol):
     current_watermark: int
     num_fired: int
     """Timers that have fired so far, of both kinds."""
+    is_quiesced: bool
+    """Whether new processing-time timers are ignored: a batch has ended, and time goes on for nobody."""
 
     def register_event_time_timer(self, timestamp: int, namespace: Hashable = None) -> None: ...
 

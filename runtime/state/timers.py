@@ -146,6 +146,7 @@ class KeyedTimerService(TimerService):
         "_on_processing_time",
         "current_watermark",
         "event",
+        "is_quiesced",
         "num_fired",
         "processing",
     )
@@ -161,6 +162,7 @@ class KeyedTimerService(TimerService):
         self._on_processing_time = on_processing_time
         self.current_watermark = MIN_WATERMARK
         self.num_fired = 0
+        self.is_quiesced = False
         self.event = TimerQueue()
         self.processing = TimerQueue()
 
@@ -175,7 +177,7 @@ class KeyedTimerService(TimerService):
 
     def register_processing_time_timer(self, timestamp: int, namespace: Hashable = None) -> None:
         timer = (timestamp, self._context.current_entry, namespace)
-        if timer not in self.processing.live:
+        if timer not in self.processing.live and not self.is_quiesced:
             self._check_key()
             self.processing.add(timer)
 

@@ -9,11 +9,13 @@ import pickle
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 
+from runtime.common.execution_kind import ExecutionKind
 from runtime.core.elements import END_OF_INPUT, MIN_WATERMARK, LatencyMarker, StreamElement
 from runtime.core.ids import Attempt, CheckpointId, OperatorId
 from runtime.graph.job_graph import ChainEdge, JobVertex
 from runtime.metrics import Counter
 from runtime.network.record_writer import RecordWriter
+from runtime.operators.final_rows import FinalRowsOutput
 from runtime.operators.operator import OperatorContext, OperatorFactory, StreamOperator
 from runtime.operators.output import Output
 from runtime.operators.outputs import (
@@ -66,9 +68,8 @@ class OperatorChain:
         self._has_opened = False
         self._closed: set[int] = set()
         self.operators: list[StreamOperator] = []
-        for chained in vertex.operators:
-            factory: OperatorFactory = pickle.loads(chained.factory)
-            self.operators.append(factory.create())
+        factories: list[OperatorFactory] = [pickle.loads(chained.factory) for chained in vertex.operators]
+        self.operators += [factory.create() for factory in factories]
         inner_targets = {edge.source for edge in self._inner}
         #: operators of which records leave the chain, or end in it
         self._last = {e.source_operator for e in exits} | (set(range(len(self.operators))) - inner_targets)
@@ -85,7 +86,11 @@ class OperatorChain:
             context = context_of(index)
             counter = context.metrics.counter("numRecordsOut")
             self.records_out.insert(0, counter)
-            self.operators[index].setup(context, self._output_of(index, counter, object_reuse))
+            output = self._output_of(index, counter, object_reuse)
+            is_batch = ExecutionKind.of(context.configuration) is ExecutionKind.BATCH
+            if is_batch and getattr(factories[index], "makes_changelog", False):
+                output = FinalRowsOutput(output)
+            self.operators[index].setup(context, output)
 
     @property
     def output_watermark(self) -> int:

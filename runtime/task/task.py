@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from runtime.checkpoint.state_files import TaskStateReader
 from runtime.common import options
+from runtime.common.execution_kind import ExecutionKind
 from runtime.core.batch import RecordBatch
 from runtime.core.checkpoint_options import AfterSnapshot
 from runtime.core.elements import (
@@ -29,8 +30,9 @@ from runtime.graph.job_graph import ChainedOperator
 from runtime.network.channel import NetworkEnvironment
 from runtime.operators.operator import StreamOperator
 from runtime.operators.source_operator import EmitStatus, SourceOperator
+from runtime.task.batch_input import BatchInput
 from runtime.task.channel_restore import restored_elements
-from runtime.task.input_gate import GateElement
+from runtime.task.input_gate import GateElement, InputGate
 from runtime.task.latency import LatencyStatistics
 from runtime.task.mailbox import TaskMailbox
 from runtime.task.messages import TaskDeployment, TaskState
@@ -108,7 +110,6 @@ class Task:
             lambda: self._input.unread(),
         )
         gates = create_gates(deployment, services.network, self.checkpoints)
-        self._input = TaskInput(gates, self._metrics.records_in)
         self._writers = [
             create_writer(edge, deployment, services.network, configuration, services.clock)
             for edge in deployment.out_edges
@@ -118,6 +119,7 @@ class Task:
         self._latency = LatencyStatistics(configuration, self.task_id.subtask_index, services.clock)
         reuse = configuration.get(options.OBJECT_REUSE)
         self.chain = OperatorChain(vertex, exits, self._contexts.context_of, reuse, self._latency.arrived)
+        self._input = self._create_input(gates)
         self.checkpoints.connect(
             self.chain,
             gates,
@@ -132,6 +134,19 @@ class Task:
         #: whether all inputs have ended and the operators are being finished
         self._is_finishing = False
         self._initialization_ms = 0.0
+
+    def _create_input(self, gates: Sequence[InputGate]) -> TaskInput:
+        if not gates or ExecutionKind.of(self._services.configuration) is not ExecutionKind.BATCH:
+            return TaskInput(gates, self._metrics.records_in)
+        types = {edge.input_index: edge.record_type for edge in self.deployment.in_edges}
+        operator_id = self.deployment.vertex.head.operator_id
+        return BatchInput(
+            gates,
+            self._metrics.records_in,
+            self.chain.head,
+            types,
+            lambda: self._contexts.working_directory(operator_id),
+        )
 
     def initialize(self) -> None:
         """Restore and open the operators, and take in what was in flight.
@@ -203,10 +218,11 @@ class Task:
             return True
         if self._source is not None:
             return self._step_source(self._source)
+        gathered = self._input.gather()
         element = self._input.next(self.slice_size.rows)
         if element is None:
-            self.time.switch(Activity.IDLE)
-            return False
+            self.time.switch(Activity.BUSY if gathered else Activity.IDLE)
+            return gathered
         self.time.switch(Activity.BUSY)
         if isinstance(element, RecordBatch):
             self._process_slice(element)

@@ -86,6 +86,10 @@ class TaskInput:
         self._batch = None
         return batch.slice(start, batch.num_rows) if start else batch
 
+    def gather(self) -> bool:
+        """Put aside what has come and must wait; returns whether anything was put aside."""
+        return False
+
     def put_back(self, rest: RecordBatch) -> None:
         """Let the rest of the last slice come before anything else."""
         self._rest = rest

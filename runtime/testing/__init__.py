@@ -13,6 +13,9 @@ from runtime.testing.harness import OutputRecord as OutputRecord
 from runtime.testing.harness import Stage as Stage
 from runtime.testing.harness import assert_survives_rescaling as assert_survives_rescaling
 from runtime.testing.jobs import ALL_MODES as ALL_MODES
+from runtime.testing.jobs import BATCH_ON_MINI_CLUSTER as BATCH_ON_MINI_CLUSTER
+from runtime.testing.jobs import BATCH_ON_SPARK as BATCH_ON_SPARK
+from runtime.testing.jobs import CONTINUOUS_MODES as CONTINUOUS_MODES
 from runtime.testing.jobs import CONTINUOUS_ON_MINI_CLUSTER as CONTINUOUS_ON_MINI_CLUSTER
 from runtime.testing.jobs import CONTINUOUS_ON_SPARK as CONTINUOUS_ON_SPARK
 from runtime.testing.jobs import JobMode as JobMode
@@ -42,6 +45,9 @@ from runtime.testing.two_input_harness import (
 
 __all__ = [
     "ALL_MODES",
+    "BATCH_ON_MINI_CLUSTER",
+    "BATCH_ON_SPARK",
+    "CONTINUOUS_MODES",
     "CONTINUOUS_ON_MINI_CLUSTER",
     "CONTINUOUS_ON_SPARK",
     "CollectingSink",

@@ -19,22 +19,11 @@ from runtime.datastream import (
     KeyedProcessFunction,
     MapFunction,
     MemorySize,
-    RuntimeExecutionMode,
     SlotSharingGroup,
     StreamExecutionEnvironment,
 )
 from runtime.jobmaster.driver import JobRequestError
 from tests.datastream.running import environment, values_of
-
-
-@pytest.mark.parametrize("mode", [RuntimeExecutionMode.BATCH, RuntimeExecutionMode.AUTOMATIC])
-def test_other_modes_than_streaming_are_refused_when_the_program_is_executed(mode: RuntimeExecutionMode) -> None:
-    env = environment().set_runtime_mode(mode)
-    env.from_collection([1]).print()
-    with pytest.raises(DataStreamError, match=f"execution.runtime-mode: {mode.name} cannot be executed"):
-        env.execute()
-    env.set_runtime_mode(RuntimeExecutionMode.STREAMING)
-    assert values_of(env.from_collection([1])) == [1]
 
 
 def test_a_program_that_takes_checkpoints_is_told_which_operators_have_no_uid(caplog: pytest.LogCaptureFixture) -> None:

@@ -2,7 +2,8 @@
 
 The clock stands for the watermark: rows get its time, and a timer at the end of the next window fires what is over. No
 row is late. Watermarks of the input are passed on as they come; results carry the last ms of their window, as Flink's
-do. Windows that are open when the input ends are dropped, as in Flink. Used by the task's thread.
+do. Windows that are open when the input ends are dropped, as in Flink; in a batch they fire then, and not before, since
+all of it is one moment. Used by the task's thread.
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ from collections.abc import Callable
 import numpy as np
 from polars.exceptions import PolarsError
 
+from runtime.common.execution_kind import ExecutionKind
 from runtime.core.batch import RecordBatch
-from runtime.core.elements import Watermark
+from runtime.core.elements import MAX_WATERMARK, Watermark
 from runtime.operators.columnar.input_checks import check_inserts
 from runtime.operators.columnar.panes import NEVER
 from runtime.operators.columnar.window_aggregate import WindowAggregateOperator, WindowAggregateSpec
@@ -27,10 +29,22 @@ class ProcessingTimeWindowOperator(WindowAggregateOperator):
         super().__init__(spec)
         self._wakeup_ms = NEVER
         self._cancel_wakeup: Callable[[], None] = lambda: None
+        #: whether the end of a batch has come, and its watermark has not been passed on
+        self._is_ending = False
 
     def open(self) -> None:
         super().open()
+        self._is_batch = ExecutionKind.of(self.context.configuration) is ExecutionKind.BATCH
         self._schedule()
+
+    def process_watermark(self, watermark: Watermark) -> None:
+        if self._is_batch and watermark.timestamp == MAX_WATERMARK:
+            self._is_ending = True
+            self._target = NEVER - 1
+            self._firing = self.firing(self._target)
+            self.fire_on()
+        else:
+            super().process_watermark(watermark)
 
     def finish(self) -> None:
         self._cancel_wakeup()
@@ -60,13 +74,16 @@ class ProcessingTimeWindowOperator(WindowAggregateOperator):
 
     def fire_on(self) -> None:
         super().fire_on()
+        if self._is_ending and not self.is_firing():
+            self._is_ending = False
+            self.output.emit_watermark(Watermark(MAX_WATERMARK))
         self._schedule()
 
     def _rise(self, watermark: int) -> None:
         self._watermark = watermark
 
     def _schedule(self) -> None:
-        if self._next_end >= self._wakeup_ms or self.is_firing():
+        if self._is_batch or self._next_end >= self._wakeup_ms or self.is_firing():
             return
         self._cancel_wakeup()
         self._wakeup_ms = self._next_end

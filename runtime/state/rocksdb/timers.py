@@ -258,6 +258,7 @@ class RocksDBTimerService(TimerService):
         self._on_processing_time = on_processing_time
         self.current_watermark = MIN_WATERMARK
         self.num_fired = 0
+        self.is_quiesced = False
         self.event = RocksDBTimerQueue(context, db, EVENT_COLUMN + name, key_groups)
         self.processing = RocksDBTimerQueue(context, db, PROCESSING_COLUMN + name, key_groups)
 
@@ -268,7 +269,8 @@ class RocksDBTimerService(TimerService):
         self._delete(self.event, timestamp, namespace)
 
     def register_processing_time_timer(self, timestamp: int, namespace: Hashable = None) -> None:
-        self._register(self.processing, timestamp, namespace)
+        if not self.is_quiesced:
+            self._register(self.processing, timestamp, namespace)
 
     def delete_processing_time_timer(self, timestamp: int, namespace: Hashable = None) -> None:
         self._delete(self.processing, timestamp, namespace)

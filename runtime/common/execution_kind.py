@@ -1,0 +1,28 @@
+"""ExecutionKind: how a job is executed, read from its options. Pure.
+
+The same job graph, operators and connectors run in every kind. `execution.runtime-mode` is Flink's; AUTOMATIC is
+decided when the program is turned into a graph, so that what runs is one of the kinds here.
+"""
+
+from __future__ import annotations
+
+import enum
+
+from runtime.common.configuration import Configuration
+from runtime.common.options import RUNTIME_MODE
+
+__all__ = ["ExecutionKind"]
+
+
+class ExecutionKind(enum.Enum):
+    """A kind of execution; the value is for messages."""
+
+    CONTINUOUS = "continuous"
+    """Tasks run for the job's life; records flow as they come, and checkpoints are taken between them."""
+    BATCH = "batch"
+    """Bounded input is read to its end once; results are final, nothing is snapshotted, sinks commit at the end."""
+
+    @classmethod
+    def of(cls, configuration: Configuration) -> ExecutionKind:
+        """Return the kind that a job's options say."""
+        return cls.BATCH if configuration.get(RUNTIME_MODE) == "batch" else cls.CONTINUOUS
