@@ -24,7 +24,7 @@ def add_autoscaler(actions: Actions) -> None:
         help="show a job's autoscaler, or switch it on or off",
         description="Show which parallelisms the autoscaler of a job wants and why, and what it has decided;\n"
         "or switch it on or off. `auto` leaves it to the job's option job.autoscaler.enabled.",
-        example='tidemark autoscaler "flights live"\ntidemark autoscaler "flights live" on',
+        example='tidemark autoscaler "Flights live"\ntidemark autoscaler "flights live" on',
     )
     parser.add_argument("job", metavar="JOB", help=JOB_HELP)
     parser.add_argument("switch", nargs="?", choices=list(_SWITCHES), help="switch it; without, it is shown only")

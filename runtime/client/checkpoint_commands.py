@@ -40,7 +40,7 @@ def add_stop(actions: Actions) -> None:
         help="take a savepoint, then stop the job",
         description="Take a savepoint, commit everything up to it, and end the job.\n"
         "`tidemark run -s PATH` resumes from it.",
-        example='tidemark stop -p /data/savepoints "flights live"',
+        example='tidemark stop -p /data/savepoints "Flights live"',
     )
     with_format(parser)
     parser.add_argument(
@@ -64,7 +64,7 @@ def add_checkpoints(actions: Actions) -> None:
         "checkpoint",
         help="trigger a checkpoint of a job now",
         description="Trigger a checkpoint now, regardless of the job's interval.",
-        example='tidemark checkpoint --full "flights live"',
+        example='tidemark checkpoint --full "Flights live"',
     )
     kind = one.add_mutually_exclusive_group()
     kind.add_argument("--full", action="store_true", help="a full checkpoint, which needs no earlier one")
@@ -76,7 +76,7 @@ def add_checkpoints(actions: Actions) -> None:
         "checkpoints",
         help="show the latest checkpoints of a job, and its latest savepoint",
         description="Show how many checkpoints a job has taken, and the latest of them with duration and size.",
-        example='tidemark checkpoints "flights live"',
+        example='tidemark checkpoints "Flights live"',
     )
     with_json(many, "print the statistics as JSON, in Flink's shape")
     many.set_defaults(command=checkpoints)
@@ -90,8 +90,8 @@ def add_rescale(actions: Actions) -> None:
         help="change the parallelism of a running job",
         description="Restart a job from a checkpoint with another parallelism.\n"
         "With --min, it runs with less while there are too few slots, and is rescaled as slots come and go.",
-        example='tidemark rescale "flights live" 4\ntidemark rescale "flights live" 4 --vertex Window\n'
-        'tidemark rescale "flights live" 8 --min 2',
+        example='tidemark rescale "Flights live" 4\ntidemark rescale "flights live" 4 --vertex Window\n'
+        'tidemark rescale "Flights live" 8 --min 2',
     )
     parser.add_argument("parallelism", type=positive, metavar="N", help="the new parallelism; with --min, the largest")
     parser.add_argument(
@@ -119,7 +119,7 @@ def add_savepoint(actions: Actions) -> None:
         help="take, list, inspect or delete savepoints",
         description="Take, list, inspect or delete savepoints.\n"
         "`savepoint JOB [DIRECTORY]` is short for `savepoint take JOB [DIRECTORY]`.",
-        example='tidemark savepoint "flights live"',
+        example='tidemark savepoint "Flights live"',
     )
     on_savepoint: Actions = parser.add_subparsers(required=True, metavar="ACTION", dest="action")
     take = add_job_command(
@@ -127,7 +127,7 @@ def add_savepoint(actions: Actions) -> None:
         "take",
         help="take a savepoint of a job, which continues",
         description="Take a savepoint of a job; the job continues.",
-        example='tidemark savepoint take "flights live" /data/savepoints',
+        example='tidemark savepoint take "Flights live" /data/savepoints',
     )
     take.add_argument(
         "directory", nargs="?", metavar="DIRECTORY", help="where the savepoint goes (default: the cluster's directory)"
@@ -140,7 +140,7 @@ def add_savepoint(actions: Actions) -> None:
         "list",
         help="list the savepoints that the cluster has taken",
         description="List the savepoints that the cluster has taken and nobody has deleted, newest first.",
-        example='tidemark savepoint list "flights live"',
+        example='tidemark savepoint list "Flights live"',
     )
     listing.add_argument("job", nargs="?", metavar="JOB", help=f"only those of this job: {JOB_HELP}")
     listing.add_argument("-a", "--all", action="store_true", help="also those whose files are gone")

@@ -54,7 +54,7 @@ def add_info(actions: Actions) -> None:
         "info",
         help="show one job: its tasks, their rates, and its bottleneck",
         description="Show a job's vertices with records, rates and load, its bottleneck, and its slots.",
-        example='tidemark info "flights live"',
+        example='tidemark info "Flights live"',
     )
     with_json(parser, "print everything that is known as JSON, with the process ids of the slots")
     with_wide(parser)
@@ -68,7 +68,7 @@ def add_cancel(actions: Actions) -> None:
         help="end a job at once, optionally after a savepoint",
         description="End a job at once and wait until it has ended. With -s it can be resumed from a savepoint.",
         usage="tidemark cancel [-d] [-s [DIRECTORY] [--type FORMAT]] [--json] JOB",
-        example='tidemark cancel "flights live"',
+        example='tidemark cancel "Flights live"',
     )
     parser.add_argument("job", nargs="?", metavar="JOB", help=JOB_HELP)
     parser.add_argument("-d", "--detached", action="store_true", help="return at once, do not wait for the end")

@@ -19,7 +19,7 @@ def add_logs(actions: Actions) -> None:
         "logs",
         help="show what a job has printed and logged",
         description="Show what the slots of a job have printed (out) and logged (log).",
-        example='tidemark logs -f --tail 20 "flights live"',
+        example='tidemark logs -f --tail 20 "Flights live"',
     )
     parser.add_argument("-f", "--follow", action="store_true", help="follow the logs until the job ends")
     parser.add_argument(

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from runtime.common.typeinfo import TypeInformation
 from runtime.core.arrow import from_arrow, to_arrow
+from runtime.core.arrow_views import without_views
 
 NO_TIMESTAMP = -(2**63)
 """The event time of a record that has none (Flink's Long.MIN_VALUE)."""
@@ -190,7 +191,7 @@ class RecordBatch:
         return RecordBatch(
             len(indices),
             None if values is None else pick(values),
-            None if self._arrow is None else self._arrow.take(pa.array(indices)),
+            None if self._arrow is None else without_views(self._arrow).take(pa.array(indices)),
             None if timestamps is None else pick(timestamps),
             None if self._ts_array is None else self._ts_array[indices],
             (),

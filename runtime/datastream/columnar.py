@@ -289,7 +289,7 @@ def without_key(windows: DataStream, keyed: KeyedStream) -> DataStream:
     [key] = column_keys(keyed, "aggregate_columns").names
     kept = [quoted(name) for name in fields_of(_type_of(windows, "aggregate_columns")) if name != key]
     made = projected(windows, "AllWindow", selection(windows.get_type(), kept, {})).set_parallelism(1)
-    return made.made_of(window=windows)
+    return made.made_of(window=windows, key=keyed.origin)
 
 
 def interval_joined(

@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
+from runtime.common.typeinfo import Types
 from runtime.core.arrow_views import without_views
+from runtime.core.batch import RecordBatch
 
 
 @pytest.mark.parametrize(
@@ -27,3 +30,9 @@ def test_views_become_plain_however_deep_they_lie(view: pa.DataType, plain: pa.D
 def test_columns_without_views_are_the_same_object() -> None:
     columns = pa.record_batch({"a": ["x"], "n": [1]})
     assert without_views(columns) is columns
+
+
+def test_rows_are_picked_of_columns_with_views() -> None:
+    columns = pa.record_batch([pa.array(["x", "y"]).cast(pa.string_view())], names=["a"])
+    batch = RecordBatch.of_arrow(columns, Types.ROW_NAMED(["a"], [Types.STRING()]))
+    assert [row["a"] for row in batch.take(np.array([1])).values()] == ["y"]

@@ -41,10 +41,12 @@ class Grown:
         draw: where choices come from.
         catalog: of the types.
         directory: for files of sources and sinks.
+        by_clock: whether there may be windows of processing time, whose results differ from run to run.
     """
 
-    def __init__(self, draw: random.Random, catalog: Catalog, directory: Path) -> None:
+    def __init__(self, draw: random.Random, catalog: Catalog, directory: Path, by_clock: bool = True) -> None:
         self.draw = draw
+        self.by_clock = by_clock
         self.catalog = catalog
         self.directory = directory
         self.nodes: dict[str, Any] = {}
@@ -146,17 +148,35 @@ class Grown:
             return self.add(kind, {"type": _TYPE, "rows": rows, **timed}, [])
         if kind == "source.generator":
             fields = [
-                ["id", {"kind": "int", "low": 0, "high": 5}],
-                ["price", {"kind": "int", "low": 0, "high": 9}],
-                ["word", {"kind": "text", "length": 2}],
+                ["id", self.draw.choice([{"kind": "int", "low": 0, "high": 5}, {"kind": "zipf", "count": 5}])],
+                ["price", {"kind": "int", "low": 0, "high": 9, "nulls": self.draw.choice([0, 0.2])}],
+                ["word", self.words()],
                 ["at", {"kind": "sequence", "start": START}],
                 ["ratio", {"kind": "float"}],
             ]
+            if self.draw.random() < 0.3:
+                fields += [["yes", {"kind": "bool"}], ["when", {"kind": "times", "jitter": "3 s", "late_share": 0.1}]]
             return self.add(kind, {"fields": fields, "count": self.draw.randint(1, 60), "time": time}, [])
+        if kind == "source.replay":
+            return self.add(kind, self.replay(), [])
         if kind == "source.nexmark":
             params = {"kind": self.draw.choice(["bids", "auctions", "persons"]), "events": self.draw.randint(1, 300)}
             return self.add(kind, {**params, "event_time_rate": 10}, [])
         return self.add(kind, self.files(time), [])
+
+    def words(self) -> dict[str, Any]:
+        """Return a generator of texts."""
+        part = {"kind": "choice", "values": ["a", "b"], "weights": self.draw.choice([None, [1, 3]])}
+        template = {"kind": "template", "text": "{index}-{n}", "fields": [["n", part]]}
+        return self.draw.choice([{"kind": "text", "length": 2}, part, template])
+
+    def replay(self) -> dict[str, Any]:
+        """Return the parameters of a replay of a small file: the flights are many for a test of hundreds."""
+        rows = [self.row(index) for index in range(self.draw.randint(1, 40))]
+        path = self.directory / f"replay{len(self.nodes)}-{self.draw.randrange(10**9)}.ndjson"
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        recording = {"kind": "files", "paths": [str(path)], "type": _TYPE, "time_column": "at"}
+        return {"recording": recording, "speed": self.draw.choice([None, 100]), "bound": "2 s"}
 
     def row(self, index: int) -> dict[str, Any]:
         draw = self.draw
@@ -259,6 +279,29 @@ class Grown:
             return None
         return self.add(kind, {"column": "items", "alias": self.draw.choice([None, "item"])}, [("in", (listed, "out"))])
 
+    def _parse_json(self, kind: str) -> str | None:
+        places = [place for place in self.outputs() if not {"json", "one", "two"} & self.facts[place].columns.keys()]
+        written = self._on("to_json", lambda facts: {"alias": "json"}, places)
+        if written is None:
+            return None
+        kept = self.draw.choice(self.keys(self.facts[written, "out"]))
+        params = {
+            "column": "json",
+            "type": [["one" if kept == "json" else kept, "string"], ["two", "long"]],
+            "alias": "made",
+            "bad": self.draw.choice(["fail", "null", "skip", "dead_letters"]),
+        }
+        if self.draw.random() < 0.5:
+            params |= {"type": [["one", "string"], ["two", "long"]], "alias": None}
+        return self.add(kind, params, [("in", (written, "out"))])
+
+    def _to_json(self, kind: str) -> str | None:
+        def params(facts: StreamFacts) -> dict[str, Any]:
+            chosen = self.draw.choice([[], self.some(list(facts.columns))])
+            return {"alias": self.draw.choice(["json", "odd name"]), "columns": chosen}
+
+        return self._on(kind, params, self.outputs())
+
     def _split(self, kind: str) -> str | None:
         return self._on(
             kind,
@@ -294,7 +337,7 @@ class Grown:
             )
             if keys == ["?"]:
                 return None
-            return {
+            made = {
                 "keys": keys,
                 "window": self.draw.choice(_WINDOWS),
                 "aggregates": [pair for pair in self.aggregates(facts) if pair[0] not in keys],
@@ -302,6 +345,12 @@ class Grown:
                 "lateness": self.draw.choice(["0 s", "3 s"]),
                 "late_output": self.draw.choice([True, False]),
             }
+            if self.draw.random() < 0.2:
+                made |= {"keys": [], "late_output": False}
+            if self.by_clock and self.draw.random() < 0.2:
+                made |= {"time": "processing", "window": self.draw.choice(_WINDOWS[:3]), "lateness": "0 s"}
+                made["late_output"] = False
+            return made
 
         return self._on(kind, params, self._timed())
 
@@ -313,14 +362,15 @@ class Grown:
         def params(facts: StreamFacts) -> dict[str, Any] | None:
             if {"window_start", "window_end", "place"} & facts.columns.keys():
                 return None
+            keys = self.draw.choice([[], self.some(self.keys(facts))])
             return {
-                "keys": self.some(self.keys(facts)),
+                "keys": keys,
                 "window": self.draw.choice(_WINDOWS[:4]),
                 "n": self.draw.choice([1, 3]),
                 "by": self._order(facts),
                 "rank": self.draw.choice([None, "place"]),
                 "with_window": self.draw.choice([True, False]),
-                "late_output": self.draw.choice([True, False]),
+                "late_output": bool(keys) and self.draw.choice([True, False]),
             }
 
         return self._on(kind, params, self._timed())
@@ -451,6 +501,59 @@ class Grown:
             self.outputs(),
         )
 
+    def _python_frames(self, kind: str) -> str | None:
+        name = f"framed_{len(self.nodes)}"
+        params: dict[str, Any] = {"code": [f"def {name}(frame):", "    return frame"]}
+        if self.draw.random() < 0.5:
+            chosen = "    return frame.select('event_time', id=pl.lit(1), word=pl.lit('x'))"
+            params = {"code": ["import polars as pl", f"def {name}(frame):", chosen], "rows": "any"}
+            params["type"] = [["id", "long"], ["word", "string"]]
+        places = [place for place in self.outputs(changelog="append") if "event_time" not in self.facts[place].columns]
+        return self._on(kind, lambda facts: params, places)
+
+    def _python_co_process(self, kind: str) -> str | None:
+        sides = self._sides()
+        if sides is None:
+            return None
+        left, right, one, other = sides
+        name = f"Both{len(self.nodes)}"
+        code = [
+            "from runtime.datastream import KeyedCoProcessFunction",
+            "",
+            f"class {name}(KeyedCoProcessFunction):",
+            "    def process_element1(self, value, ctx):",
+            "        yield 1, str(ctx.get_current_key())",
+            "    def process_element2(self, value, ctx):",
+            "        yield 2, str(ctx.get_current_key())",
+        ]
+        params = {"left_keys": [one], "right_keys": [other], "code": code, "type": [["id", "long"], ["word", "string"]]}
+        return self.add(kind, params, [("left", left), ("right", right)])
+
+    def _python_broadcast(self, kind: str) -> str | None:
+        places = self._timed()
+        if not places:
+            return None
+        stream, rules = self.draw.choice(places), self.draw.choice(places)
+        keys = self.draw.choice([[], self.some(self.keys(self.facts[stream]))])
+        name, state = f"Ruled{len(self.nodes)}", f"STATE_{len(self.nodes)}"
+        code = [
+            "from runtime.common import Types",
+            "from runtime.datastream import BroadcastProcessFunction, KeyedBroadcastProcessFunction",
+            "from runtime.datastream.state import MapStateDescriptor",
+            "",
+            f"{state} = MapStateDescriptor('rules', Types.LONG(), Types.STRING())",
+            "",
+            f"class {name}({'Keyed' if keys else ''}BroadcastProcessFunction):",
+            "    def process_element(self, value, ctx):",
+            # which rules are there already is a matter of timing
+            f"        yield 1, str(ctx.get_broadcast_state({state}).get(1) in (None, 'a rule'))",
+            "    def process_broadcast_element(self, value, ctx):",
+            f"        ctx.get_broadcast_state({state}).put(1, 'a rule')",
+            "        return []",
+        ]
+        params = {"keys": keys, "states": [state], "code": code, "type": [["id", "long"], ["word", "string"]]}
+        return self.add(kind, params, [("in", stream), ("rules", rules)])
+
     def _sink_print(self, kind: str) -> str | None:
         return self._on(kind, lambda facts: {"label": self.draw.choice([None, "out"])}, list(self.facts))
 
@@ -472,9 +575,11 @@ def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def grown(draw: random.Random, catalog: Catalog, directory: Path, wanted: str | None = None) -> dict[str, Any]:
+def grown(
+    draw: random.Random, catalog: Catalog, directory: Path, wanted: str | None = None, by_clock: bool = True
+) -> dict[str, Any]:
     """Return a pipeline at random, with a node of a type if one is wanted."""
-    pipeline = Grown(draw, catalog, directory)
+    pipeline = Grown(draw, catalog, directory, by_clock)
     pipeline.source()
     if draw.random() < 0.5:
         pipeline.source()

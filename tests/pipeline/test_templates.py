@@ -10,9 +10,11 @@ from typing import Any
 
 import pytest
 
+from runtime.connectors.flights import FLIGHT_TYPE, flights
 from runtime.pipeline import Severity, canonical_text, compile_pipeline, load_catalog, read_document
 from runtime.pipeline.templates import templates
-from tests.pipeline.programs import run_with_taps
+from tests.pipeline.documented import expected, found
+from tests.pipeline.programs import previewed, run_with_taps
 from tests.pipeline.taps import what_flowed
 
 CATALOG = load_catalog([])
@@ -31,6 +33,18 @@ def bounded(name: str, directory: Path) -> dict[str, Any]:
             params |= {"count": params.get("count", ROWS), "rows_per_second": None}
         elif node["type"] == "source.files":
             params["paths"] = [str(directory)]
+        elif node["type"] == "source.replay":
+            flights().sort("departed", nulls_last=True).head(ROWS).write_parquet(directory / "flights.parquet")
+            columns = zip(FLIGHT_TYPE.get_field_names(), FLIGHT_TYPE.get_field_types(), strict=True)
+            files = {
+                "paths": [str(directory / "flights.parquet")],
+                "time_column": "sched_dep",
+                "due_column": "departed",
+            }
+            files["type"] = [[name, kind.type_string()] for name, kind in columns]
+            params |= {"recording": {"kind": "files", **files}, "speed": None, "repeat": False}
+            # lateness depends on the order of the rows only
+            value["settings"] |= {"watermark_interval": "0 s"}
         elif node["type"] == "sink.files":
             params["path"] = str(directory / node["uid"])
     return value
@@ -42,7 +56,12 @@ def flowed(name: str, port: str, directory: Path) -> list[str]:
     taps = directory / "taps"
     taps.mkdir()
     run_with_taps(program, taps)
-    return [row for batch in what_flowed(taps, port) for row in batch["values"]]
+    return flowed_at(directory, port)
+
+
+def flowed_at(directory: Path, port: str) -> list[str]:
+    """Return the first rows of each batch at a port of the template that has run."""
+    return [row for batch in what_flowed(directory / "taps", port) for row in batch["values"]]
 
 
 @pytest.mark.parametrize("name", templates())
@@ -55,6 +74,34 @@ def test_a_template_is_in_order_and_can_be_deployed(name: str) -> None:
     story = document.value["description"]
     assert len(story) == 4 and story[-1].startswith("Try next: ")
     assert document.value["layout"]["positions"].keys() == document.nodes.keys()
+
+
+def test_there_are_the_twelve() -> None:
+    assert [name[:2] for name in templates()] == [f"{number:02}" for number in range(1, 13)]
+
+
+@pytest.mark.parametrize("name", templates())
+def test_a_template_passes_its_own_tests(name: str, tmp_path: Path) -> None:
+    document = templates()[name]
+    assert document.value["tests"]
+    for number, test in enumerate(document.value["tests"]):
+        rows = found(document, test, CATALOG, tmp_path / str(number))
+        assert rows == expected(document, test, CATALOG), test["name"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", templates())
+def test_a_template_shows_rows_at_every_node_in_a_preview(name: str, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("id,country,amount,ordered_at\n1,DE,2.5,2026-01-01 12:00:00\nx,y,z,q\n")
+    document = copy.deepcopy(dict(templates()[name].value))
+    for node in document["nodes"].values():
+        if node["type"] == "source.files":
+            node["params"]["paths"] = [str(tmp_path)]
+    ports, end = previewed(compile_pipeline(read_document(document), CATALOG), tmp_path / "pipeline.py")
+    assert end["state"] == "finished", end
+    seen = {port for port, frame in ports.items() if frame["rows"]}
+    # nothing may be late or bad among the first rows
+    assert {port for port in ports if port[1] == "out" and port[0] != "late_lines"} <= seen
 
 
 def test_first_steps_show_dear_bids_in_euros(tmp_path: Path) -> None:
@@ -79,6 +126,40 @@ def test_fraud_is_small_and_then_large_within_a_minute(tmp_path: Path) -> None:
     for row in rows:
         small, large, cents = map(int, re.findall(r"(?:_at|cents)=(\d+)", row))
         assert 0 < large - small <= 60_000 and cents >= 1_900
+
+
+def test_delays_are_told_by_airport_and_hour_and_late_flights_apart(tmp_path: Path) -> None:
+    rows = flowed("04-flights-live", "board.out", tmp_path)
+    assert rows and all(
+        re.search(r"2013-\d\d-\d\d \d\d:00  \w{2,3}  \d+ flights, mean delay -?\d", row) for row in rows
+    )
+    late = [row for batch in what_flowed(tmp_path / "taps", "late_lines.out") for row in batch["values"]]
+    delays = [int(re.findall(r"left (\d+) min later", row)[0]) for row in late]
+    assert delays and min(delays) > 3 * 60
+
+
+def test_alarms_are_above_the_limit_of_their_sensor(tmp_path: Path) -> None:
+    rows = flowed("07-sensor-alarms", "alarms.out", tmp_path)
+    pairs = [re.findall(r"value=([\d.]+), highest=(\d+)", row)[0] for row in rows]
+    assert pairs and all(float(value) > int(highest) for value, highest in pairs)
+    assert flowed_at(tmp_path, "counted.out")
+
+
+def test_bad_lines_are_told_apart_and_good_ones_kept_by_day(tmp_path: Path) -> None:
+    rates = flowed("08-log-clean-up", "rate.out", tmp_path)
+    assert rates and all("error_percent=" in row for row in rates)
+    bad = flowed_at(tmp_path, "why.out")
+    assert bad and all("error=" in row for row in bad)
+    days = {path.parent.name[-10:] for path in (tmp_path / "parquet-by-day").rglob("*.parquet")}
+    assert "2026-01-01" in days
+
+
+def test_orders_have_the_price_of_their_time_once(tmp_path: Path) -> None:
+    flowed("09-orders-and-prices", "total.out", tmp_path)
+    shown = [row for batch in what_flowed(tmp_path / "taps", "total.out") for row in batch["shown"]]
+    ids = [row["id"] for row in shown]
+    assert len(ids) == len(set(ids)) == ROWS - (ROWS - 1) // 10
+    assert all(row["price_since"] <= row["placed_at"] for row in shown)
 
 
 def test_visits_end_after_half_an_hour(tmp_path: Path) -> None:

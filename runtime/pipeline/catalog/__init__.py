@@ -16,12 +16,29 @@ from dataclasses import dataclass, field
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
-from runtime.pipeline.catalog import aggregates, columns, connections, joins, python, sinks, sources, time, windows
+from runtime.pipeline.catalog import (
+    aggregates,
+    columns,
+    connections,
+    generator,
+    joins,
+    json_columns,
+    python,
+    python_two,
+    replay,
+    sinks,
+    sources,
+    time,
+    windows,
+)
 from runtime.pipeline.json_schema import schema_faults
 from runtime.pipeline.node_type import NodeType
 
 GROUP = "tidemark.nodes"
-_OWN = (sources, time, columns, windows, aggregates, joins, python, sinks, connections)
+_OWN = (
+    *(sources, generator, replay, time, columns, json_columns, windows, aggregates, joins),
+    *(python, python_two, sinks, connections),
+)
 _NAME = re.compile(r"[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)*")
 
 

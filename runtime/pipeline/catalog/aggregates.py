@@ -158,7 +158,7 @@ class TopN(NodeType):
         keys = node.keys()
         node.needs_appends()
         check_rank(params)
-        row = top_n_type(node, keys, False)
+        row = top_n_type(node, node.named_rows(), keys, False)
         report_growth(node, "the best rows")
         origins = origins_of(row.field_names, node.node_id, {name: name for name in facts.columns}, facts.origin)
         key = (*keys, params["rank"]) if params["rank"] else None

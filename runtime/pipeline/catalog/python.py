@@ -6,21 +6,22 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from runtime.common.typeinfo import RowTypeInfo
+from runtime.operators.columnar.map_frames import EVENT_TIME
 from runtime.pipeline.catalog import fields
-from runtime.pipeline.emit import Call, Expr, texts, type_expr
+from runtime.pipeline.emit import Call, Expr, Literal, texts, type_expr
 from runtime.pipeline.facts import StreamFacts
 from runtime.pipeline.node_type import EmitContext, Example, NodeInput, NodeType
 from runtime.pipeline.problems import Code, NodeProblem, Problem
 from runtime.pipeline.python_code import definitions
 
-_FUNCTION = {
+FUNCTION = {
     "type": ["string", "null"],
     "pattern": r"^[A-Za-z_][A-Za-z0-9_]*\Z",
     "maxLength": 100,
     "default": None,
     "title": "Function (the last one, if none is named)",
 }
-_TYPE = {**fields.row_type(), "title": "Columns of the result"}
+RESULT = {**fields.row_type(), "title": "Columns of the result"}
 _CHANGELOG = {**fields.choice("refuse", "rows", default="refuse"), "title": "Rows that take others back"}
 
 
@@ -91,6 +92,13 @@ class _PythonType(NodeType):
 _MAP = ["def to_euros(row):", '    return row["auction"], row["price"] / 100']
 _FLAT_MAP = ["def words(row):", '    for word in row["channel"].split():', "        yield (word,)"]
 _FILTER = ["def is_round(row):", '    return row["price"] % 10 == 0']
+_FRAMES = [
+    "import polars as pl",
+    "",
+    "",
+    "def to_euros(frame: pl.DataFrame) -> pl.DataFrame:",
+    '    return frame.select("auction", euros=pl.col("price") / 100)',
+]
 _PROCESS = [
     "from runtime.common import Types",
     "from runtime.datastream import KeyedProcessFunction",
@@ -118,7 +126,7 @@ class PythonMap(_PythonType):
         'The function takes a row, `row["price"]`, and returns a tuple, list, dict or Row of the declared columns. '
         "Prefer Select where SQL will do: it is many times as fast."
     )
-    schema = fields.form(("type",), code=fields.python(_MAP), function=_FUNCTION, type=_TYPE, changelog=_CHANGELOG)
+    schema = fields.form(("type",), code=fields.python(_MAP), function=FUNCTION, type=RESULT, changelog=_CHANGELOG)
     examples = (Example("Euros", {"code": _MAP, "type": [["auction", "long"], ["euros", "double"]]}),)
 
 
@@ -129,7 +137,7 @@ class PythonFlatMap(_PythonType):
     summary = "A Python function from a row to any number of rows"
     keywords = ("function", "explode", "generator", "yield")
     docs = "The function returns or yields any number of rows, as those of Python map."
-    schema = fields.form(("type",), code=fields.python(_FLAT_MAP), function=_FUNCTION, type=_TYPE, changelog=_CHANGELOG)
+    schema = fields.form(("type",), code=fields.python(_FLAT_MAP), function=FUNCTION, type=RESULT, changelog=_CHANGELOG)
     examples = (Example("Words", {"code": _FLAT_MAP, "type": [["word", "string"]]}),)
 
 
@@ -141,7 +149,7 @@ class PythonFilter(NodeType):
     icon = "python"
     keywords = ("function", "where", "condition")
     docs = "The function takes a row and returns whether to keep it. A changelog keeps its kinds."
-    schema = fields.form((), code=fields.python(_FILTER), function=_FUNCTION)
+    schema = fields.form((), code=fields.python(_FILTER), function=FUNCTION)
     examples = (Example("Round prices", {"code": _FILTER}),)
 
     def infer(self, node: NodeInput) -> Mapping[str, StreamFacts]:
@@ -152,6 +160,53 @@ class PythonFilter(NodeType):
         function = context.define(context.node.params["code"], function_name(context.node))
         made = context.input().call("filter", function)
         return {"out": context.assign(context.operator(made))}
+
+
+class PythonFrames(NodeType):
+    type = "python.frames"
+    title = "Python frames"
+    summary = "A Python function from a Polars frame to a Polars frame"
+    category = "Python"
+    icon = "python"
+    keywords = ("polars", "dataframe", "vectorised", "batch", "map_frames", "pandas")
+    docs = (
+        "The function takes a batch of rows as a `polars.DataFrame` and returns one of the declared columns, a row for "
+        "each. Where a batch begins and ends depends on timing, so what becomes of a row must not depend on others. "
+        "With `any`, the frame has a further column `event_time` (ms) and any number of rows may be returned with it. "
+        "As fast as Polars is."
+    )
+    schema = fields.form(
+        (),
+        code=fields.python(_FRAMES),
+        function=FUNCTION,
+        type={**fields.row_type(0), "title": "Columns of the result; none: those of the input"},
+        rows={**fields.choice("same", "any", default="same"), "title": "Rows that are returned"},
+    )
+    examples = (Example("Euros", {"code": _FRAMES, "type": [["auction", "long"], ["euros", "double"]]}),)
+
+    def label(self, params: Mapping[str, Any]) -> str:
+        return str(params.get("function") or "")
+
+    def infer(self, node: NodeInput) -> Mapping[str, StreamFacts]:
+        function_name(node)
+        node.needs_appends()
+        if node.params["rows"] == "any" and EVENT_TIME in node.named_rows().field_names:
+            message = f"a column is named {EVENT_TIME}, as that of the rows' event times"
+            hint = "Give it another name before."
+            raise NodeProblem(Problem(Code.NAME_TAKEN, message, field="/params/rows", hint=hint))
+        return {"out": made_by_python(node, self._row(node))}
+
+    def _row(self, node: NodeInput) -> RowTypeInfo:
+        declared = node.params["type"]
+        return node.declared_type(declared, "/params/type") if declared else node.named_rows()
+
+    def emit(self, context: EmitContext) -> Mapping[str, Expr]:
+        params = context.node.params
+        function = context.define(params["code"], function_name(context.node))
+        row = [type_expr(self._row(context.node))] if params["type"] else []
+        rows: dict[str, Expr] = {"rows": Literal("any")} if params["rows"] == "any" else {}
+        call = context.input().call("map_frames", function, *row, **rows)
+        return {"out": context.assign(context.operator(call))}
 
 
 class PythonProcess(NodeType):
@@ -169,8 +224,8 @@ class PythonProcess(NodeType):
         ("keys", "type"),
         keys=fields.columns(),
         code=fields.python(_PROCESS),
-        function={**_FUNCTION, "title": "Class (the last one, if none is named)"},
-        type=_TYPE,
+        function={**FUNCTION, "title": "Class (the last one, if none is named)"},
+        type=RESULT,
         changelog=_CHANGELOG,
     )
     examples = (
@@ -194,4 +249,4 @@ class PythonProcess(NodeType):
         return {**params, "keys": [names["in"].get(key, key) for key in params["keys"]]}
 
 
-NODE_TYPES = (PythonMap, PythonFlatMap, PythonFilter, PythonProcess)
+NODE_TYPES = (PythonMap, PythonFlatMap, PythonFilter, PythonFrames, PythonProcess)

@@ -1,4 +1,4 @@
-"""Sources: what comes from a generator, from the pipeline itself, and from files."""
+"""Sources: an auction that is made up, rows of the pipeline itself, and files; and what all sources share."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from runtime.common.time import Duration
-from runtime.common.typeinfo import TypeInformation, Types, parse_type
-from runtime.connectors.field_generators import FieldGenerator, random_float, random_int, random_string, sequence
+from runtime.common.typeinfo import TypeInformation, parse_type
 from runtime.connectors.files.paths import local_path
 from runtime.connectors.formats.avro.files import AvroFormat
 from runtime.connectors.formats.bad_records import DEAD_LETTER_TYPE
@@ -96,101 +95,9 @@ class Nexmark(SourceType):
         return {"out": context.assign(self.added(context, source, watermarks))}
 
 
-_FIELD_KINDS = fields.one_of(
-    fields.branch("sequence", start=fields.integer(0), end=fields.optional_integer()),
-    fields.branch("int", low=fields.integer(0), high=fields.integer(100)),
-    fields.branch(
-        "float",
-        low={"type": "number", "default": 0, "minimum": -1e300, "maximum": 1e300},
-        high={"type": "number", "default": 1, "minimum": -1e300, "maximum": 1e300},
-    ),
-    fields.branch("text", length=fields.integer(10, 1, 10_000)),
-)
-_FIELD_FUNCTIONS = {"sequence": "sequence", "int": "random_int", "float": "random_float", "text": "random_string"}
-
-
-class Generator(SourceType):
-    type = "source.generator"
-    title = "Generator"
-    summary = "Rows of made-up fields"
-    icon = "dice"
-    keywords = ("datagen", "random", "fake", "test data")
-    docs = (
-        "Makes rows whose fields are sequences, numbers or texts. The same seed gives the same rows. It ends with "
-        "the shortest sequence that has an end, or after `count` rows."
-    )
-    schema = fields.form(
-        ("fields",),
-        fields={**fields.pairs(fields.text(), _FIELD_KINDS, "generators"), "maxItems": 200},
-        count=fields.optional_integer(1, 10**15),
-        rows_per_second=fields.optional_rate(),
-        seed=fields.integer(0, 0, 2**31 - 1),
-        time=TIME,
-    )
-    examples = (
-        Example(
-            "Orders",
-            {
-                "fields": [["id", {"kind": "sequence"}], ["amount", {"kind": "int", "low": 1, "high": 500}]],
-                "count": 1_000,
-            },
-        ),
-    )
-
-    def infer(self, node: NodeInput) -> Mapping[str, StreamFacts]:
-        made: dict[str, FieldGenerator] = {}
-        for index, (name, spec) in enumerate(node.params["fields"]):
-            if name in made:
-                pointer = f"/params/fields/{index}/0"
-                raise NodeProblem(Problem(Code.NAME_TAKEN, f"two fields are named {name!r}", field=pointer))
-            try:
-                made[name] = _generator(spec)
-            except ValueError as error:
-                raise NodeProblem(Problem(Code.BAD_PARAM, str(error), field=f"/params/fields/{index}/1")) from None
-        row = Types.ROW_NAMED(list(made), [generator.type_info for generator in made.values()])
-        bounded = node.params["count"] is not None or any(field.max_count is not None for field in made.values())
-        facts = source_facts(node, row, bounded=bounded)
-        return {"out": facts_with_time(facts, node.params["time"])}
-
-    def emit(self, context: EmitContext) -> Mapping[str, Expr]:
-        params = context.node.params
-        made = []
-        for name, spec in params["fields"]:
-            function = Imported(CONNECTORS, _FIELD_FUNCTIONS[spec["kind"]])
-            made.append((Literal(name), function(*map(Literal, _arguments(spec)))))
-        optional = {"count": params["count"], "rows_per_second": params["rows_per_second"]}
-        named = {name: Literal(value) for name, value in optional.items() if value is not None}
-        if params["seed"]:
-            named["seed"] = Literal(params["seed"])
-        source = Imported(CONNECTORS, "DataGeneratorSource").call("of_fields", Listing(tuple(made), "{}"), **named)
-        return {"out": context.assign(self.added(context, source, strategy(params["time"])))}
-
-    def renames_output(self, params: Mapping[str, Any], port: str, old: str, new: str) -> Mapping[str, Any] | None:
-        fields_ = [[new if name == old else name, spec] for name, spec in params["fields"]]
-        return {**params, "fields": fields_, "time": _time_renamed(params["time"], old, new)}
-
-
-def _time_renamed(time: Mapping[str, Any], old: str, new: str) -> Mapping[str, Any]:
+def time_renamed(time: Mapping[str, Any], old: str, new: str) -> Mapping[str, Any]:
+    """Return a section "event time" whose column has another name."""
     return {**time, "column": new} if time.get("column") == old else time
-
-
-def _arguments(spec: Mapping[str, Any]) -> list[Any]:
-    if spec["kind"] == "sequence":
-        return [spec["start"], spec["end"]]
-    if spec["kind"] == "text":
-        return [spec["length"]]
-    return [spec["low"], spec["high"]] if spec["kind"] == "int" else [float(spec["low"]), float(spec["high"])]
-
-
-def _generator(spec: Mapping[str, Any]) -> FieldGenerator:
-    functions: dict[str, Any] = {
-        "sequence": sequence,
-        "int": random_int,
-        "float": random_float,
-        "text": random_string,
-    }
-    made: FieldGenerator = functions[spec["kind"]](*_arguments(spec))
-    return made
 
 
 _TYPE = {**fields.row_type(), "title": "Columns"}
@@ -248,7 +155,7 @@ class Inline(SourceType):
             for row in params["rows"]
         ]
         kinds = [[new if name == old else name, kind] for name, kind in params["type"]]
-        return {**params, "type": kinds, "rows": rows, "time": _time_renamed(params["time"], old, new)}
+        return {**params, "type": kinds, "rows": rows, "time": time_renamed(params["time"], old, new)}
 
 
 _FORMATS = fields.one_of(
@@ -423,4 +330,4 @@ def with_dead_letters(context: EmitContext, stream: Expr, bad: str) -> Mapping[s
     return {"out": stream, "bad": context.assign(letters, "bad")}
 
 
-NODE_TYPES = (Nexmark, Generator, Inline, Files)
+NODE_TYPES = (Nexmark, Inline, Files)

@@ -1,16 +1,22 @@
-"""Windows of event time, per key, by column; and the forms of windows that other nodes share."""
+"""Windows by column, per key or of all rows; and the forms of windows that other nodes share."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
 from runtime.common.time import Duration, Time
-from runtime.common.typeinfo import RowTypeInfo
+from runtime.common.typeinfo import RowTypeInfo, TypeInformation, Types
 from runtime.operators.columnar.aggregates import WINDOW_END, WINDOW_START, aggregate_spec
+from runtime.operators.columnar.frames import fields_of
 from runtime.operators.columnar.top_n_plan import top_n_spec
-from runtime.operators.windowing.assigners import SlidingEventTimeWindows, TumblingEventTimeWindows
+from runtime.operators.windowing.assigners import (
+    SlidingEventTimeWindows,
+    SlidingProcessingTimeWindows,
+    TumblingEventTimeWindows,
+    TumblingProcessingTimeWindows,
+)
 from runtime.operators.windowing.cumulative_windows import CumulativeEventTimeWindows
 from runtime.operators.windowing.session_windows import EventTimeSessionWindows
 from runtime.pipeline.catalog import fields
@@ -42,6 +48,7 @@ _CLASSES: dict[str, tuple[Any, str, tuple[str, ...]]] = {
     "cumulative": (CumulativeEventTimeWindows, "of", ("max", "step")),
     "session": (EventTimeSessionWindows, "with_gap", ("gap",)),
 }
+_BY_CLOCK = {"tumbling": TumblingProcessingTimeWindows, "sliding": SlidingProcessingTimeWindows}
 MAX_WINDOWS_PER_ROW = 100_000
 """Above, one row would be in more windows than an operator can count."""
 
@@ -66,9 +73,11 @@ def check_window(window: Mapping[str, Any], pointer: str = "/params/window") -> 
         raise NodeProblem(Problem(Code.BAD_PARAM, message, field=pointer))
 
 
-def window_expr(window: Mapping[str, Any]) -> Expr:
-    """Return the assigner of windows."""
+def window_expr(window: Mapping[str, Any], by_clock: bool = False) -> Expr:
+    """Return the assigner of windows, of event time or by the clock."""
     window_class, maker, names = _CLASSES[window["kind"]]
+    if by_clock:
+        window_class = _BY_CLOCK[window["kind"]]
     given = [time(window[name]) for name in names]
     if Duration.parse(window.get("offset", "0 s")).to_millis():
         given.append(time(window["offset"]))
@@ -101,19 +110,25 @@ _BOUNDS = (WINDOW_START, WINDOW_END)
 class WindowAggregate(NodeType):
     type = "window.aggregate"
     title = "Window aggregate"
-    summary = "Counts, sums and the like, for each key and window of event time"
+    summary = "Counts, sums and the like, for each key and window of time"
     icon = "window"
     category = "Windows"
-    keywords = ("group by", "tumbling", "sliding", "hop", "session", "cumulate", "count", "sum", "key by")
+    keywords = (
+        *("group by", "tumbling", "sliding", "hop", "session", "cumulate", "count", "sum", "key by"),
+        *("window all", "processing time"),
+    )
     docs = (
         "Aggregates are SQL: count, sum, min, max, avg, first, last, collect, approx_quantile(value, 0.99), each with "
         "DISTINCT (count) or FILTER (WHERE …) if wanted, and any expression around them. A window's result leaves when "
-        "the watermark passes its end."
+        "the watermark passes its end. Without keys, windows have all rows, and one subtask makes their results. In "
+        "processing time a row belongs to the windows in which it arrives: none is late, and what is open when the "
+        "input ends is dropped."
     )
     schema = fields.form(
-        ("keys", "window", "aggregates"),
-        keys=fields.columns(),
+        ("window", "aggregates"),
+        keys={**fields.columns(least=0), "title": "Keys; none: all rows together"},
         window=WINDOW,
+        time={**fields.choice("event", "processing", default="event"), "title": "Time"},
         aggregates=fields.expressions("aggregates"),
         window_start=fields.boolean(False),
         window_end=fields.boolean(True),
@@ -133,29 +148,34 @@ class WindowAggregate(NodeType):
 
     def label(self, params: Mapping[str, Any]) -> str:
         keys = params.get("keys")
-        return (
-            f"{window_label(params.get('window'))} per {', '.join(map(str, keys)) if isinstance(keys, list) else '?'}"
-        )
+        per = f" per {', '.join(map(str, keys))}" if isinstance(keys, list) and keys else ""
+        return window_label(params.get("window")) + per
 
     def ports(self, params: Mapping[str, Any]) -> Ports:
         return Ports((IN,), (OUT, LATE) if params.get("late_output") is True else (OUT,))
 
     def infer(self, node: NodeInput) -> Mapping[str, StreamFacts]:
         facts, params = node.input(), node.params
-        keys = node.keys()
+        keys = node.keys() if params["keys"] else []
         node.needs_appends()
-        node.needs_watermarks()
+        if params["time"] == "processing":
+            _check_by_clock(params)
+        else:
+            node.needs_watermarks()
         check_window(params["window"])
         _check_lateness(params)
         check_names(_named_with_bounds(params), "/params/aggregates")
         columns = _named_with_bounds(params)
         texts_, named = arguments(columns)
+        rows, by = (node.rows(), keys) if keys else with_one_key(node.rows())
         with problems_of(expressions_of(params["aggregates"], "/params/aggregates"), [*facts.columns, *_BOUNDS]):
-            row = aggregate_spec(node.rows(), keys, texts_, named).plan().output_type
+            row = without(aggregate_spec(rows, by, texts_, named).plan().output_type, () if keys else by)
         made = replace(
             facts,
             row=row,
             unique_key=(*keys, "window_end") if params["window_end"] else None,
+            # results of windows by the clock have its time
+            event_time=True if params["time"] == "processing" else facts.event_time,
             time_column=None,
             origins=origins_of(row.field_names, node.node_id, {key: key for key in keys}, facts.origin),
         )
@@ -186,13 +206,45 @@ def _named_with_bounds(params: Mapping[str, Any]) -> list[tuple[str, str]]:
 def _check_lateness(params: Mapping[str, Any]) -> None:
     if Duration.parse(params["lateness"]).nanos < 0:
         raise NodeProblem(Problem(Code.BAD_PARAM, "must not be negative", field="/params/lateness"))
+    if params["late_output"] and not params["keys"]:
+        message, hint = "windows of all rows have no output of late ones", "Use a key column."
+        raise NodeProblem(Problem(Code.BAD_PARAM, message, field="/params/late_output", hint=hint))
+
+
+def _check_by_clock(params: Mapping[str, Any]) -> None:
+    if params["window"]["kind"] not in _BY_CLOCK:
+        message = "windows of processing time are tumbling or sliding"
+        raise NodeProblem(Problem(Code.BAD_PARAM, message, field="/params/window/kind"))
+    if Duration.parse(params["lateness"]).nanos > 0:
+        raise NodeProblem(Problem(Code.BAD_PARAM, "no row is late by the clock", field="/params/lateness"))
+    if params["late_output"]:
+        raise NodeProblem(Problem(Code.BAD_PARAM, "no row is late by the clock", field="/params/late_output"))
+
+
+def with_one_key(row: TypeInformation) -> tuple[RowTypeInfo, list[str]]:
+    """Return the type of rows with the column by which windows of all rows are keyed, and its name."""
+    columns = fields_of(row)
+    name = "all_records"
+    while name in columns:
+        name += "_"
+    return RowTypeInfo([*columns.values(), Types.INT()], [*columns, name]), [name]
+
+
+def without(row: RowTypeInfo, names: Iterable[str]) -> RowTypeInfo:
+    """Return the type of rows without some columns."""
+    left = {name: kind for name, kind in fields_of(row).items() if name not in names}
+    return RowTypeInfo(list(left.values()), list(left))
 
 
 def _windows(context: EmitContext) -> tuple[Expr, Expr | None]:
     """Return the keyed windows of a node, and the tag of late rows if they have a port."""
     params = context.node.params
     tag = late_tag(context) if params["late_output"] else None
-    made = context.input().call("key_by_columns", *texts(params["keys"])).call("window", window_expr(params["window"]))
+    assigner = window_expr(params["window"], params.get("time") == "processing")
+    if params["keys"]:
+        made = context.input().call("key_by_columns", *texts(params["keys"])).call("window", assigner)
+    else:
+        made = context.input().call("window_all", assigner)
     lateness_ms = Duration.parse(params["lateness"]).to_millis()
     if lateness_ms:
         made = made.call("allowed_lateness", Literal(lateness_ms))
@@ -216,8 +268,8 @@ ORDER = {
 }
 
 
-def top_n_type(node: NodeInput, keys: list[str], with_window: bool) -> RowTypeInfo:
-    """Return the type of the best rows.
+def top_n_type(node: NodeInput, rows: RowTypeInfo, keys: list[str], with_window: bool) -> RowTypeInfo:
+    """Return the type of the best of some rows.
 
     Raises:
         NodeProblem: an order cannot be used.
@@ -227,7 +279,7 @@ def top_n_type(node: NodeInput, keys: list[str], with_window: bool) -> RowTypeIn
     descending = [item["descending"] for item in params["by"]]
     places = [Expression(f"/params/by/{index}/expression", text) for index, text in enumerate(by)]
     with problems_of(places, node.input().columns):
-        spec = top_n_spec(node.named_rows(), keys, params["n"], by, descending, params["rank"], with_window)
+        spec = top_n_spec(rows, keys, params["n"], by, descending, params["rank"], with_window)
         return spec.plan().output_type
 
 
@@ -266,10 +318,13 @@ class WindowTopN(NodeType):
     icon = "trophy"
     category = "Windows"
     keywords = ("rank", "best", "largest", "limit", "key by")
-    docs = "Keeps the best N rows of each key and window, the best first. Null is less than everything."
+    docs = (
+        "Keeps the best N rows of each key and window, the best first. Null is less than everything. Without keys, the "
+        "best of all rows of the window."
+    )
     schema = fields.form(
-        ("keys", "window", "n", "by"),
-        keys=fields.columns(),
+        ("window", "n", "by"),
+        keys={**fields.columns(least=0), "title": "Keys; none: all rows together"},
         window=WINDOW_WITHOUT_SESSION,
         n=fields.integer(10, 1, 10_000),
         by=ORDER,
@@ -299,13 +354,14 @@ class WindowTopN(NodeType):
 
     def infer(self, node: NodeInput) -> Mapping[str, StreamFacts]:
         facts, params = node.input(), node.params
-        keys = node.keys()
+        keys = node.keys() if params["keys"] else []
         node.needs_appends()
         node.needs_watermarks()
         check_window(params["window"])
         _check_lateness(params)
         check_rank(params)
-        row = top_n_type(node, keys, params["with_window"])
+        rows, by = (node.named_rows(), keys) if keys else with_one_key(node.named_rows())
+        row = without(top_n_type(node, rows, by, params["with_window"]), () if keys else by)
         passed_on = {name: name for name in facts.columns}
         key = (*keys, params["rank"], WINDOW_END) if params["rank"] and params["with_window"] else None
         made = replace(

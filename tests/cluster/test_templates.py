@@ -1,0 +1,106 @@
+"""Every template on a real cluster: it is deployed, runs, and its next version goes on from a savepoint."""
+
+from __future__ import annotations
+
+import copy
+import json
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from runtime.pipeline.templates import templates
+from tests.cluster.stack import Stack, running_stack
+from tests.support.waiting import wait_until
+
+pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.timeout(600)]
+
+#: the job runs that long before it is replaced
+RUN_MS = 10_000
+WAIT_S = 120
+#: these read what is there and end by themselves, so there is no job to be replaced
+BOUNDED = {"10-word-trends", "12-csv-to-parquet"}
+
+
+@pytest.fixture(scope="module")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    with running_stack(tmp_path_factory.mktemp("home"), TIDEMARK_SLOTS="6") as running:
+        # the demonstration has shown in other tests that it runs
+        running.client.cancel(running.job("Flights live")["jid"])
+        yield running
+
+
+def send(stack: Stack, path: str, body: dict[str, Any], **headers: str) -> dict[str, Any]:
+    """POST to a route of pipelines."""
+    token = (stack.home / "admin-token").read_text().strip()
+    request = urllib.request.Request(
+        f"http://127.0.0.1:{stack.port}/api/v1/pipelines{path}",
+        json.dumps(body).encode(),
+        {"Authorization": f"Bearer {token}", "Content-Type": "application/json", **headers},
+    )
+    with urllib.request.urlopen(request, timeout=90) as answer:
+        return dict(json.load(answer))
+
+
+def document(name: str, directory: Path) -> dict[str, Any]:
+    """Return a template that reads and writes below a directory, with a checkpoint each second."""
+    value = copy.deepcopy(dict(templates()[name].value))
+    value["name"] = f"{value['name']} of a test"
+    value["settings"] = {**value["settings"], "parallelism": 1, "checkpointing": {"interval": "1 s"}}
+    for node in value["nodes"].values():
+        if node["type"] == "source.files":
+            (directory / "a.csv").write_text("id,country,amount,ordered_at\n1,DE,2.5,2026-01-01 12:00:00\nx,y,z,q\n")
+            node["params"]["paths"] = [str(directory / "a.csv")]
+        elif node["type"] == "sink.files":
+            node["params"]["path"] = str(directory / node["uid"])
+    return value
+
+
+def deploy(stack: Stack, pipeline: str, version: int) -> str:
+    """Deploy a version; returns the job's id."""
+    body, key = {"version": version}, f"version-{version}-of-{pipeline}"
+    return str(send(stack, f"/{pipeline}/deployments", body, **{"Idempotency-Key": key})["job_id"])
+
+
+@pytest.mark.parametrize("name", templates())
+def test_a_template_runs_and_its_next_version_goes_on_from_a_savepoint(name: str, stack: Stack, tmp_path: Path) -> None:
+    value = document(name, tmp_path)
+    made = send(stack, "", {"document": value}, **{"Idempotency-Key": f"template-{name}"})
+    job = deploy(stack, made["id"], 1)
+
+    def live(job_id: str) -> dict[str, Any]:
+        return dict(stack.client.live(job_id))
+
+    if name in BOUNDED:
+        wait_until(lambda: live(job)["state"] == "FINISHED", WAIT_S, f"{name} ends")
+        return
+
+    def has_run() -> bool:
+        document = live(job)
+        assert document["state"] in ("INITIALIZING", "CREATED", "RUNNING"), document["exceptions"]
+        moves = all(vertex["metrics"]["records_in"] or not vertex["is_source"] for vertex in document["vertices"])
+        return document["state"] == "RUNNING" and moves and document["duration"] >= RUN_MS
+
+    wait_until(has_run, WAIT_S, f"{name} runs")
+    # the same nodes at another parallelism of the whole
+    value["settings"]["parallelism"] = 2
+    send(
+        stack,
+        f"/{made['id']}/versions",
+        {"document": value, "message": "two of each"},
+        **{"If-Match": '"1"', "Idempotency-Key": f"second-{name}"},
+    )
+    second = deploy(stack, made["id"], 2)
+
+    def is_replaced() -> bool:
+        jobs = {listed["jid"]: listed["state"] for listed in stack.client.jobs()}
+        return jobs.get(job) == "FINISHED" and jobs.get(second) == "RUNNING"
+
+    wait_until(is_replaced, WAIT_S, f"{name} goes on")
+    restored = live(second)
+    assert not restored["exceptions"], restored["exceptions"]
+    wait_until(lambda: any(v["metrics"]["records_in"] for v in live(second)["vertices"]), WAIT_S, f"{name} reads on")
+    stack.client.cancel(second)
+    wait_until(lambda: live(second)["state"] == "CANCELED", WAIT_S, "the end")
