@@ -165,6 +165,14 @@ class Connection(models.Model):
     """{"ok", "message"} of the last test."""
 
 
+class Mark(models.Model):
+    """Something that is done once in the life of a database."""
+
+    name = models.CharField(max_length=100, primary_key=True)
+    value = models.CharField(max_length=200)
+    made_at = models.BigIntegerField()
+
+
 def _value(document: str) -> dict[str, Any]:
     value: dict[str, Any] = json.loads(document)
     return value

@@ -1,6 +1,6 @@
 """Supervisor: runs Redis, web, jobmanager and taskmanager from "make run" to Ctrl-C.
 
-One thread and one loop. Slow work (migrations, submitting the demo) runs in a child that the loop waits for, so
+One thread and one loop. Slow work (migrations, the first run's pipeline) runs in a child that the loop waits for, so
 signals are handled at any moment. Everything ends within ten seconds.
 """
 
@@ -26,7 +26,6 @@ from backend.supervisor.redis_server import configure_redis
 from runtime.client.server import HOME_NAME
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-DEMO = ROOT / "examples" / "flights_live.py"
 BEAT_S = 0.2
 #: from the signal to the last kill; Ctrl-C promises ten seconds
 STOP_TIMEOUT_S = 7.0
@@ -118,8 +117,8 @@ class Supervisor:
         self._wait_until("the web process answers", lambda: self._get("/readyz", token) is not None)
         environment.write_secret(environment.URL_FILE, self._url)
         self._wait_until("a TaskManager has registered", lambda: bool(self._overview(token).get("taskmanagers")))
-        if not prepared["active_jobs"]:
-            self._submit_demo(settings | {"TIDEMARK_URL": self._url, "TIDEMARK_TOKEN": token})
+        if prepared["first_run"]:
+            self._first_run(settings)
         login = json.loads(
             self._finish(self._manage("prepare"), settings | {"TIDEMARK_ADMIN_TOKEN": token}, "the login link")
         )["login"]
@@ -137,17 +136,14 @@ class Supervisor:
     def _manage(self, *arguments: str) -> Sequence[str]:
         return (sys.executable, str(ROOT / "manage.py"), *arguments)
 
-    def _submit_demo(self, settings: Mapping[str, str]) -> None:
-        parallelism = str(min(2, environment.slots()))
-        tidemark = (sys.executable, "-m", "runtime.client.cli")
-        command = (*tidemark, "run", "--detached", "-p", parallelism, str(DEMO))
+    def _first_run(self, settings: Mapping[str, str]) -> None:
         try:
-            self._finish(command, settings, "the demo")
+            self._finish(self._manage("first_run"), settings, "the first pipeline")
         except StartProblem as problem:
-            # the cluster works without the demo
+            # the cluster works without it, and the next start tries again
             self._say(str(problem))
         else:
-            self._say("the demo was submitted: a year of flights, one scheduled hour a second")
+            self._say("a pipeline was deployed: a year of flights, one scheduled hour a second")
 
     def _launch(
         self,

@@ -22,7 +22,7 @@ from tests.support.waiting import wait_until
 # a loaded machine takes a minute to start a JVM
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(240)]
 
-DEMO = "flights live"
+DEMO = "Flights live"
 HOLDS_SLOTS = """
 from runtime.common.watermark_strategy import WatermarkStrategy
 from runtime.connectors.datagen import DataGeneratorSource

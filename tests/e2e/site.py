@@ -14,7 +14,7 @@ from playwright.sync_api import Locator, Page, expect
 from tests.cluster.stack import ROOT, Stack
 from tests.support.waiting import wait_until
 
-DEMO = "flights live"
+DEMO = "Flights live"
 PROGRAMS = Path(__file__).parent / "programs"
 HELLO = ROOT / "examples" / "hello_events.py"
 

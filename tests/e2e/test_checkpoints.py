@@ -62,14 +62,14 @@ def test_the_demos_checkpoints_are_seen_as_they_come_down_to_the_subtasks(site: 
     row.get_by_role("button").click()
     vertices = page.get_by_role("table", name=f"Vertices of checkpoint {number}")
     expect(vertices.get_by_role("row")).to_have_count(5)
-    vertices.get_by_role("button", name="by carrier and day").click()
+    vertices.get_by_role("button", name="By carrier and day").click()
     subtasks = page.get_by_role("table", name=f"Subtasks of checkpoint {number}")
     expect(subtasks.get_by_role("row")).to_have_count(3)
     expect(subtasks).to_contain_text(re.compile(r"\d+.ms"))
     expect(page.get_by_role("group", name="Failed")).to_contain_text("0")
     expect(page.get_by_role("region", name="Configuration")).to_contain_text("Exactly Once")
     page.get_by_role("link", name="Overview", exact=True).click()
-    demo = page.get_by_role("table", name="Running Jobs").get_by_role("row").filter(has_text="flights live")
+    demo = page.get_by_role("table", name="Running Jobs").get_by_role("row").filter(has_text="Flights live")
     expect(demo).to_contain_text(re.compile(r"just now|\d+.s ago"))
 
 

@@ -51,6 +51,7 @@ def names(document: Any) -> set[str]:
     return set() if document is None else {node["name"] for node in document["nodes"].values()}
 
 
+@pytest.mark.smoke
 def test_a_pipeline_is_drawn_saved_and_undone_by_keyboard(site: Site, page: Page) -> None:
     pipeline = new_pipeline(site, page)
     add(page, "nexmark", "Nexmark auction")

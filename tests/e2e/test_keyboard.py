@@ -70,8 +70,8 @@ def test_back_goes_to_the_tab_before_and_a_reload_keeps_the_sorting(site: Site, 
 
 def test_a_vertex_is_opened_and_closed_by_keyboard(site: Site, page: Page) -> None:
     site.open_job(page, site.wait_for_demo())
-    expect(page.get_by_role("group", name="Job graph").get_by_role("button", name="by carrier and day")).to_be_visible()
-    tab_to(page, "by carrier and day")
+    expect(page.get_by_role("group", name="Job graph").get_by_role("button", name="By carrier and day")).to_be_visible()
+    tab_to(page, "By carrier and day")
     page.keyboard.press("Enter")
     expect(page.get_by_role("dialog")).to_be_visible()
     page.keyboard.press("Escape")

@@ -10,6 +10,7 @@ from tests.e2e.site import DEMO, Site
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 
 
+@pytest.mark.smoke
 def test_the_link_logs_in_and_leads_to_the_overview(site: Site, page: Page) -> None:
     page.goto(site.url)
     expect(page).to_have_url(f"{site.url}/ui/")

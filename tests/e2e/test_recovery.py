@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 
 #: until a process is started again, has loaded its modules, and a job has been restarted
 RECOVERY_MS = 90_000
-SOURCE = "Source: flights"
+SOURCE = "Source: Flights"
 
 
 def open_demo(site: Site, page: Page) -> str:
@@ -41,7 +41,7 @@ def check_that_it_moves(page: Page) -> None:
 
 def test_the_page_is_stale_while_the_web_process_is_away_and_recovers_by_itself(site: Site, page: Page) -> None:
     job_id = open_demo(site, page)
-    before = site.stack.live("flights live")
+    before = site.stack.live("Flights live")
     os.kill(site.stack.pid_of("web"), signal.SIGKILL)
     banner = page.get_by_role("alert").filter(has_text="Stale since")
     expect(banner).to_be_visible()
@@ -49,7 +49,7 @@ def test_the_page_is_stale_while_the_web_process_is_away_and_recovers_by_itself(
     expect(banner).to_have_count(0, timeout=RECOVERY_MS)
     expect(page.get_by_role("status", name="Connection: Live")).to_be_visible()
     check_that_it_moves(page)
-    after = site.stack.live("flights live")
+    after = site.stack.live("Flights live")
     assert (after["id"], after["attempt"]) == (job_id, before["attempt"]), "the job has not noticed"
 
 
@@ -82,7 +82,7 @@ def test_within_5_s_the_page_says_that_its_data_is_old_and_nothing_on_it_moves(
 @pytest.mark.parametrize("way", ["killed", "frozen"])
 def test_the_page_recovers_by_itself_when_redis_was_away(site: Site, page: Page, way: str) -> None:
     job_id = open_demo(site, page)
-    before, redis = site.stack.live("flights live"), site.stack.pid_of("redis")
+    before, redis = site.stack.live("Flights live"), site.stack.pid_of("redis")
     if way == "killed":
         os.kill(redis, signal.SIGKILL)
         wait_until(lambda: site.stack.pid_of("redis") != redis, 20, "another Redis")
@@ -95,26 +95,26 @@ def test_the_page_recovers_by_itself_when_redis_was_away(site: Site, page: Page,
             os.kill(redis, signal.SIGCONT)
     expect(page.get_by_role("status", name="Connection: Live")).to_be_visible(timeout=RECOVERY_MS)
     check_that_it_moves(page)
-    after = site.stack.live("flights live")
+    after = site.stack.live("Flights live")
     assert (after["id"], after["attempt"]) == (job_id, before["attempt"]), "the job has not noticed"
 
 
 def test_a_killed_jobmanager_is_replaced_and_the_job_has_not_noticed(site: Site, page: Page) -> None:
     open_demo(site, page)
-    before, leader = site.stack.live("flights live"), site.stack.pid_of("jobmanager")
+    before, leader = site.stack.live("Flights live"), site.stack.pid_of("jobmanager")
     os.kill(leader, signal.SIGKILL)
     wait_until(lambda: site.stack.pid_of("jobmanager") != leader, 30, "another jobmanager")
     expect(job_state(page, "RUNNING")).to_be_visible(timeout=RECOVERY_MS)
     site.wait_for_demo()
     check_that_it_moves(page)
-    after = site.stack.live("flights live")
+    after = site.stack.live("Flights live")
     assert (after["attempt"], after["restarts"]) == (before["attempt"], before["restarts"]), after["exceptions"]
     expect(fact(page, "Restarts")).to_have_text(str(before["restarts"]))
 
 
 def test_a_taskmanager_whose_jvm_was_killed_is_replaced_and_the_page_tells_of_it(site: Site, page: Page) -> None:
     open_demo(site, page)
-    restarts = site.stack.live("flights live")["restarts"]
+    restarts = site.stack.live("Flights live")["restarts"]
     taskmanager = site.stack.pid_of("taskmanager")
     [jvm] = [process for process in psutil.Process(taskmanager).children() if "java" in process.name()]
     jvm.kill()

@@ -14,7 +14,7 @@ from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(480)]
 
-DEMO = "flights live"
+DEMO = "Flights live"
 COUNTED_NAME = "counted numbers"
 START_S = 120.0
 

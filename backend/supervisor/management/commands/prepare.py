@@ -1,8 +1,8 @@
 """`manage.py prepare`: the steps of `make run` that need Django and run before the processes start.
 
 Migrates the database, copies programs and logs of earlier releases to the storage, sets the administrator's token
-(TIDEMARK_ADMIN_TOKEN) and creates a login link. Prints one line of JSON: {"login": path of the link, "active_jobs":
-whether any job has not ended}.
+(TIDEMARK_ADMIN_TOKEN) and creates a login link. Prints one line of JSON: {"login": path of the link, "first_run":
+whether `manage.py first_run` has something to do}.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from backend.accounts.services import create_login_link, ensure_admin
 from backend.cluster.connections import lift_limits
 from backend.cluster.job_logs import copy_logs_of_home
 from backend.cluster.program_files import copy_programs_of_home
-from backend.cluster.services import any_job_active
+from backend.pipelines import first_run
 from runtime.checkpoint.errors import CheckpointStorageError
 
 
@@ -34,7 +34,7 @@ class Command(BaseCommand):
             admin = ensure_admin(os.environ["TIDEMARK_ADMIN_TOKEN"])
             copy_programs_of_home()
             copy_logs_of_home()
-            answer = {"login": create_login_link(admin), "active_jobs": any_job_active()}
+            answer = {"login": create_login_link(admin), "first_run": first_run.is_due()}
         except DatabaseError as error:
             raise CommandError(f"the database cannot be used: {str(error).strip().splitlines()[0]}") from error
         except (CheckpointStorageError, OSError) as error:
