@@ -17,5 +17,8 @@ from backend.config.settings import *  # noqa: E402, F403
 #: logging in is tested, the cost of guessing a password is not
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 
+#: a test that wants a process to be kept ready says so, and ends it
+TIDEMARK_WARM_PREVIEWS = False
+
 #: compares all answers with docs/openapi.json
 MIDDLEWARE = [*MIDDLEWARE, "tests.contract.checked_answers.CheckedAnswers"]  # noqa: F405

@@ -111,6 +111,8 @@ TIDEMARK_STORAGE_DIR = environment.storage_directory()
 TIDEMARK_CHECKPOINT_DIR = environment.checkpoint_directory()
 TIDEMARK_SAVEPOINT_DIR = environment.savepoint_directory()
 TIDEMARK_STORAGE_ROOTS = environment.storage_roots()
+#: keeps a process with the engine ready for the next preview, some 130 MiB, while somebody edits pipelines
+TIDEMARK_WARM_PREVIEWS = os.environ.get("TIDEMARK_WARM_PREVIEWS") != "0"
 
 #: what the leading jobmanager polls for apps above the cluster's: see backend.cluster.jobmanager.FurtherWork
 TIDEMARK_LEADER_WORK = ["backend.pipelines.led_deployments.LedDeployments"]

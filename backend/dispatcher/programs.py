@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from django.http import QueryDict
@@ -167,30 +170,49 @@ def extract(artifact: Artifact, wanted: ProgramRequest, has_left: Callable[[], b
         ClientLeft: the client is gone.
         StorageProblem: the program cannot be read.
     """
+    files = program_files()
+    # the wait may be long, so release the database connection
+    with without_connection(), _turn(artifact.file_name, has_left), files.opened(artifact.path) as program:
+        extracted = extract_job_graph(
+            program,
+            wanted.args,
+            parallelism=wanted.parallelism,
+            configuration=wanted.configuration,
+            entry=wanted.entry or artifact.entry.get("module"),
+            display_name=artifact.file_name,
+            import_from=files.import_location(artifact.path),
+            timeout_s=EXTRACTION_TIMEOUT_S,
+            is_abandoned=has_left,
+        )
+    _check_texts(extracted.graph_json)
+    return extracted
+
+
+def extract_text(source: str, file_name: str, has_left: Callable[[], bool]) -> ExtractedJob:
+    """Extract the job that the text of a program defines; nothing is stored.
+
+    Raises:
+        BadRequest, PlanningBusy, ClientLeft: as `extract`.
+    """
+    with without_connection(), _turn(file_name, has_left), TemporaryDirectory(prefix="tidemark-plan-") as directory:
+        program = Path(directory) / "pipeline.py"
+        program.write_text(source, encoding="utf-8")
+        return extract_job_graph(program, display_name=file_name, timeout_s=EXTRACTION_TIMEOUT_S, is_abandoned=has_left)
+
+
+@contextmanager
+def _turn(file_name: str, has_left: Callable[[], bool]) -> Iterator[None]:
+    """Hold a planning turn for the block; errors of the extraction become those of the routes."""
     try:
-        # the wait may be long, so release the database connection
-        files = program_files()
-        with without_connection(), _queue.turn(has_left), files.opened(artifact.path) as program:
-            extracted = extract_job_graph(
-                program,
-                wanted.args,
-                parallelism=wanted.parallelism,
-                configuration=wanted.configuration,
-                entry=wanted.entry or artifact.entry.get("module"),
-                display_name=artifact.file_name,
-                import_from=files.import_location(artifact.path),
-                timeout_s=EXTRACTION_TIMEOUT_S,
-                is_abandoned=has_left,
-            )
+        with _queue.turn(has_left):
+            yield
     except QueueFullError as full:
         raise PlanningBusy(full) from full
     except (ClientLeftError, ExtractionAbandonedError) as error:
-        logger.info("%s is not planned: its client left", artifact.file_name)
+        logger.info("%s is not planned: its client left", file_name)
         raise ClientLeft from error
     except ExtractionError as error:
         raise BadRequest(_told(error)) from error
-    _check_texts(extracted.graph_json)
-    return extracted
 
 
 def _told(error: ExtractionError) -> list[str]:

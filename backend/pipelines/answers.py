@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal, NotRequired, TypedDict
 
 from backend.accounts.answers import ProductError
+from backend.dispatcher.answers.jobs import Plan
 
 
 class VersionListed(TypedDict):
@@ -243,7 +244,11 @@ class PreviewPort(TypedDict):
     rows: int
     """That have passed."""
     sample: list[Any]
-    """The first 150 of them, and 50 of the others."""
+    """The first 150 of them, and 50 of the others; "$kind" is there in rows that are not inserted."""
+    times: list[int | None]
+    """Event time of each row of the sample."""
+    watermarks: list[int | None]
+    """That had come before each row of the sample."""
     columns: list[list[str]] | None
     """[name, type]; null: Python objects."""
     watermark: int | None
@@ -255,6 +260,8 @@ class PreviewEnd(TypedDict):
     """At which it failed, if that is known."""
     line: int | None
     """Of the generated program."""
+    code_line: int | None
+    """Of the node's own Python, or of the pipeline's shared code if `node` is null; null: the line is generated."""
     traceback: str
     simulated: bool | None
     """Whether time was simulated, because no source talks to the outside."""
@@ -274,9 +281,73 @@ class PreviewAnswer(TypedDict):
     """lost: the process that ran it is gone."""
     ports: dict[str, dict[str, PreviewPort]]
     """Node → port."""
+    pinned: list[str]
+    """Sources in whose place the document's samples are read."""
     problems: list[Problem]
     """Of the document; nodes that they block, and all below, are left out."""
     end: PreviewEnd | None
+
+
+class TestsRequest(TypedDict):
+    document: dict[str, Any]
+    only: NotRequired[list[str]]
+    """Names of tests; default: all."""
+
+
+class TestRow(TypedDict):
+    state: Literal["same", "missing", "unexpected"]
+    row: Any
+    """As it was expected; an unexpected one as it came."""
+
+
+class TestPlace(TypedDict):
+    node: str
+    port: str
+    rows: list[TestRow]
+
+
+class TestResult(TypedDict):
+    name: str
+    passed: bool
+    message: str
+    """Why it could not be judged."""
+    node: str | None
+    """At which it failed, if that is known."""
+    places: list[TestPlace]
+    output: str
+    """What the program has printed, its end."""
+
+
+class TestsAnswer(TypedDict):
+    results: list[TestResult]
+
+
+class DraftPlanAnswer(TypedDict):
+    plan: Plan | None
+    """null: there is none, see `message` and `problems`."""
+    nodes: dict[str, list[str]]
+    """Job vertex → nodes of the pipeline that it runs, first to last."""
+    warnings: list[str]
+    message: str
+    """Why the program defines no job."""
+    problems: list[Problem]
+
+
+class RenameRequest(TypedDict):
+    document: dict[str, Any]
+    node: str
+    port: str
+    column: str
+    to: str
+
+
+class RenameAnswer(TypedDict):
+    patch: list[dict[str, Any]]
+    """RFC 6902, of the document."""
+    nodes: list[str]
+    """That it changes, the one that names the column first."""
+    by_hand: list[str]
+    """Nodes below with Python that may use the old name."""
 
 
 class Template(TypedDict):

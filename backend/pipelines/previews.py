@@ -11,11 +11,12 @@ import json
 import logging
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
 import redis
+from django.conf import settings
 from django.contrib.auth.models import User
 
 from backend.cluster import bus
@@ -25,10 +26,12 @@ from backend.cluster.services import PreviewUnknownError, read_preview
 from backend.pipelines.building import compiled
 from backend.pipelines.documents import Checked
 from backend.pipelines.services import PipelineError
-from runtime.client.preview import DEFAULT_ROWS, Frame, NodeLines, preview_program
+from runtime.client.preview import DEFAULT_ROWS, Frame, NodeLines, preview_program, preview_spares
 from runtime.pipeline import Program
 
 logger = logging.getLogger(__name__)
+#: a child that is ready for the next preview or test of this process
+spares: Final = preview_spares()
 
 MAX_PREVIEWS: Final = 2
 """At a time in this process: each child is a Python process with the engine."""
@@ -56,12 +59,20 @@ class PreviewsAwayError(PipelineError):
 class _Run:
     """One preview."""
 
-    def __init__(self, preview_id: str, user: User, program: Program, document: dict[str, Any]) -> None:
+    def __init__(
+        self,
+        preview_id: str,
+        user: User,
+        program: Program,
+        document: dict[str, Any],
+        given: Mapping[str, Sequence[Mapping[str, Any]]],
+    ) -> None:
         self.preview_id = preview_id
         self.user_id = user.pk
         self.stopped = threading.Event()
         self._program = program
         self._document = document
+        self._given = given
         self._looked_at = 0.0
         self._announcer: Announcer | None = None
 
@@ -77,6 +88,8 @@ class _Run:
                 self._program.streams,
                 self._take,
                 rows=rows,
+                given=self._given,
+                spares=spares,
                 is_abandoned=self._is_stopped,
             )
         except Exception:
@@ -112,12 +125,17 @@ class _Run:
         defaults: dict[str, Any] = {
             "node": None,
             "line": None,
+            "code_line": None,
             "traceback": "",
             "simulated": None,
             "limited": [],
             "output": "",
         }
-        self._document["end"] = defaults | {n: v for n, v in frame.items() if n not in ("kind", "state")}
+        end = defaults | {n: v for n, v in frame.items() if n not in ("kind", "state")}
+        place = None if end["line"] is None else self._program.source_map.at(end["line"])
+        if place is not None and place.code_line is not None:
+            end |= {"node": place.node, "code_line": place.code_line}
+        self._document["end"] = end
         self._publish()
 
     def _publish(self) -> None:
@@ -172,7 +190,10 @@ def start_preview(user: User, checked: Checked, rows: int = DEFAULT_ROWS) -> dic
         "problems": [problem.to_json() for problem in program.problems],
         "end": None,
     }
-    run = _Run(document["id"], user, program, document)
+    samples = checked.document.value["samples"]
+    given = {node: sample["rows"] for node, sample in samples.items() if sample.get("pinned")}
+    document["pinned"] = sorted(given)
+    run = _Run(document["id"], user, program, document, given)
     _stop_former(user)
     with _lock:
         if sum(other.user_id != run.user_id for other in _running.values()) >= MAX_PREVIEWS:
@@ -220,6 +241,18 @@ def _run(run: _Run, rows: int) -> None:
     finally:
         with _lock:
             _running.pop(run.preview_id, None)
+        warm_up()
+
+
+def warm_up() -> None:
+    """Have a child ready for the next preview: its interpreter and the engine take longer to start than it to run."""
+    if not settings.TIDEMARK_WARM_PREVIEWS:
+        return
+    try:
+        spares.prepare()
+    except OSError as error:
+        # the preview itself will tell
+        logger.warning("no child can be kept ready for previews: %s", error)
 
 
 def _stop_former(user: User) -> None:

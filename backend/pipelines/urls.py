@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import URLPattern, URLResolver, include, path
 
-from backend.pipelines.api import building, connections, deployments, exports, pipelines, previews
+from backend.pipelines.api import building, checks, connections, deployments, exports, pipelines, previews
 
 pipeline_routes: list[URLPattern] = [
     path("", pipelines.PipelineDetailView.as_view()),
@@ -27,6 +27,9 @@ routes: list[URLPattern | URLResolver] = [
     path("/compile", building.CompileView.as_view()),
     path("/preview", previews.PreviewsView.as_view()),
     path("/preview/<str:preview_id>", previews.PreviewView.as_view()),
+    path("/tests", checks.TestsView.as_view()),
+    path("/plan", checks.PlanView.as_view()),
+    path("/rename", checks.RenameView.as_view()),
     path("/jobs/<str:job_id>", deployments.JobPipelineView.as_view()),
     path("/connections", connections.ConnectionsView.as_view()),
     path("/connections/<str:name>", connections.ConnectionView.as_view()),

@@ -44,6 +44,14 @@ class AnswerTooLargeError(Exception):
     """The child answers with more than `MAX_ANSWER_BYTES`; it was ended."""
 
 
+class TooManyProcessesError(Exception):
+    """The child starts processes without end; all of them were ended."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"more than {limit} processes were started")
+        self.limit = limit
+
+
 @dataclass(frozen=True, slots=True)
 class ChildResult:
     """What a child has left."""
@@ -54,6 +62,93 @@ class ChildResult:
     """End of its output, at most 64 KiB."""
     timed_out: bool
     exit_code: int
+
+
+class Child:
+    """A process that was started and waits for its request; it imports its module meanwhile.
+
+    Args:
+        module: run with the file descriptors of its answer and of its lifeline as arguments.
+        directory: it works in there; empty, and nobody else's.
+        python_path: directories to import from, beside the engine's own.
+    """
+
+    def __init__(self, module: str, directory: Path, python_path: Sequence[Path] = ()) -> None:
+        self.directory = directory
+        self._answer_read, answer_write = os.pipe()
+        # only this process holds the write end, so that the pipe ends with it, however it ends
+        lifeline_read, self._lifeline_write = os.pipe()
+        try:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", module, str(answer_write), str(lifeline_read)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                cwd=directory,
+                env=_environment(directory, python_path),
+                pass_fds=(answer_write, lifeline_read),
+                start_new_session=True,
+            )
+        except BaseException:
+            os.close(self._answer_read)
+            os.close(self._lifeline_write)
+            raise
+        finally:
+            os.close(answer_write)
+            os.close(lifeline_read)
+
+    @property
+    def is_alive(self) -> bool:
+        """Return whether it has not ended."""
+        return self._process.poll() is None
+
+    def run(
+        self,
+        request: str,
+        timeout_s: float,
+        is_abandoned: Callable[[], bool] = lambda: False,
+        on_answer: Callable[[bytes], None] | None = None,
+        max_processes: int | None = None,
+    ) -> ChildResult:
+        """Give it its request, wait until it has answered, and end everything that it has started. Once only.
+
+        Raises:
+            ChildAbandonedError: the answer is no longer wanted.
+            AnswerTooLargeError: there is too much of it.
+            TooManyProcessesError: it has started more than `max_processes`.
+        """
+        process = self._process
+        assert process.stdin is not None and process.stdout is not None
+        watch = None if max_processes is None else _ProcessWatch(process.pid, self.directory, max_processes)
+        try:
+            with suppress(BrokenPipeError):
+                process.stdin.write(request.encode())
+                process.stdin.close()
+            answer, output, timed_out = _read_both(
+                self._answer_read, process.stdout.fileno(), timeout_s, is_abandoned, on_answer, watch
+            )
+            if not timed_out:
+                # it is about to end; its exit code may tell why there is no answer
+                with suppress(subprocess.TimeoutExpired):
+                    process.wait(EXIT_GRACE_S)
+        finally:
+            exit_code = self.end()
+        return ChildResult(answer, output, timed_out, exit_code)
+
+    def end(self) -> int:
+        """End it and whatever it has started; return its exit code. Once only."""
+        process = self._process
+        assert process.stdin is not None and process.stdout is not None
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        exit_code = process.wait()
+        os.close(self._lifeline_write)
+        os.close(self._answer_read)
+        with suppress(BrokenPipeError):
+            process.stdin.close()
+        process.stdout.close()
+        _end_strays(self.directory)
+        return exit_code
 
 
 def run_child(
@@ -80,48 +175,39 @@ def run_child(
         ChildAbandonedError: the answer is no longer wanted.
         AnswerTooLargeError: there is too much of it.
     """
-    answer_read, answer_write = os.pipe()
-    # only this process holds the write end, so that the pipe ends with it, however it ends
-    lifeline_read, lifeline_write = os.pipe()
-    try:
-        process = subprocess.Popen(
-            [sys.executable, "-m", module, str(answer_write), str(lifeline_read)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            cwd=directory,
-            env=_environment(directory, python_path),
-            pass_fds=(answer_write, lifeline_read),
-            start_new_session=True,
-        )
-    except BaseException:
-        os.close(answer_read)
-        os.close(lifeline_write)
-        raise
-    finally:
-        os.close(answer_write)
-        os.close(lifeline_read)
-    assert process.stdin is not None and process.stdout is not None
-    with os.fdopen(answer_read, "rb", buffering=0), process.stdin, process.stdout:
+    return Child(module, directory, python_path).run(request, timeout_s, is_abandoned, on_answer)
+
+
+class _ProcessWatch:
+    """Counts what a child has started: its session, and what has left it but has its directory in its environment."""
+
+    def __init__(self, pid: int, directory: Path, limit: int) -> None:
+        self._pid = pid
+        self._mark = _mark(directory)
+        self._limit = limit
+        self._checked_at = time.monotonic()
+
+    def check(self) -> None:
+        """Look, if it is time to.
+
+        Raises:
+            TooManyProcessesError: there are too many.
+        """
+        now = time.monotonic()
+        if now - self._checked_at < CHECK_S:
+            return
+        self._checked_at = now
+        found = sum(self._is_its(pid) for pid in _processes())
+        if found > self._limit:
+            raise TooManyProcessesError(self._limit)
+
+    def _is_its(self, pid: int) -> bool:
         try:
-            with suppress(BrokenPipeError):
-                process.stdin.write(request.encode())
-                process.stdin.close()
-            answer, output, timed_out = _read_both(
-                answer_read, process.stdout.fileno(), timeout_s, is_abandoned, on_answer
-            )
-            if not timed_out:
-                # it is about to end; its exit code may tell why there is no answer
-                with suppress(subprocess.TimeoutExpired):
-                    process.wait(EXIT_GRACE_S)
-        finally:
-            # whatever the program has started goes with it
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            exit_code = process.wait()
-            os.close(lifeline_write)
-            _end_strays(directory)
-    return ChildResult(answer, output, timed_out, exit_code)
+            if os.getsid(pid) == self._pid:
+                return True
+        except OSError:
+            return False
+        return self._mark in _environment_of(pid)
 
 
 def _environment(directory: Path, python_path: Sequence[Path]) -> dict[str, str]:
@@ -148,6 +234,7 @@ def _read_both(
     timeout_s: float,
     is_abandoned: Callable[[], bool],
     on_answer: Callable[[bytes], None] | None,
+    watch: _ProcessWatch | None,
 ) -> tuple[bytes, str, bool]:
     """Read until the child has answered or is gone, or its time is over: (answer, tail of the output, timed out)."""
     deadline = time.monotonic() + timeout_s
@@ -161,6 +248,8 @@ def _read_both(
             ready = selector.select(min(CHECK_S, max(0.0, deadline - time.monotonic())))
             if is_abandoned():
                 raise ChildAbandonedError
+            if watch is not None:
+                watch.check()
             if not ready and time.monotonic() >= deadline:
                 return bytes(answer), _tail(output), timed_out
             for key, _ in ready:
@@ -196,7 +285,7 @@ def _tail(output: bytearray) -> str:
 
 def _end_strays(directory: Path) -> None:
     """End processes that have left the child's process group: they still have its directory in their environment."""
-    mark = b"TMPDIR=" + os.fsencode(directory) + b"\0"
+    mark = _mark(directory)
     for _ in range(MAX_SWEEPS):
         found = [pid for pid in _processes() if mark in _environment_of(pid)]
         for pid in found:
@@ -204,6 +293,10 @@ def _end_strays(directory: Path) -> None:
                 os.kill(pid, signal.SIGKILL)
         if not found:
             return
+
+
+def _mark(directory: Path) -> bytes:
+    return b"TMPDIR=" + os.fsencode(directory) + b"\0"
 
 
 def _processes() -> list[int]:

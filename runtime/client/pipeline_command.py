@@ -1,4 +1,4 @@
-"""`tidemark pipeline`: validates a pipeline's file, and compiles it to the program that it stands for. No cluster."""
+"""`tidemark pipeline`: validates, compiles and tests a pipeline's file. No cluster."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def add_pipeline(actions: Actions) -> None:
     """Add `pipeline`."""
     parser = actions.add_parser(
         "pipeline",
-        help="validate and compile pipelines that were drawn",
+        help="validate, compile and test pipelines that were drawn",
         description="Work with the file of a pipeline, here, without a cluster.",
         example="tidemark pipeline compile hot-auctions.json --output hot-auctions.py\ntidemark run hot-auctions.py",
     )
@@ -37,13 +37,24 @@ def add_pipeline(actions: Actions) -> None:
         description="Rewrite a pipeline's file in the one order in which versions and diffs have it.",
         example="tidemark pipeline format hot-auctions.json",
     )
-    for verb in (checking, compiling, formatting):
+    testing = verbs.add_parser(
+        "test",
+        help="run the tests of a pipeline",
+        description="Run the tests that a pipeline holds, here; exit code 1 if one fails.",
+        example="tidemark pipeline test hot-auctions.json\ntidemark pipeline test hot-auctions.json --only 'late bid'",
+    )
+    testing.add_argument(
+        "--only", metavar="NAME", action="append", help="a test to run; may be repeated (default: all)"
+    )
+    for verb in (checking, compiling, formatting, testing):
         verb.add_argument("file", metavar="FILE", type=Path, help="a pipeline's JSON")
     with_json(checking)
+    with_json(testing)
     compiling.add_argument("--output", "-o", metavar="PROGRAM", type=Path, help="file to write")
     checking.set_defaults(local=_locally("validate_file"))
     compiling.set_defaults(local=_locally("compile_file"))
     formatting.set_defaults(local=_locally("format_file"))
+    testing.set_defaults(local=_locally("test_file"))
 
 
 def _locally(name: str) -> LocalCommand:

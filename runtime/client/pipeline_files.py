@@ -1,4 +1,4 @@
-"""What `tidemark pipeline` does with a file: read, validate, compile, format.
+"""What `tidemark pipeline` does with a file: read, validate, compile, format, test.
 
 Imports the engine, which takes seconds; `pipeline_command` imports this module when it is needed.
 """
@@ -6,9 +6,12 @@ Imports the engine, which takes seconds; `pipeline_command` imports this module 
 from __future__ import annotations
 
 import argparse
+import json
+from collections.abc import Iterator
 from pathlib import Path
 
 from runtime.client.errors import ClientError
+from runtime.client.pipeline_tests import PipelineTestResult, run_pipeline_test
 from runtime.client.terminal import FAILURE, SUCCESS, Terminal
 from runtime.pipeline import (
     Document,
@@ -21,6 +24,7 @@ from runtime.pipeline import (
     validate,
 )
 from runtime.pipeline.document import MAX_BYTES
+from runtime.pipeline.expectations import PipelineTestError, read_tests
 
 
 def _read(path: Path) -> Document:
@@ -83,6 +87,45 @@ def format_file(options: argparse.Namespace, terminal: Terminal) -> int:
     _write(options.file, text)
     terminal.line(f"Rewrote {options.file}")
     return SUCCESS
+
+
+def test_file(options: argparse.Namespace, terminal: Terminal) -> int:
+    """Run the tests of a pipeline; fails if one of them does."""
+    document, catalog = _read(options.file), load_catalog()
+    try:
+        tests = read_tests(document, catalog)
+    except PipelineTestError as error:
+        raise ClientError(f"{options.file}: {error}") from None
+    missing = [name for name in options.only or () if name not in {test.name for test in tests}]
+    if missing:
+        raise ClientError(f"{options.file} has no test {missing[0]!r}")
+    chosen = [test for test in tests if not options.only or test.name in options.only]
+    if not chosen:
+        raise ClientError(f"{options.file} has no tests")
+    program = compile_pipeline(document, catalog)
+    results = [run_pipeline_test(document, catalog, program, test) for test in chosen]
+    failed = sum(not result.passed for result in results)
+    terminal.result(
+        {"passed": not failed, "tests": [result.to_json() for result in results]},
+        *(line for result in results for line in _result_lines(document, result)),
+        f"{document.name}: {len(results) - failed} of {len(results)} tests passed",
+    )
+    return FAILURE if failed else SUCCESS
+
+
+def _result_lines(document: Document, result: PipelineTestResult) -> Iterator[str]:
+    """Yield how a test went: "+" before rows that nobody expected, "-" before those that are missing."""
+    yield f"{'passed' if result.passed else 'FAILED'}  {result.name}"
+    if result.passed:
+        return
+    if result.message:
+        yield f"  {result.message}"
+    for (node, port), rows in result.rows.items():
+        signs = {"missing": "-", "unexpected": "+"}
+        lines = [f"    {signs[row.state]} {json.dumps(row.row)}" for row in rows if row.state in signs]
+        if lines:
+            yield f"  {document.nodes[node].name!r}, {port}:"
+            yield from lines
 
 
 def _line(document: Document, problem: Problem) -> str:

@@ -8,13 +8,12 @@ Blocking; any thread may call. The child's side is `runtime.client.preview_child
 from __future__ import annotations
 
 import json
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
-from runtime.client.children import AnswerTooLargeError, ChildAbandonedError, run_child
+from runtime.client.children import AnswerTooLargeError, ChildAbandonedError, TooManyProcessesError
+from runtime.client.spare_children import IDLE_S, Prepared, SpareChildren
 
 MAX_ROWS: Final = 100_000
 DEFAULT_ROWS: Final = 10_000
@@ -23,12 +22,23 @@ WALL_S: Final = 30.0
 CPU_S: Final = 20
 MEMORY_BYTES: Final = 4 << 30
 """Address space, of which Arrow and Polars reserve more than 1 GiB; about half of it can be used."""
+MAX_PROCESSES: Final = 32
+"""That the program may have at a time, threads not counted: a preview has no need of any."""
 START_S: Final = 10.0
 """Further time for the start of the interpreter and the imports, before the program's own time begins."""
 
+MODULE: Final = "runtime.client.preview_child"
+PREFIX: Final = "tidemark-preview-"
 Frame = dict[str, Any]
-"""{"kind": "port", "node", "port", "rows", "sample", "columns", "watermark"}, or {"kind": "end", "state": "finished",
-"failed", "stopped" or "timed out", "message", "node", "line", "traceback", "simulated", "limited", "output"}."""
+"""{"kind": "port", "node", "port", "rows", "sample", "times", "watermarks", "columns", "watermark"}, or {"kind": "end",
+"state": "finished", "failed", "stopped" or "timed out", "message", "node", "line", "traceback", "simulated", "limited",
+"output"}. Event times and the watermarks before them are in ms, null where there are none, one for each row of the
+sample."""
+
+
+def preview_spares(idle_s: float = IDLE_S) -> SpareChildren:
+    """Return where a process keeps a child ready for its next preview; to be closed."""
+    return SpareChildren(MODULE, PREFIX, idle_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +60,9 @@ def preview_program(
     wall_s: float = WALL_S,
     cpu_s: int = CPU_S,
     memory_bytes: int = MEMORY_BYTES,
+    given: Mapping[str, Sequence[Mapping[str, Any]]] | None = None,
+    whole: int | None = None,
+    spares: SpareChildren | None = None,
     is_abandoned: Callable[[], bool] = lambda: False,
 ) -> None:
     """Run a program as a preview.
@@ -64,11 +77,17 @@ def preview_program(
         wall_s: after so long it is stopped.
         cpu_s: CPU time that it may use.
         memory_bytes: limit of its address space.
+        given: node → rows and watermarks that are read in place of its source: {"row": value, "time": event time in ms
+            or null}, or {"watermark": ms}.
+        whole: rows that every port shows, in place of a sample; the first ones, if there are more.
+        spares: where a child comes from that has started already.
         is_abandoned: asked while it runs; True stops it.
     """
-    with tempfile.TemporaryDirectory(prefix="tidemark-preview-") as directory:
-        program = Path(directory) / "pipeline.py"
-        program.write_text(source, encoding="utf-8")
+    prepared = Prepared.start(MODULE, PREFIX) if spares is None else spares.take()
+    directory = prepared.child.directory
+    frames = _Frames(on_frame)
+    try:
+        program = directory / "pipeline.py"
         request = {
             "program": str(program),
             "lines": [[of.node, of.first, of.last] for of in lines],
@@ -78,22 +97,35 @@ def preview_program(
             "cpu_s": cpu_s,
             "memory_bytes": memory_bytes,
         }
-        frames = _Frames(on_frame)
-        try:
-            result = run_child(
-                "runtime.client.preview_child",
-                json.dumps(request),
-                Path(directory),
-                wall_s + START_S,
-                is_abandoned=is_abandoned,
-                on_answer=frames.take,
-            )
-        except ChildAbandonedError:
-            on_frame(_end("stopped", "The preview was stopped."))
-            return
-        except AnswerTooLargeError:
-            on_frame(_end("failed", "The preview has more to show than can be taken."))
-            return
+        if whole is not None:
+            request["whole"] = whole
+        program.write_text(source, encoding="utf-8")
+        if given:
+            # a file, as the child may not read its stdin yet, and this process must not wait for it
+            (directory / "given.json").write_text(json.dumps(given), encoding="utf-8")
+            request["given_in"] = str(directory / "given.json")
+    except BaseException:
+        prepared.end()
+        raise
+    try:
+        result = prepared.child.run(
+            json.dumps(request),
+            wall_s + START_S,
+            is_abandoned=is_abandoned,
+            on_answer=frames.take,
+            max_processes=MAX_PROCESSES,
+        )
+    except ChildAbandonedError:
+        on_frame(_end("stopped", "The preview was stopped."))
+        return
+    except AnswerTooLargeError:
+        on_frame(_end("failed", "The preview has more to show than can be taken."))
+        return
+    except TooManyProcessesError as error:
+        on_frame(_end("failed", f"The preview was ended: it has started more than {error.limit} processes."))
+        return
+    finally:
+        prepared.clean_up()
     if frames.end is not None:
         on_frame({**frames.end, "output": result.output})
     elif result.timed_out:

@@ -16,10 +16,20 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NoReturn, TextIO
 
 from runtime.client.child_process import begin, limit
-from runtime.client.preview_taps import LimitedSource, Tap, TapSink, is_outside, limited_sources
+from runtime.client.preview_samples import GivenRowError, give
+from runtime.client.preview_taps import (
+    FIRST_ROWS,
+    LimitedSource,
+    Tap,
+    TapSink,
+    is_given,
+    is_outside,
+    limited_sources,
+)
 from runtime.common import options
 from runtime.common.configuration import Configuration
 from runtime.core.clock import SYSTEM_CLOCK, Clock
@@ -109,6 +119,8 @@ def main() -> NoReturn:
     answer_fd, request = begin()
     limit(request["memory_bytes"], request["cpu_s"])
     with os.fdopen(answer_fd, "w", encoding="utf-8") as pipe:
+        if "given_in" in request:
+            request["given"] = json.loads(Path(request["given_in"]).read_text(encoding="utf-8"))
         end = PreviewRun(request, pipe).run()
         sys.stdout.flush()
         sys.stderr.flush()
@@ -121,7 +133,8 @@ class PreviewRun:
 
     Args:
         request: "program" (path), "lines" ([node, first, last]), "streams" ([node, port, variable]), "rows" of each
-            source, "wall_s".
+            source, "wall_s"; optional: "given" (node → items of `GivenSource`, read in place of its source), "whole"
+            (number of rows that every port shows; all of them or the first).
         pipe: frames of ports are written to it, a line each.
     """
 
@@ -144,6 +157,8 @@ class PreviewRun:
             return self._run(graph, deadline)
         except MemoryError:
             return self._end("failed", "The preview needs more memory than it may use.")
+        except GivenRowError as error:
+            return self._end("failed", str(error), error.node)
         except BaseException as error:
             return self._failed(error)
 
@@ -160,6 +175,7 @@ class PreviewRun:
         return recorder.graph
 
     def _run(self, graph: StreamGraph, deadline: float) -> dict[str, Any]:
+        self._give(graph)
         self._simulated = not any(is_outside(node.factory.source) for node in graph.nodes.values() if node.is_source)
         self._limit(graph, deadline)
         clock: Clock = _SimulatedClock() if self._simulated else SYSTEM_CLOCK
@@ -202,6 +218,19 @@ class PreviewRun:
                 graph = stream.get_execution_environment().create_stream_graph(None)
         return graph
 
+    def _give(self, graph: StreamGraph) -> None:
+        """Put given rows in the place of sources."""
+        owners = {node_id: self._lines.node_of(node.defined_at) for node_id, node in graph.nodes.items()}
+        for name, items in self._request.get("given", {}).items():
+            mine = [graph.nodes[node_id] for node_id, owner in owners.items() if owner == name]
+            for node in mine:
+                if node.is_source:
+                    try:
+                        give(graph, node, items, mine)
+                    except GivenRowError as error:
+                        error.node = name
+                        raise
+
     def _limit(self, graph: StreamGraph, deadline: float) -> None:
         """Let sources end early, and put taps in the place of sinks."""
         configuration = {k: v for k, v in graph.configuration.items() if not k.startswith("execution.checkpointing.")}
@@ -209,7 +238,7 @@ class PreviewRun:
         for node in graph.nodes.values():
             node.parallelism = 1
             owner = self._lines.node_of(node.defined_at)
-            if node.is_source:
+            if node.is_source and not is_given(node.factory.source):
                 factory: SourceOperatorFactory = node.factory
                 limited = LimitedSource(factory.source, int(self._request["rows"]), deadline, owner or node.name)
                 node.factory = dataclasses.replace(factory, source=limited)
@@ -221,7 +250,7 @@ class PreviewRun:
                 node.is_stateful = False
 
     def _new_tap(self, node: str | None, port: str) -> Tap:
-        tap = Tap.create(node, port)
+        tap = Tap.create(node, port, max(FIRST_ROWS, int(self._request.get("whole", FIRST_ROWS))))
         self._taps.append(tap)
         return tap
 

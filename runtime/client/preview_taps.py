@@ -13,14 +13,16 @@ import random
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
+from runtime.client.preview_samples import GivenSource, instant_text
+from runtime.common.time import Instant
 from runtime.common.typeinfo import TypeInformation
 from runtime.common.types import Row
 from runtime.connectors.postgres_source import PostgresSource
 from runtime.connectors.redis_streams import RedisStreamSource
 from runtime.connectors.socket_source import SocketSource
-from runtime.core.batch import RecordBatch
+from runtime.core.batch import NO_TIMESTAMP, RecordBatch
 from runtime.operators.sink import Sink, SinkWriter, WriterContext
 from runtime.operators.source import (
     NoSplit,
@@ -38,12 +40,25 @@ RESERVOIR_ROWS: Final = 50
 MAX_CELL_CHARS: Final = 16 << 10
 MAX_PORT_CHARS: Final = 128 << 10
 """Of the sample of one port, as JSON; further rows are left out."""
+MAX_WHOLE_CHARS: Final = 8 << 20
+"""Of a port that is to be shown whole."""
 MAX_DEPTH: Final = 8
 MAX_ITEMS: Final = 1000
 _MAX_SAFE: Final = 2**53 - 1
 #: sources that talk to the outside: their time is the machine's
 _OUTSIDE: Final = (PostgresSource, RedisStreamSource, SocketSource)
 _ids = itertools.count()
+
+
+class Shown(NamedTuple):
+    """A row that is shown."""
+
+    value: Any
+    """As JSON."""
+    time_ms: int | None
+    """Its event time."""
+    watermark: int | None
+    """That had come before it."""
 
 
 @dataclass
@@ -54,18 +69,20 @@ class Tap:
     node: str | None
     port: str
     rows: int = 0
-    first: list[Any] = field(default_factory=list)
-    later: list[Any] = field(default_factory=list)
+    first: list[Shown] = field(default_factory=list)
+    later: list[Shown] = field(default_factory=list)
     columns: list[list[str]] | None = None
     watermark: int | None = None
+    limit: int = FIRST_ROWS
+    """First rows that are kept; if they are more than usual, they are all that are kept."""
     version: int = 0
     """Grows with every change."""
     draw: random.Random = field(default_factory=lambda: random.Random(7))
 
     @classmethod
-    def create(cls, node: str | None, port: str) -> Tap:
+    def create(cls, node: str | None, port: str, limit: int = FIRST_ROWS) -> Tap:
         """Make a tap, and know it by its number."""
-        tap = cls(next(_ids), node, port)
+        tap = cls(next(_ids), node, port, limit=limit)
         _TAPS[tap.tap_id] = tap
         return tap
 
@@ -76,24 +93,46 @@ class Tap:
         self.version += 1
         if self.columns is None and batch.type_info is not None:
             self.columns = _columns(batch.type_info)
-        for value in batch.values():
-            self.rows += 1
-            if len(self.first) < FIRST_ROWS:
-                self.first.append(to_json(value))
-            elif len(self.later) < RESERVOIR_ROWS:
-                self.later.append(to_json(value))
-            else:
-                place = self.draw.randrange(self.rows - FIRST_ROWS)
-                if place < RESERVOIR_ROWS:
-                    self.later[place] = to_json(value)
+        values, times = batch.values(), batch.timestamps()
+        # what a mark inside of the batch says comes between its rows
+        for start, stop, watermark in batch.segments():
+            for index in range(start, stop):
+                time_ms = NO_TIMESTAMP if times is None else times[index]
+                self._keep(values[index], None if time_ms == NO_TIMESTAMP else time_ms)
+            if watermark is not None:
+                self.advance(watermark)
+
+    def advance(self, watermark: int) -> None:
+        """Note a watermark."""
+        # the last one says only that there is nothing more
+        if abs(watermark) < _MAX_SAFE:
+            self.watermark = watermark
+            self.version += 1
+
+    def _keep(self, value: Any, time_ms: int | None) -> None:
+        self.rows += 1
+        if len(self.first) < self.limit:
+            self.first.append(Shown(to_json(value), time_ms, self.watermark))
+        elif self.limit > FIRST_ROWS:
+            return
+        elif len(self.later) < RESERVOIR_ROWS:
+            self.later.append(Shown(to_json(value), time_ms, self.watermark))
+        else:
+            place = self.draw.randrange(self.rows - FIRST_ROWS)
+            if place < RESERVOIR_ROWS:
+                self.later[place] = Shown(to_json(value), time_ms, self.watermark)
 
     def to_json(self) -> dict[str, Any]:
         """Return the frame of the port."""
+        chars = MAX_PORT_CHARS if self.limit == FIRST_ROWS else MAX_WHOLE_CHARS
+        shown = _fitting([*self.first, *self.later], chars)
         return {
             "node": self.node,
             "port": self.port,
             "rows": self.rows,
-            "sample": _fitting([*self.first, *self.later]),
+            "sample": [row.value for row in shown],
+            "times": [row.time_ms for row in shown],
+            "watermarks": [row.watermark for row in shown],
             "columns": self.columns,
             "watermark": self.watermark,
         }
@@ -130,10 +169,8 @@ class _TapWriter(SinkWriter):
         self._tap.take(batch)
 
     def write_watermark(self, watermark: int) -> None:
-        # the last one says only that there is nothing more
-        if abs(watermark) < _MAX_SAFE:
-            self._tap.watermark = watermark
-            self._tap.version += 1
+        if watermark != self._tap.watermark:
+            self._tap.advance(watermark)
 
 
 @dataclass
@@ -158,6 +195,11 @@ _BUDGETS: dict[int, _Budget] = {}
 def limited_sources() -> list[str]:
     """Return the nodes whose sources were ended before their own end."""
     return sorted({budget.name for budget in _BUDGETS.values() if budget.is_cut})
+
+
+def is_given(source: Source) -> bool:
+    """Return whether a source emits rows that the preview was given."""
+    return isinstance(source, GivenSource)
 
 
 def is_outside(source: Source) -> bool:
@@ -263,7 +305,7 @@ class _LimitedReader(SplitReader):
 def to_json(value: Any, depth: int = 0) -> Any:
     """Return a value as JSON that a browser can show; rows become objects, with their kind if they take one back."""
     if isinstance(value, Row):
-        names = value._fields or [str(index) for index in range(len(value))]
+        names = value._fields or [f"f{index}" for index in range(len(value))]
         made = {name: to_json(item, depth + 1) for name, item in zip(names, value, strict=False)}
         kind = value.get_row_kind()
         return made if kind.name == "INSERT" else {**made, "$kind": kind.name}
@@ -273,6 +315,10 @@ def to_json(value: Any, depth: int = 0) -> Any:
         return value if abs(value) <= _MAX_SAFE else str(value)
     if isinstance(value, float):
         return value if math.isfinite(value) else str(value)
+    if isinstance(value, bytes):
+        return value[: MAX_CELL_CHARS // 2].hex()
+    if isinstance(value, Instant):
+        return instant_text(value)
     if depth < MAX_DEPTH and isinstance(value, (list, tuple)):
         return [to_json(item, depth + 1) for item in value[:MAX_ITEMS]]
     if depth < MAX_DEPTH and isinstance(value, dict):
@@ -282,14 +328,15 @@ def to_json(value: Any, depth: int = 0) -> Any:
     except Exception as error:
         # the user's own __str__
         text = f"<{type(value).__name__}: {type(error).__name__}>"
-    return text[:MAX_CELL_CHARS]
+    more = len(text) - MAX_CELL_CHARS
+    return text if more <= 0 else f"{text[:MAX_CELL_CHARS]}… and {more} more characters"
 
 
-def _fitting(rows: Sequence[Any]) -> list[Any]:
-    left = MAX_PORT_CHARS
+def _fitting(rows: Sequence[Shown], chars: int) -> list[Shown]:
+    left = chars
     kept = []
     for row in rows:
-        left -= len(json.dumps(row))
+        left -= len(json.dumps(row.value))
         if left < 0:
             break
         kept.append(row)

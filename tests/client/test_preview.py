@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import datetime
 import os
 import threading
 import time
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
 
-from runtime.client.preview import Frame, NodeLines, preview_program
+from runtime.client.preview import Frame, NodeLines, preview_program, preview_spares
+from runtime.client.preview_samples import instant_of, value_of
 from runtime.client.preview_taps import to_json
+from runtime.common.time import Instant
+from runtime.common.typeinfo import Types
 from runtime.common.types import Row, RowKind
 from tests.support.waiting import wait_until
 
@@ -169,8 +174,132 @@ def test_values_are_shown_as_json() -> None:
     row = Row(a=1, b=2**60)
     row.set_row_kind(RowKind.DELETE)
     assert to_json(row) == {"a": 1, "b": str(2**60), "$kind": "DELETE"}
-    assert to_json([float("nan"), float("inf"), b"\xff", "x" * 99_999])[:3] == ["nan", "inf", "b'\\xff'"]
+    assert to_json([float("nan"), float("inf"), b"\xff", "x" * 99_999])[:3] == ["nan", "inf", "ff"]
     deep: Any = 1
     for _ in range(100):
         deep = [deep]
     assert len(str(to_json(deep))) < 1000
+
+
+def test_rows_come_with_their_event_time_and_the_watermark_before_them() -> None:
+    ports, _ = preview(rows=500)
+    bids = ports["n1", "out"]
+    assert len(bids["times"]) == len(bids["watermarks"]) == len(bids["sample"])
+    assert all(isinstance(time_ms, int) for time_ms in bids["times"])
+    # event times that never fall: what has come is behind the watermark by nothing
+    pairs = zip(bids["times"], bids["watermarks"], strict=True)
+    assert all(mark is None or time_ms > mark for time_ms, mark in pairs)
+
+
+def test_given_rows_are_read_in_place_of_a_source_with_their_event_times() -> None:
+    def bid(auction: int, time_ms: int) -> dict[str, Any]:
+        row = {"auction": auction, "bidder": 1, "price": 5, "channel": "c", "url": "u", "date_time": None, "extra": ""}
+        return {"row": row, "time": time_ms}
+
+    ports, end = preview(given={"n1": [bid(7, 1_000), bid(7, 2_000), bid(8, 3_000), bid(7, 11_000)]})
+    assert (end["state"], end["limited"]) == ("finished", [])
+    assert [row["auction"] for row in ports["n1", "out"]["sample"]] == [7, 7, 8, 7]
+    assert ports["n1", "out"]["times"] == [1_000, 2_000, 3_000, 11_000]
+    counts = sorted((row["auction"], row["bids"]) for row in ports["n2", "out"]["sample"])
+    assert counts == [(7, 1), (7, 2), (8, 1)]
+
+
+def test_given_watermarks_are_the_only_ones() -> None:
+    """The source's own strategy would make the second row late; the given watermark makes the third one so."""
+    source = """
+from runtime.common import Duration, Time, Types, WatermarkStrategy
+from runtime.datastream import StreamExecutionEnvironment
+from runtime.datastream.window import TumblingEventTimeWindows
+
+env = StreamExecutionEnvironment.get_execution_environment()
+flow = env.from_collection([], Types.ROW_NAMED(["k", "at"], [Types.STRING(), Types.LONG()])).uid("flow") \\
+    .assign_timestamps_and_watermarks(WatermarkStrategy.for_monotonous_timestamps().with_timestamp_column("at"))
+counts = flow.key_by_columns("k").window(TumblingEventTimeWindows.of(Time.seconds(1))) \\
+    .aggregate_columns("count(*) AS n", "window_end").name("Counts").uid("counts")
+counts.print().name("Show").uid("show")
+env.execute("preview")
+"""
+    lines = [NodeLines("flow", 7, 8), NodeLines("counts", 9, 10), NodeLines("show", 11, 11)]
+    streams = {("flow", "out"): "flow", ("counts", "out"): "counts"}
+    given: list[dict[str, Any]] = [
+        {"row": {"k": "a", "at": 5_000}},
+        {"row": {"k": "a", "at": 100}},
+        {"watermark": 1_500},
+        {"row": {"k": "a", "at": 200}},
+        {"row": {"k": "a", "at": 1_700}},
+    ]
+    ports: dict[Any, Frame] = {}
+    preview_program(
+        source, lines, streams, lambda f: ports.update({(f.get("node"), f.get("port")): f}), given={"flow": given}
+    )
+    assert ports["flow", "out"]["times"] == [5_000, 100, 200, 1_700]
+    assert ports["flow", "out"]["watermarks"] == [None, None, 1_500, 1_500]
+    counted = sorted((row["window_end"], row["n"]) for row in ports["counts", "out"]["sample"])
+    assert [count for _, count in counted] == [1, 1, 1]
+
+
+def test_a_given_row_that_does_not_fit_names_its_source() -> None:
+    _, end = preview(given={"n1": [{"row": {"auction": 1, "nothing": 2}}]})
+    assert (end["state"], end["node"]) == ("failed", "n1")
+    assert "row 1" in end["message"] and "'nothing'" in end["message"]
+
+
+def test_whatever_is_shown_can_be_given_again() -> None:
+    instant = Instant(1_700_000_000, 123_456_000)
+    kind = Types.ROW_NAMED(
+        ["t", "d", "i", "n", "b", "l"],
+        [
+            Types.SQL_TIMESTAMP(),
+            Types.SQL_DATE(),
+            Types.INSTANT(),
+            Types.BIG_DEC(),
+            Types.PRIMITIVE_ARRAY(Types.BYTE()),
+            Types.BASIC_ARRAY(Types.LONG()),
+        ],
+    )
+    row = Row(
+        t=datetime.datetime(2024, 1, 2, 3, 4, 5, 678_000),
+        d=datetime.date(2024, 1, 2),
+        i=instant,
+        n=Decimal("12.50"),
+        b=b"\x00\xff",
+        l=[1, 2**60],
+    )
+    assert value_of(kind, to_json(row)) == row
+    assert instant_of("1969-12-31T23:59:59.5Z") == Instant(-1, 500_000_000)
+
+
+def test_a_fork_bomb_is_ended() -> None:
+    began = time.monotonic()
+    _, end = preview(around("\n    import os, time\n    while True: os.fork(); time.sleep(0.02)"), F_LINES)
+    assert end["state"] == "failed" and "processes" in end["message"]
+    assert time.monotonic() - began < 30
+    wait_until(lambda: not any("preview_child" in " ".join(c) for c in _commands()), 10, "all of them have ended")
+
+
+def test_a_huge_file_is_refused() -> None:
+    user = "\n    with open('huge', 'wb') as f:\n        for _ in range(300): f.write(bytes(1 << 20))"
+    _, end = preview(around(user), F_LINES)
+    assert end["state"] == "failed" and "File too large" in end["message"]
+
+
+def test_a_spare_child_serves_one_preview_and_no_other() -> None:
+    spares = preview_spares()
+    try:
+        spares.prepare()
+        spares.prepare()
+        assert len([c for c in _commands() if "preview_child" in " ".join(c)]) == 1
+        ports, end = preview(around("import os; return [x, os.getpid()]"), F_LINES, spares=spares)
+        again, _ = preview(around("import os; return [x, os.getpid()]"), F_LINES, spares=spares)
+        assert end["state"] == "finished"
+        pids = {frame["flow", "out"]["sample"][0][1] for frame in (ports, again)}
+        assert len(pids) == 2
+        spares.prepare()
+        # a spare that has died is replaced
+        [spare] = [c for c in psutil.Process().children() if "preview_child" in " ".join(c.cmdline())]
+        spare.kill()
+        spare.wait(5)
+        assert preview(around("return x"), F_LINES, spares=spares)[1]["state"] == "finished"
+    finally:
+        spares.close()
+    assert not [c for c in _commands() if "preview_child" in " ".join(c)]

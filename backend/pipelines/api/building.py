@@ -6,8 +6,9 @@ from rest_framework import status
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from backend.accounts.roles import Role, role_of
 from backend.contract.operation import operation
-from backend.pipelines import answers, building
+from backend.pipelines import answers, building, previews
 from backend.pipelines.api.base import PipelinesView, body_of, document_of
 from runtime.pipeline.templates import templates
 
@@ -46,7 +47,11 @@ class ValidateView(PipelinesView):
 
     @operation(answers.ValidationAnswer, body=answers.DocumentBody)
     def post(self, request: Request) -> Response:
-        return Response(building.validated(document_of(body_of(request)).document))
+        document = document_of(body_of(request)).document
+        if role_of(request.user) >= Role.DEVELOPER:
+            # somebody edits, and is likely to look at rows
+            previews.warm_up()
+        return Response(building.validated(document))
 
 
 class CompileView(PipelinesView):

@@ -1,6 +1,15 @@
 /** Pipelines over REST: the list, versions, drafts, and what the server knows of a document. */
 
-import type { DeploymentListed, ProgramLines, Report } from '../gen/contract';
+import type {
+  DeploymentListed,
+  DraftPlanAnswer,
+  PreviewAnswer,
+  ProgramLines,
+  RenameAnswer,
+  Report,
+  TestResult,
+  TestsAnswer,
+} from '../gen/contract';
 import type { Catalog, Facts, NodeState, Ports, Problem, Validation } from '../model/pipeline/catalog';
 import type { PipelineDocument } from '../model/pipeline/document';
 import { ApiError, ROOT } from './client';
@@ -235,4 +244,45 @@ export interface Program {
 
 export function compile(document: PipelineDocument, signal: AbortSignal): Promise<Program> {
   return send('/compile', { method: 'POST', body: { document }, signal });
+}
+
+// --- previews -------------------------------------------------------------------------------------------------------
+
+/** Starts a preview of a document; the user's former one is stopped. `rows` is of each source. */
+export function startPreview(document: PipelineDocument, rows: number): Promise<PreviewAnswer> {
+  return send('/preview', { method: 'POST', body: { document, rows } });
+}
+
+export function fetchPreview(id: string): Promise<PreviewAnswer> {
+  return send(`/preview/${id}`);
+}
+
+/** `isLeaving`: the page goes away, and the request must not go with it. */
+export async function stopPreview(id: string, isLeaving = false): Promise<void> {
+  await send(`/preview/${id}`, { method: 'DELETE', keepalive: isLeaving });
+}
+
+// --- tests, plans, renames ------------------------------------------------------------------------------------------
+
+export async function runTest(document: PipelineDocument, name: string): Promise<TestResult> {
+  const answer = await send<TestsAnswer>('/tests', { method: 'POST', body: { document, only: [name] } });
+  const [result] = answer.results;
+  if (result === undefined) throw new ApiError(0, 'The server has not run the test.');
+  return result;
+}
+
+export function fetchDraftPlan(document: PipelineDocument, signal: AbortSignal): Promise<DraftPlanAnswer> {
+  return send('/plan', { method: 'POST', body: { document }, signal });
+}
+
+/** What the rename of a column changes, in the node that names it and in all below. */
+export function renameColumn(
+  document: PipelineDocument,
+  [node, port]: readonly [string, string],
+  column: string,
+  to: string,
+  signal?: AbortSignal,
+): Promise<RenameAnswer> {
+  const body = { document, node, port, column, to };
+  return send('/rename', { method: 'POST', body, ...(signal === undefined ? {} : { signal }) });
 }

@@ -558,6 +558,17 @@ export interface DraftListed {
   updated_at: number;
 }
 
+export interface DraftPlanAnswer {
+  /** null: there is none, see `message` and `problems`. */
+  plan: Plan | null;
+  /** Job vertex → nodes of the pipeline that it runs, first to last. */
+  nodes: Record<string, string[]>;
+  warnings: string[];
+  /** Why the program defines no job. */
+  message: string;
+  problems: Problem[];
+}
+
 /** Somebody else with a draft. */
 export interface Editor {
   user: string | null;
@@ -1395,6 +1406,8 @@ export interface PreviewAnswer {
   state: 'running' | 'finished' | 'failed' | 'stopped' | 'timed out' | 'lost';
   /** Node → port. */
   ports: Record<string, Record<string, PreviewPort>>;
+  /** Sources in whose place the document's samples are read. */
+  pinned: string[];
   /** Of the document; nodes that they block, and all below, are left out. */
   problems: Problem[];
   end: PreviewEnd | null;
@@ -1406,6 +1419,8 @@ export interface PreviewEnd {
   node: string | null;
   /** Of the generated program. */
   line: number | null;
+  /** Of the node's own Python, or of the pipeline's shared code if `node` is null; null: the line is generated. */
+  code_line: number | null;
   traceback: string;
   /** Whether time was simulated, because no source talks to the outside. */
   simulated: boolean | null;
@@ -1421,8 +1436,12 @@ export interface PreviewPort {
   port: string;
   /** That have passed. */
   rows: number;
-  /** The first 150 of them, and 50 of the others. */
+  /** The first 150 of them, and 50 of the others; "$kind" is there in rows that are not inserted. */
   sample: unknown[];
+  /** Event time of each row of the sample. */
+  times: (number | null)[];
+  /** That had come before each row of the sample. */
+  watermarks: (number | null)[];
   /** [name, type]; null: Python objects. */
   columns: string[][] | null;
   watermark: number | null;
@@ -1488,6 +1507,23 @@ export interface Refusal {
   /** Empty: it is about no topic. */
   topic: string;
   message: string;
+}
+
+export interface RenameAnswer {
+  /** RFC 6902, of the document. */
+  patch: Record<string, unknown>[];
+  /** That it changes, the one that names the column first. */
+  nodes: string[];
+  /** Nodes below with Python that may use the old name. */
+  by_hand: string[];
+}
+
+export interface RenameRequest {
+  document: Record<string, unknown>;
+  node: string;
+  port: string;
+  column: string;
+  to: string;
 }
 
 /** What becomes of the state of the job that runs. */
@@ -1924,6 +1960,40 @@ export interface TemplatesAnswer {
   templates: Template[];
 }
 
+export interface TestPlace {
+  node: string;
+  port: string;
+  rows: TestRow[];
+}
+
+export interface TestResult {
+  name: string;
+  passed: boolean;
+  /** Why it could not be judged. */
+  message: string;
+  /** At which it failed, if that is known. */
+  node: string | null;
+  places: TestPlace[];
+  /** What the program has printed, its end. */
+  output: string;
+}
+
+export interface TestRow {
+  state: 'same' | 'missing' | 'unexpected';
+  /** As it was expected; an unexpected one as it came. */
+  row: unknown;
+}
+
+export interface TestsAnswer {
+  results: TestResult[];
+}
+
+export interface TestsRequest {
+  document: Record<string, unknown>;
+  /** Names of tests; default: all. */
+  only?: string[];
+}
+
 export interface Throwable {
   class: string;
   message: string;
@@ -2228,6 +2298,12 @@ export interface Routes {
     body: undefined;
     answer: JobPipeline;
   };
+  'POST /api/v1/pipelines/plan': {
+    path: Record<never, never>;
+    query: Record<never, never>;
+    body: DocumentBody;
+    answer: DraftPlanAnswer;
+  };
   'POST /api/v1/pipelines/preview': {
     path: Record<never, never>;
     query: Record<never, never>;
@@ -2246,11 +2322,23 @@ export interface Routes {
     body: undefined;
     answer: PreviewAnswer;
   };
+  'POST /api/v1/pipelines/rename': {
+    path: Record<never, never>;
+    query: Record<never, never>;
+    body: RenameRequest;
+    answer: RenameAnswer;
+  };
   'GET /api/v1/pipelines/templates': {
     path: Record<never, never>;
     query: Record<never, never>;
     body: undefined;
     answer: TemplatesAnswer;
+  };
+  'POST /api/v1/pipelines/tests': {
+    path: Record<never, never>;
+    query: Record<never, never>;
+    body: TestsRequest;
+    answer: TestsAnswer;
   };
   'POST /api/v1/pipelines/validate': {
     path: Record<never, never>;

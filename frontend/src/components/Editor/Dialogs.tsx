@@ -115,7 +115,8 @@ const SHORTCUTS: readonly (readonly [string, string])[] = [
   ['L', 'Lay out anew'],
   ['T', 'Add a note'],
   ['O', 'Outline or palette'],
-  ['P', 'Problems'],
+  ['P', 'Preview, or stop it'],
+  ['E', 'Problems'],
   ['Escape', 'Select nothing'],
   ['?', 'This sheet'],
 ];

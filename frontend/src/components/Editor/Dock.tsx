@@ -1,9 +1,9 @@
-/** Below the canvas: what is wrong and how to mend it, and the Python program that the pipeline is. */
+/** Below the canvas: what is wrong and how to mend it, the rows of a preview, and the Python that the pipeline is. */
 
 import { ActionIcon, Button, Tabs } from '@mantine/core';
 import { IconChevronDown, IconChevronUp, IconCircleCheck } from '@tabler/icons-react';
 import { useQuery } from '@tanstack/react-query';
-import { Suspense, lazy, useMemo } from 'react';
+import { Suspense, lazy, useMemo, useState } from 'react';
 
 import { compile } from '../../api/pipelines';
 import { useEditor, useEditorStore } from '../../hooks/useEditor';
@@ -16,17 +16,24 @@ import { TabBar } from '../TabBar/TabBar';
 import classes from './Dock.module.css';
 import { SEVERITY_TEXT, SeverityIcon } from './icons';
 
+const PreviewPanel = lazy(async () => ({ default: (await import('./PreviewPanel')).PreviewPanel }));
+const PlanPanel = lazy(async () => ({ default: (await import('./PlanPanel')).PlanPanel }));
+const SampleActions = lazy(async () => ({ default: (await import('./SampleActions')).SampleActions }));
+const TestsPanel = lazy(async () => ({ default: (await import('./TestsPanel')).TestsPanel }));
 const CodeEditor = lazy(async () => ({ default: (await import('./CodeEditor')).CodeEditor }));
 
 interface Props {
   readonly tab: string | null;
   /** Null closes it. */
   readonly onTab: (tab: string | null) => void;
+  readonly onPreview: () => void;
 }
 
-export function Dock({ tab, onTab }: Props) {
+export function Dock({ tab, onTab, onPreview }: Props) {
   const problems = useEditor((state) => state.validation.problems);
   const isOpen = tab !== null;
+  // which test is shown: tabs that are left are not kept
+  const [test, setTest] = useState<string | null>(null);
   return (
     <Tabs
       value={tab}
@@ -40,7 +47,10 @@ export function Dock({ tab, onTab }: Props) {
           value={tab}
           tabs={[
             ['problems', 'Problems', <Count key="count" problems={problems} />],
+            ['preview', 'Preview'],
+            ['tests', 'Tests', <TestCount key="tests" />],
             ['python', 'Python'],
+            ['plan', 'Plan'],
           ]}
         />
         <ActionIcon
@@ -55,6 +65,34 @@ export function Dock({ tab, onTab }: Props) {
       <Tabs.Panel value="problems" className={classes.panel ?? ''}>
         <Problems />
       </Tabs.Panel>
+      <Tabs.Panel value="preview" className={classes.panel ?? ''}>
+        <Suspense fallback={<p className={classes.none}>Loading…</p>}>
+          <PreviewPanel
+            onStart={onPreview}
+            actions={(place) => (
+              <Suspense>
+                <SampleActions
+                  place={place}
+                  onTest={(name) => {
+                    setTest(name);
+                    onTab('tests');
+                  }}
+                />
+              </Suspense>
+            )}
+          />
+        </Suspense>
+      </Tabs.Panel>
+      <Tabs.Panel value="tests" className={classes.panel ?? ''}>
+        <Suspense fallback={<p className={classes.none}>Loading…</p>}>
+          <TestsPanel chosen={test} onChoose={setTest} />
+        </Suspense>
+      </Tabs.Panel>
+      <Tabs.Panel value="plan" className={classes.panel ?? ''}>
+        <Suspense fallback={<p className={classes.none}>Loading…</p>}>
+          <PlanPanel />
+        </Suspense>
+      </Tabs.Panel>
       <Tabs.Panel value="python" className={classes.panel ?? ''}>
         <PythonProgram />
       </Tabs.Panel>
@@ -64,6 +102,11 @@ export function Dock({ tab, onTab }: Props) {
 
 function Count({ problems }: { readonly problems: readonly Problem[] }) {
   const count = problems.filter(({ severity }) => severity !== 'info').length;
+  return count === 0 ? null : <span className={classes.count}>{count}</span>;
+}
+
+function TestCount() {
+  const count = useEditor((state) => documentOf(state).tests?.length ?? 0);
   return count === 0 ? null : <span className={classes.count}>{count}</span>;
 }
 

@@ -22,6 +22,7 @@ import { type Begun, useAutosave } from '../../hooks/useAutosave';
 import { useCommands } from '../../hooks/useCommands';
 import { useDeployments } from '../../hooks/useDeployments';
 import { type EditorLinks, useEditorLinks } from '../../hooks/useEditorLinks';
+import { usePreviewing } from '../../hooks/usePreview';
 import { useTimes } from '../../hooks/useTimes';
 import { useValidation } from '../../hooks/useValidation';
 import { redoLabel, undoLabel } from '../../model/pipeline/history';
@@ -42,6 +43,8 @@ import { Inspector, NameField } from './Inspector';
 import { isInField, pressed } from './keys';
 import { Outline } from './Outline';
 import { Palette } from './Palette';
+import { PreviewButton } from './PreviewButton';
+import { PreviewScope } from './PreviewScope';
 import { QuickAdd } from './QuickAdd';
 
 const Versions = lazy(async () => ({ default: (await import('./Versions')).Versions }));
@@ -61,9 +64,11 @@ export function Editor({ store, begun, others }: Props) {
   const isNarrow = useMediaQuery(NARROW, window.matchMedia(NARROW).matches, { getInitialValueInEffect: false });
   return (
     <EditorContext value={store}>
-      <ReactFlowProvider>
-        {isNarrow ? <Reader store={store} /> : <Workbench store={store} begun={begun} others={others} />}
-      </ReactFlowProvider>
+      <PreviewScope>
+        <ReactFlowProvider>
+          {isNarrow ? <Reader store={store} /> : <Workbench store={store} begun={begun} others={others} />}
+        </ReactFlowProvider>
+      </PreviewScope>
     </EditorContext>
   );
 }
@@ -93,6 +98,7 @@ function Workbench({ store, begun, others }: Props) {
     store.getState().select({});
     links.go({ panel: isOpen ? 'versions' : null });
   };
+  const previewing = usePreviewing(store, () => setDock('preview'));
   const canvas = useRef<HTMLDivElement>(null);
   const panel = useRef<HTMLElement>(null);
   const rename = () => {
@@ -109,6 +115,7 @@ function Workbench({ store, begun, others }: Props) {
     },
     outline: () => setSide((old) => (old === 'outline' ? 'palette' : 'outline')),
     problems: () => setDock((old) => (old === 'problems' ? null : 'problems')),
+    preview: previewing.toggle,
     sheet: () => setSheet(true),
   };
   useKeyboard(store, canvas, targets);
@@ -124,6 +131,7 @@ function Workbench({ store, begun, others }: Props) {
       <Header
         others={others}
         onSave={saving.open}
+        preview={<PreviewButton isDisabled={isReadOnly} onStart={previewing.start} onStop={previewing.stop} />}
         onSheet={() => setSheet(true)}
         onVersions={() => toggleVersions(!isVersions)}
         onSide={() => setSide((old) => (old === null ? 'palette' : null))}
@@ -200,7 +208,7 @@ function Workbench({ store, begun, others }: Props) {
           >
             <Canvas />
           </div>
-          <Dock tab={dock} onTab={setDock} />
+          <Dock tab={dock} onTab={setDock} onPreview={previewing.start} />
         </div>
         <aside ref={panel} className={classes.inspector} aria-label={isVersions ? 'Versions' : 'Inspector'}>
           {isVersions ? (
@@ -361,6 +369,7 @@ interface HeaderProps {
   /** Which version runs. */
   readonly running: ReactNode;
   readonly deploy: ReactNode;
+  readonly preview: ReactNode;
 }
 
 /** Whether the document differs from the head. */
@@ -370,7 +379,7 @@ function useIsChanged(): boolean {
   return useMemo(() => !isSameDocument(document, head.document), [document, head]);
 }
 
-function Header({ others, onSave, onSheet, onVersions, onSide, isSideOpen, running, deploy }: HeaderProps) {
+function Header({ others, onSave, onSheet, onVersions, onSide, isSideOpen, running, deploy, preview }: HeaderProps) {
   const store = useEditorStore();
   const document = useEditor(documentOf);
   const isReadOnly = useEditor((state) => state.isReadOnly);
@@ -414,6 +423,7 @@ function Header({ others, onSave, onSheet, onVersions, onSide, isSideOpen, runni
       <HistoryButton label="Redo" what={redoable} onClick={() => store.getState().redo()}>
         <IconArrowForwardUp size={19} aria-hidden />
       </HistoryButton>
+      {preview}
       <Menu position="bottom-end" width={220}>
         <Menu.Target>
           <ActionIcon variant="subtle" color="gray" size="lg" aria-label="More">

@@ -4,15 +4,15 @@ import { Button, Group, NumberInput, Select, Switch, Tabs, TextInput, Textarea }
 import { useEffect, useEffectEvent, useMemo, useRef, useState } from 'react';
 
 import { useEditor, useEditorStore } from '../../hooks/useEditor';
-import { type Column, type Facts, columnChanges, inputFacts } from '../../model/pipeline/catalog';
-import type { Json, Partitioning, PipelineNode } from '../../model/pipeline/document';
-import { nameOf } from '../../model/pipeline/document';
+import { type Column, inputFacts } from '../../model/pipeline/catalog';
+import type { Json, PipelineNode } from '../../model/pipeline/document';
 import { SETTINGS } from '../../model/pipeline/forms';
 import * as operations from '../../model/pipeline/operations';
-import { documentOf, factsOf, makeId, typeOfNode } from '../../store/editor';
+import { documentOf, makeId, typeOfNode } from '../../store/editor';
 import { CopyText } from '../CopyText/CopyText';
 import { TabBar } from '../TabBar/TabBar';
 import { removeSelected, toggleDisabled } from './actions';
+import { EdgePanel, StreamFacts, UnknownStream } from './EdgePanel';
 import { TypeIcon, hueOf } from './icons';
 import classes from './Inspector.module.css';
 import box from './NodeBox.module.css';
@@ -298,121 +298,21 @@ function Streams({ id }: { readonly id: string }) {
   const validation = useEditor((state) => state.validation);
   const state = validation.nodes[id];
   const before = inputFacts(document, validation, id);
+  const edge = Object.values(document.edges).find(({ to }) => to[0] === id);
   const outputs = Object.entries(state?.outputs ?? {});
   if (outputs.length === 0) {
-    return before === null ? <Unknown /> : <StreamFacts title="Comes in" facts={before} before={null} />;
+    return before === null || edge === undefined ? (
+      <UnknownStream />
+    ) : (
+      <StreamFacts title="Comes in" facts={before} place={edge.from} isInput />
+    );
   }
   return outputs.map(([port, facts]) =>
     facts === null ? (
-      <Unknown key={port} />
+      <UnknownStream key={port} />
     ) : (
-      <StreamFacts key={port} title={outputs.length > 1 ? port : 'Goes out'} facts={facts} before={before} />
+      <StreamFacts key={port} title={outputs.length > 1 ? port : 'Goes out'} facts={facts} place={[id, port]} />
     ),
-  );
-}
-
-function Unknown() {
-  return <p className="tm-dim">Not known yet: something above is unfinished.</p>;
-}
-
-const SIGNS = { same: '', added: '+', dropped: '−', type: '~' } as const;
-const SAID = { same: '', added: 'added', dropped: 'dropped', type: 'another type' } as const;
-
-interface StreamFactsProps {
-  readonly title: string;
-  readonly facts: Facts;
-  readonly before: Facts | null;
-}
-
-function StreamFacts({ title, facts, before }: StreamFactsProps) {
-  const marks = [
-    facts.changelog === 'retract' ? 'changelog: rows are taken back' : 'new rows only',
-    facts.event_time ? (facts.watermarks ? 'event time, watermarks' : 'event time, no watermarks') : 'no event time',
-    facts.bounded ? 'ends' : 'does not end',
-  ];
-  return (
-    <section>
-      <h2 className={classes.small}>{title}</h2>
-      <p className={classes.marks}>{marks.join(' · ')}</p>
-      {facts.columns === null ? (
-        <p className="tm-dim">Python objects, without columns.</p>
-      ) : (
-        <table className={`tm-table ${classes.columns ?? ''}`}>
-          <caption className="tm-visually-hidden">Columns</caption>
-          <thead>
-            <tr>
-              <th scope="col">Column</th>
-              <th scope="col">Type</th>
-            </tr>
-          </thead>
-          <tbody>
-            {columnChanges(before?.columns ?? null, facts.columns).map(({ column, change, before: was }) => (
-              <tr key={`${change} ${column.name}`} data-change={change}>
-                <td>
-                  <span className={classes.sign} title={SAID[change]}>
-                    {SIGNS[change]}
-                  </span>
-                  {column.name}
-                  {facts.time_column === column.name && <span className="tm-dim"> event time</span>}
-                  {facts.unique_key?.includes(column.name) === true && <span className="tm-dim"> key</span>}
-                </td>
-                <td>{was === undefined ? column.type : `${was} → ${column.type}`}</td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      )}
-    </section>
-  );
-}
-
-const PARTITIONINGS = ['rebalance', 'rescale', 'shuffle', 'broadcast', 'global'];
-
-function EdgePanel({ id }: { readonly id: string }) {
-  const store = useEditorStore();
-  const document = useEditor(documentOf);
-  const validation = useEditor((state) => state.validation);
-  const isReadOnly = useEditor((state) => state.isReadOnly);
-  const edge = document.edges[id];
-  const facts = useEditor((state) => (edge === undefined ? null : factsOf(state, edge.from)));
-  if (edge === undefined) return null;
-  return (
-    <div className={classes.inspector}>
-      <header className={classes.head}>
-        <h2 className={classes.title}>
-          {nameOf(document, edge.from[0])} → {nameOf(document, edge.to[0])}
-        </h2>
-      </header>
-      <div className={classes.body}>
-        {facts === null ? (
-          <Unknown />
-        ) : (
-          <StreamFacts title="Flows here" facts={facts} before={inputFacts(document, validation, edge.from[0])} />
-        )}
-        <Select
-          mt="md"
-          label="Partitioning"
-          size="sm"
-          clearable
-          placeholder="as the nodes need it"
-          data={PARTITIONINGS}
-          value={edge.partitioning ?? null}
-          disabled={isReadOnly}
-          onChange={(value) =>
-            store
-              .getState()
-              .transact('Changed the partitioning', (before) =>
-                operations.setPartitioning(before, id, value as Partitioning | null),
-              )
-          }
-        />
-        {!isReadOnly && (
-          <Button mt="md" size="compact-sm" variant="default" onClick={() => removeSelected(store)}>
-            Delete the connection
-          </Button>
-        )}
-      </div>
-    </div>
   );
 }
 

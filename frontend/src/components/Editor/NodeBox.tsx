@@ -12,6 +12,7 @@ import { refusal } from '../../model/pipeline/operations';
 import { documentOf, portsOfNode } from '../../store/editor';
 import { TypeIcon, SeverityIcon, hueOf, SEVERITY_TEXT } from './icons';
 import classes from './NodeBox.module.css';
+import { PreviewBadge } from './PreviewBadge';
 
 const PLAIN = new Set(['in', 'out']);
 
@@ -54,6 +55,7 @@ export const NodeBox = memo(function NodeBox({ id, selected }: NodeProps) {
             <span className="tm-visually-hidden">Disabled</span>
           </span>
         )}
+        <PreviewBadge id={id} />
         {problem !== undefined && (
           <span className={classes.badge} title={`${SEVERITY_TEXT[problem.severity]}: ${problem.message}`}>
             <SeverityIcon severity={problem.severity} />

@@ -7,6 +7,7 @@ import { memo } from 'react';
 import { useEditor, useEditorStore } from '../../hooks/useEditor';
 import { type EditorState, documentOf, factsOf } from '../../store/editor';
 import classes from './Canvas.module.css';
+import { EdgeRows } from './PreviewBadge';
 
 const SHOWN_COLUMNS = 6;
 
@@ -15,6 +16,7 @@ export const StreamEdge = memo(function StreamEdge(props: EdgeProps) {
   const store = useEditorStore();
   const facts = useEditor((state) => edgeFacts(state, id));
   const isReadOnly = useEditor((state) => state.isReadOnly);
+  const from = useEditor((state) => documentOf(state).edges[id]?.from);
   const [path, x, y] = getBezierPath(props);
   const isNear = selected === true || data?.isNear === true;
   const columns = facts?.columns ?? [];
@@ -37,6 +39,7 @@ export const StreamEdge = memo(function StreamEdge(props: EdgeProps) {
               <IconRefresh size={11} stroke={2.4} aria-hidden /> takes back
             </span>
           )}
+          <EdgeRows edge={id} place={from} />
           {isNear && !isReadOnly && (
             <button
               type="button"

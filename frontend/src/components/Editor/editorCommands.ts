@@ -11,6 +11,7 @@ export interface EditorTargets {
   readonly deploy: () => void;
   readonly versions: () => void;
   readonly problems: () => void;
+  readonly preview: () => void;
   readonly outline: () => void;
   readonly sheet: () => void;
 }
@@ -29,6 +30,7 @@ export function editorCommands(store: EditorStore, targets: EditorTargets): read
     ? []
     : [
         action('Save a version', targets.save, 'Ctrl + S'),
+        action('Preview, or stop it', targets.preview, 'P'),
         action('Undo', state.undo, 'Ctrl + Z'),
         action('Redo', state.redo, 'Ctrl + Y'),
         action('Lay out anew', () => void actions.arrange(store), 'L'),
@@ -47,7 +49,7 @@ export function editorCommands(store: EditorStore, targets: EditorTargets): read
     action('Deploy', targets.deploy),
     action('Versions', targets.versions),
     action('Select all', () => actions.selectAll(store), 'Ctrl + A'),
-    action('Problems', targets.problems, 'P'),
+    action('Problems', targets.problems, 'E'),
     action('Outline or palette', targets.outline, 'O'),
     action('Keyboard', targets.sheet, '?'),
   ];

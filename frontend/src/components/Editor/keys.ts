@@ -12,6 +12,7 @@ export interface KeyTargets {
   readonly note: () => void;
   readonly outline: () => void;
   readonly problems: () => void;
+  readonly preview: () => void;
   readonly sheet: () => void;
 }
 
@@ -99,6 +100,9 @@ export function pressed(store: EditorStore, event: KeyboardEvent, targets: KeyTa
       targets.outline();
       return true;
     case 'p':
+      targets.preview();
+      return true;
+    case 'e':
       targets.problems();
       return true;
     case '?':

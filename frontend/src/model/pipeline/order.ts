@@ -89,6 +89,11 @@ function sorted(value: unknown): unknown {
   );
 }
 
+/** Whether two values are the same JSON, whatever the order of their keys. */
+export function isSameValue(one: unknown, other: unknown): boolean {
+  return one === other || JSON.stringify(sorted(one)) === JSON.stringify(sorted(other));
+}
+
 const NOT_SEMANTIC = new Set(['layout', 'description', 'samples', 'tests']);
 
 /** Whether two documents make the same job: their layout, texts, samples and tests may differ. */

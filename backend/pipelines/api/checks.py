@@ -1,0 +1,65 @@
+"""Routes that look closer at a draft: its tests, its job graph, and the rename of a column."""
+
+from __future__ import annotations
+
+from rest_framework import exceptions
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from backend.accounts.errors import Unavailable
+from backend.accounts.roles import Role
+from backend.contract.operation import operation
+from backend.dispatcher.presence import has_left
+from backend.pipelines import answers, checking
+from backend.pipelines.api.base import PipelinesView, body_of, document_of
+
+MAX_NAME_CHARS = 200
+
+
+class TestsView(PipelinesView):
+    """Runs tests of a document, each in a child, over the rows that it gives. Tests are code."""
+
+    roles = {"POST": Role.DEVELOPER}  # noqa: RUF012
+
+    @operation(answers.TestsAnswer, body=answers.TestsRequest)
+    def post(self, request: Request) -> Response:
+        body = body_of(request)
+        only = body.get("only")
+        if only is not None and not (isinstance(only, list) and all(isinstance(name, str) for name in only)):
+            raise exceptions.ValidationError({"only": "Must be a list of names."})
+        try:
+            results = checking.test_results(document_of(body).document, only, has_left(request))
+        except checking.RefusedError as error:
+            raise exceptions.ValidationError({"tests": str(error)}) from error
+        except checking.TurnRefusedError as error:
+            raise Unavailable(str(error)) from error
+        return Response({"results": results})
+
+
+class PlanView(PipelinesView):
+    """The job graph of a document, by running its program up to `execute()`. A program is code."""
+
+    roles = {"POST": Role.DEVELOPER}  # noqa: RUF012
+
+    @operation(answers.DraftPlanAnswer, body=answers.DocumentBody)
+    def post(self, request: Request) -> Response:
+        return Response(checking.draft_plan(document_of(body_of(request)).document, has_left(request)))
+
+
+class RenameView(PipelinesView):
+    """What the rename of a column changes, in the node that names it and in all below. Nothing runs."""
+
+    @operation(answers.RenameAnswer, body=answers.RenameRequest)
+    def post(self, request: Request) -> Response:
+        body = body_of(request)
+        given: dict[str, str] = {}
+        for name in ("node", "port", "column", "to"):
+            value = body.get(name)
+            if not isinstance(value, str) or not 0 < len(value) <= MAX_NAME_CHARS:
+                raise exceptions.ValidationError({name: f"Must be a text of 1 to {MAX_NAME_CHARS} characters."})
+            given[name] = value
+        try:
+            found = checking.renamed(document_of(body).document, **given)
+        except checking.RefusedError as error:
+            raise exceptions.ValidationError({"to": str(error)}) from error
+        return Response(found)

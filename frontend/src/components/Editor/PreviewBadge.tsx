@@ -1,0 +1,69 @@
+/** What a preview has counted, on nodes and edges of the canvas. */
+
+import { IconAlertTriangleFilled, IconPinFilled } from '@tabler/icons-react';
+
+import { useEditor, useEditorStore } from '../../hooks/useEditor';
+import { useIsStale, usePreview, useRowsAt } from '../../hooks/usePreview';
+import { formatCompact, formatCount } from '../../model/format';
+import { type Place, rowsOfNode } from '../../model/pipeline/preview';
+import { isPinned } from '../../model/pipeline/samples';
+import { documentOf } from '../../store/editor';
+import classes from './PreviewBadge.module.css';
+
+export function PreviewBadge({ id }: { readonly id: string }) {
+  const rows = usePreview(({ shown }) => rowsOfNode(shown, id));
+  const hasFailed = usePreview(({ shown }) => shown?.state === 'failed' && shown.end?.node === id);
+  const isStale = useIsStale(id);
+  const isPin = useEditor((state) => isPinned(documentOf(state), id));
+  return (
+    <>
+      {isPin && (
+        <span className={classes.pin} title="Previews use its pinned rows">
+          <IconPinFilled size={12} aria-hidden />
+          <span className="tm-visually-hidden">Pinned rows</span>
+        </span>
+      )}
+      {hasFailed && (
+        <span className={classes.failed} title="The preview failed here">
+          <IconAlertTriangleFilled size={13} aria-hidden />
+          <span className="tm-visually-hidden">The preview failed here</span>
+        </span>
+      )}
+      {rows !== null && <Rows rows={rows} isStale={isStale} />}
+    </>
+  );
+}
+
+export function EdgeRows({ edge, place }: { readonly edge: string; readonly place: Place | undefined }) {
+  const store = useEditorStore();
+  const rows = useRowsAt(place);
+  const isStale = useIsStale(place?.[0] ?? '');
+  if (rows === null) return null;
+  return (
+    <button
+      type="button"
+      className={classes.edge}
+      tabIndex={-1}
+      onClick={(event) => {
+        event.stopPropagation();
+        store.getState().select({ edges: [edge] });
+      }}
+    >
+      <Rows rows={rows} isStale={isStale} />
+    </button>
+  );
+}
+
+function Rows({ rows, isStale }: { readonly rows: number; readonly isStale: boolean }) {
+  const word = rows === 1 ? 'row' : 'rows';
+  return (
+    <span
+      className={classes.rows}
+      data-stale={isStale || undefined}
+      title={`${formatCount(rows)} ${word} in the preview${isStale ? ', of an earlier draft' : ''}`}
+    >
+      {formatCompact(rows)}
+      <span className="tm-visually-hidden"> {word} in the preview</span>
+    </span>
+  );
+}

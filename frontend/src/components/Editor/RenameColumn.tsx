@@ -1,0 +1,97 @@
+/** Renames a column where it is named and in all nodes below, as one step of the history. */
+
+import { Button, Group, Modal, TextInput } from '@mantine/core';
+import { useQuery } from '@tanstack/react-query';
+import { useState } from 'react';
+
+import { renameColumn } from '../../api/pipelines';
+import { useEditor, useEditorStore } from '../../hooks/useEditor';
+import type { Facts, PatchStep } from '../../model/pipeline/catalog';
+import { nameOf } from '../../model/pipeline/document';
+import { applyPatch } from '../../model/pipeline/jsonPatch';
+import type { Place } from '../../model/pipeline/preview';
+import { documentOf } from '../../store/editor';
+
+interface Props {
+  readonly place: Place;
+  readonly column: string;
+  readonly facts: Facts;
+  readonly onClose: () => void;
+}
+
+export function RenameColumn({ place, column, facts, onClose }: Props) {
+  const store = useEditorStore();
+  const document = useEditor(documentOf);
+  // who takes the name from elsewhere is renamed there
+  const [at, setAt] = useState({ place, column });
+  const [name, setName] = useState(column);
+  const isNew = name !== '' && name !== at.column;
+  const { data, error, isFetching } = useQuery({
+    queryKey: ['rename-column', document, at, name],
+    queryFn: ({ signal }) => renameColumn(document, at.place, at.column, name, signal),
+    enabled: isNew,
+    retry: false,
+    gcTime: 0,
+  });
+  const origin = facts.origin?.[column];
+  const isElsewhere = origin !== undefined && at.place[0] === place[0] && origin[0] !== place[0];
+  const names = (ids: readonly string[]) => ids.map((id) => nameOf(document, id)).join(', ');
+  const below = data?.nodes.slice(1) ?? [];
+  const rename = () => {
+    if (data === undefined || !isNew) return;
+    store.getState().transact(`Renamed the column ${at.column} to ${name}`, (before) =>
+      // what the server has looked at, and nothing else
+      before === document ? applyPatch(before, data.patch as unknown as readonly PatchStep[]) : null,
+    );
+    onClose();
+  };
+  return (
+    <Modal
+      opened
+      onClose={onClose}
+      title={`Rename ${at.column} of ${nameOf(document, at.place[0])}`}
+      closeButtonProps={{ 'aria-label': 'Close' }}
+    >
+      <form
+        onSubmit={(event) => {
+          event.preventDefault();
+          rename();
+        }}
+      >
+        <TextInput
+          data-autofocus
+          label="New name"
+          value={name}
+          error={isNew ? error?.message : undefined}
+          onChange={(event) => setName(event.currentTarget.value)}
+        />
+        {isNew && error !== null && isElsewhere && (
+          <Button
+            mt="xs"
+            size="compact-sm"
+            variant="default"
+            onClick={() => setAt({ place: [origin[0], 'out'], column: origin[1] })}
+          >
+            Rename it at {nameOf(document, origin[0])}
+          </Button>
+        )}
+        {data !== undefined && isNew && (
+          <p className="tm-dim" role="status">
+            {below.length === 0
+              ? 'Nothing below uses it.'
+              : `Also in ${below.length} ${below.length === 1 ? 'node' : 'nodes'} below: ${names(below)}.`}
+            {data.by_hand.length > 0 && ` Python to look at by hand: ${names(data.by_hand)}.`}
+          </p>
+        )}
+        <Group justify="flex-end" mt="md">
+          <Button variant="default" onClick={onClose}>
+            Cancel
+          </Button>
+          <Button type="submit" loading={isNew && isFetching} disabled={data === undefined || !isNew}>
+            Rename
+          </Button>
+        </Group>
+      </form>
+    </Modal>
+  );
+}
