@@ -51,3 +51,10 @@ test('a job is useful after 350 kB', () => {
   expect(size).toBeGreaterThan(loaded('index.html') + 50);
   expect(size).toBeLessThanOrEqual(350);
 });
+
+test('the canvas of the editor is useful after 350 kB', () => {
+  const size = loaded('index.html', 'routes/EditorPage.tsx');
+  console.log(`editor: ${size.toFixed(1)} kB`);
+  expect(size).toBeGreaterThan(loaded('index.html') + 50);
+  expect(size).toBeLessThanOrEqual(350);
+});
