@@ -11,7 +11,7 @@ import json
 import logging
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, Final
 
@@ -26,7 +26,8 @@ from backend.cluster.services import PreviewUnknownError, read_preview
 from backend.pipelines.building import compiled
 from backend.pipelines.documents import Checked
 from backend.pipelines.services import PipelineError
-from runtime.client.preview import DEFAULT_ROWS, Frame, NodeLines, preview_program, preview_spares
+from runtime.client.pipeline_tests import given_rows
+from runtime.client.preview import DEFAULT_ROWS, Frame, Given, NodeLines, preview_program, preview_spares
 from runtime.pipeline import Program
 
 logger = logging.getLogger(__name__)
@@ -65,7 +66,7 @@ class _Run:
         user: User,
         program: Program,
         document: dict[str, Any],
-        given: Mapping[str, Sequence[Mapping[str, Any]]],
+        given: Mapping[str, Given],
     ) -> None:
         self.preview_id = preview_id
         self.user_id = user.pk
@@ -191,7 +192,7 @@ def start_preview(user: User, checked: Checked, rows: int = DEFAULT_ROWS) -> dic
         "end": None,
     }
     samples = checked.document.value["samples"]
-    given = {node: sample["rows"] for node, sample in samples.items() if sample.get("pinned")}
+    given = given_rows(program, {node: each["rows"] for node, each in samples.items() if each.get("pinned")})
     document["pinned"] = sorted(given)
     run = _Run(document["id"], user, program, document, given)
     _stop_former(user)

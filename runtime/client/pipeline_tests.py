@@ -9,12 +9,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from runtime.client.preview import Frame, NodeLines, preview_program
+from runtime.client.preview import Frame, Given, NodeLines, preview_program
 from runtime.client.spare_children import SpareChildren
 from runtime.pipeline.catalog import Catalog
 from runtime.pipeline.compile import Program
 from runtime.pipeline.document import Document
 from runtime.pipeline.expectations import PipelineTest, Place, RowDifference, compared, sources_of
+from runtime.pipeline.facts import StreamFacts
 
 MAX_ROWS: Final = 10_000
 """Of a port that a test looks at."""
@@ -97,7 +98,7 @@ def run_pipeline_test(
         [NodeLines(of.node, of.first, of.last) for of in program.source_map.statements if of.node is not None],
         program.streams,
         take,
-        given={node_id: test.given.get(node_id, ()) for node_id in sources_of(document, catalog)},
+        given=given_rows(program, dict.fromkeys(sources_of(document, catalog), ()) | dict(test.given)),
         whole=MAX_ROWS,
         wall_s=wall_s,
         spares=spares,
@@ -112,6 +113,15 @@ def run_pipeline_test(
             message, node = f"has more than {len(frame['sample'])} rows to compare", place[0]
         rows[place] = compared(expected, frame["sample"])
     return PipelineTestResult(test.name, message, node, rows, end["output"])
+
+
+def given_rows(program: Program, items: Mapping[str, Sequence[Sequence[Any]]]) -> dict[str, Given]:
+    """Return given rows with the columns of their event times, as far as they are known."""
+    made = {}
+    for node_id, rows in items.items():
+        facts = program.validation.facts.get((node_id, "out"))
+        made[node_id] = Given(rows, facts.time_column if isinstance(facts, StreamFacts) else None)
+    return made
 
 
 def _blocking(document: Document, program: Program, place: Place) -> str | None:

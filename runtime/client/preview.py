@@ -50,6 +50,19 @@ class NodeLines:
     last: int
 
 
+@dataclass(frozen=True, slots=True)
+class Given:
+    """Rows and watermarks in place of what a node makes.
+
+    Attributes:
+        items: [row, event time in ms or null], or ["watermark", ms].
+        time_column: column of the rows that holds their event times, if one is known.
+    """
+
+    items: Sequence[Sequence[Any]]
+    time_column: str | None = None
+
+
 def preview_program(
     source: str,
     lines: Sequence[NodeLines],
@@ -60,7 +73,7 @@ def preview_program(
     wall_s: float = WALL_S,
     cpu_s: int = CPU_S,
     memory_bytes: int = MEMORY_BYTES,
-    given: Mapping[str, Sequence[Mapping[str, Any]]] | None = None,
+    given: Mapping[str, Given] | None = None,
     whole: int | None = None,
     spares: SpareChildren | None = None,
     is_abandoned: Callable[[], bool] = lambda: False,
@@ -77,8 +90,7 @@ def preview_program(
         wall_s: after so long it is stopped.
         cpu_s: CPU time that it may use.
         memory_bytes: limit of its address space.
-        given: node → rows and watermarks that are read in place of its source: {"row": value, "time": event time in ms
-            or null}, or {"watermark": ms}.
+        given: node → what is read in place of what leaves its first output.
         whole: rows that every port shows, in place of a sample; the first ones, if there are more.
         spares: where a child comes from that has started already.
         is_abandoned: asked while it runs; True stops it.
@@ -102,7 +114,8 @@ def preview_program(
         program.write_text(source, encoding="utf-8")
         if given:
             # a file, as the child may not read its stdin yet, and this process must not wait for it
-            (directory / "given.json").write_text(json.dumps(given), encoding="utf-8")
+            asked = {node: {"items": each.items, "time_column": each.time_column} for node, each in given.items()}
+            (directory / "given.json").write_text(json.dumps(asked), encoding="utf-8")
             request["given_in"] = str(directory / "given.json")
     except BaseException:
         prepared.end()

@@ -133,7 +133,8 @@ class PreviewRun:
 
     Args:
         request: "program" (path), "lines" ([node, first, last]), "streams" ([node, port, variable]), "rows" of each
-            source, "wall_s"; optional: "given" (node → items of `GivenSource`, read in place of its source), "whole"
+            source, "wall_s"; optional: "given" (node → "items" of `GivenSource` in place of what it makes,
+            "time_column"), "whole"
             (number of rows that every port shows; all of them or the first).
         pipe: frames of ports are written to it, a line each.
     """
@@ -219,17 +220,26 @@ class PreviewRun:
         return graph
 
     def _give(self, graph: StreamGraph) -> None:
-        """Put given rows in the place of sources."""
-        owners = {node_id: self._lines.node_of(node.defined_at) for node_id, node in graph.nodes.items()}
-        for name, items in self._request.get("given", {}).items():
-            mine = [graph.nodes[node_id] for node_id, owner in owners.items() if owner == name]
-            for node in mine:
-                if node.is_source:
-                    try:
-                        give(graph, node, items, mine)
-                    except GivenRowError as error:
-                        error.node = name
-                        raise
+        """Put given rows in the place of what nodes make."""
+        for name, given in self._request.get("given", {}).items():
+            tap = next((tap for tap in self._taps if (tap.node, tap.port) == (name, "out")), None)
+            if tap is None:
+                continue
+            [edge, *others] = graph.in_edges(self._tap_nodes(graph)[tap.tap_id])
+            output = graph.nodes[edge.source]
+            if others or edge.side_output_tag is not None or self._lines.node_of(output.defined_at) != name:
+                raise GivenRowError(name, 0, "this node only passes on what others make")
+            try:
+                give(graph, output, given["items"], given.get("time_column"))
+            except GivenRowError as error:
+                error.node = name
+                raise
+
+    @staticmethod
+    def _tap_nodes(graph: StreamGraph) -> dict[int, int]:
+        """Return tap → operator."""
+        sinks = {node_id: node.factory.sink for node_id, node in graph.nodes.items() if node.is_sink}
+        return {sink.tap_id: node_id for node_id, sink in sinks.items() if isinstance(sink, TapSink)}
 
     def _limit(self, graph: StreamGraph, deadline: float) -> None:
         """Let sources end early, and put taps in the place of sinks."""

@@ -1,4 +1,4 @@
-"""Given rows: what a preview reads in place of a source, and how rows of a document become values.
+"""Given rows: what a preview reads in place of what a node makes, and how rows of a document become values.
 
 Rows are JSON as previews show them, so that what was shown can be pinned and read again: rows are objects by column,
 bytes hexadecimal, dates, times and instants ISO texts, numbers that JSON cannot hold texts. One thread.
@@ -33,10 +33,13 @@ from runtime.common.watermark_strategy import WatermarkStrategy
 from runtime.connectors.split_queue import SplitQueue
 from runtime.core.batch import NO_TIMESTAMP, Mark, RecordBatch
 from runtime.graph.stream_graph import StreamGraph, StreamNode
+from runtime.operators.output_tag import OutputTag
 from runtime.operators.source import ReaderContext, ReadStatus, Source, SourceSplit, SplitEnumerator, SplitReader
 from runtime.operators.source_operator import SourceOperatorFactory
 from runtime.operators.watermarks import TimestampsAndWatermarksOperatorFactory
 
+WATERMARK = "watermark"
+"""Stands in the place of a row where a watermark is given; no row can be this text."""
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _LISTS = (ListTypeInfo, PrimitiveArrayTypeInfo, BasicArrayTypeInfo, ObjectArrayTypeInfo)
 _NUMBERS = (BasicType.FLOAT, BasicType.DOUBLE)
@@ -47,7 +50,7 @@ class GivenRowError(ValueError):
     """A row cannot be read as what the source produces; the message names it."""
 
     def __init__(self, node: str, index: int, reason: str) -> None:
-        super().__init__(f"row {index + 1} of what is given in place of the source: {reason}")
+        super().__init__(f"row {index + 1} of what is given: {reason}")
         self.node = node
 
 
@@ -64,29 +67,35 @@ class GivenSource(Source):
     """Emits given rows and watermarks in their order.
 
     Args:
-        items: {"row": value, "time": event time in ms or null}, or {"watermark": ms}.
-        like: the source that they stand for.
-        node: whose source it is, for errors.
+        items: [row, event time in ms or null], or ["watermark", ms].
+        type_info: of the records.
+        dead_letter_tag: of the source that they stand for, if they stand for one.
+        node: whose rows they are, for errors.
 
     Raises:
-        GivenRowError: a row does not fit the type of the source.
+        GivenRowError: a row does not fit the type.
     """
 
-    def __init__(self, items: Sequence[Mapping[str, Any]], like: Source, node: str) -> None:
-        self._type = like.produced_type()
-        self.dead_letter_tag = like.dead_letter_tag
-        coerce = None if self._type is None else self._type.coercer()
+    def __init__(
+        self,
+        items: Sequence[Sequence[Any]],
+        type_info: TypeInformation | None,
+        dead_letter_tag: OutputTag | None,
+        node: str,
+    ) -> None:
+        self._type = type_info
+        self.dead_letter_tag = dead_letter_tag
+        coerce = None if type_info is None else type_info.coercer()
         self._steps = []
-        for index, item in enumerate(items):
-            if "watermark" in item:
-                self._steps.append(_Step(watermark=int(item["watermark"])))
+        for index, (row, time_ms) in enumerate(items):
+            if row == WATERMARK:
+                self._steps.append(_Step(watermark=int(time_ms)))
                 continue
             try:
-                value = value_of(self._type, item.get("row"))
+                value = value_of(type_info, row)
                 value = value if coerce is None else coerce(value)
             except (ValueError, TypeError, OverflowError, ArithmeticError) as error:
                 raise GivenRowError(node, index, str(error)) from error
-            time_ms = item.get("time")
             self._steps.append(_Step(value, NO_TIMESTAMP if time_ms is None else int(time_ms)))
 
     @property
@@ -142,44 +151,54 @@ class _GivenReader(SplitReader):
         return self._next
 
 
-def give(graph: StreamGraph, node: StreamNode, items: Sequence[Mapping[str, Any]], mine: Sequence[StreamNode]) -> None:
-    """Let a source emit given rows.
+def give(graph: StreamGraph, output: StreamNode, items: Sequence[Sequence[Any]], time_column: str | None) -> None:
+    """Turn an operator into a source of given rows; what only it was fed by goes.
 
-    If watermarks are among them, they are the only ones: the node's own strategy gives event times, and no watermarks.
+    Its event times are found as the operator finds them, if it is a source or assigns them, else in the column. If
+    watermarks are among the items, they are the only ones.
 
     Args:
         graph: it is changed.
-        node: the source in it.
+        output: the operator in it.
         items: see `GivenSource`.
-        mine: all operators of the pipeline's node that the source belongs to.
+        time_column: column of its rows that holds their event times, if one is known.
 
     Raises:
-        GivenRowError: a row does not fit the type of the source.
+        GivenRowError: a row does not fit the type.
     """
-    factory: SourceOperatorFactory = node.factory
-    source = GivenSource(items, factory.source, node.name)
-    strategy = factory.watermark_strategy
+    former = output.factory
+    tag = former.source.dead_letter_tag if isinstance(former, SourceOperatorFactory) else None
+    source = GivenSource(items, output.output_type, tag, output.name)
+    strategy = WatermarkStrategy.for_monotonous_timestamps()
+    if isinstance(former, SourceOperatorFactory):
+        strategy = former.watermark_strategy
+    elif isinstance(former, TimestampsAndWatermarksOperatorFactory):
+        strategy = former.strategy
+    elif time_column is not None:
+        strategy = strategy.with_timestamp_column(time_column)
     if source.has_watermarks:
-        for operator in mine:
-            if isinstance(operator.factory, TimestampsAndWatermarksOperatorFactory):
-                strategy = operator.factory.strategy
-                _leave_out(graph, operator)
         strategy = dataclasses.replace(
             WatermarkStrategy.no_watermarks(),
             timestamp_assigner=strategy.timestamp_assigner,
             timestamp_column=strategy.timestamp_column,
         )
-    node.factory = dataclasses.replace(factory, source=source, watermark_strategy=strategy)
+    output.factory = SourceOperatorFactory(source, strategy, output.name)
+    output.is_source = True
+    output.is_stateful = False
+    graph.edges = [edge for edge in graph.edges if edge.target != output.node_id]
+    _prune(graph)
 
 
-def _leave_out(graph: StreamGraph, operator: StreamNode) -> None:
-    """Take an operator with one input out of the graph."""
-    [incoming] = graph.in_edges(operator.node_id)
-    for edge in graph.out_edges(operator.node_id):
-        edge.source = incoming.source
-        edge.side_output_tag = incoming.side_output_tag
-    graph.edges.remove(incoming)
-    del graph.nodes[operator.node_id]
+def _prune(graph: StreamGraph) -> None:
+    """Remove operators that lead to no sink."""
+    while True:
+        leading = {edge.source for edge in graph.edges}
+        dead = [node_id for node_id, node in graph.nodes.items() if not node.is_sink and node_id not in leading]
+        if not dead:
+            return
+        for node_id in dead:
+            del graph.nodes[node_id]
+        graph.edges = [edge for edge in graph.edges if edge.target not in dead]
 
 
 def value_of(type_info: TypeInformation | None, value: Any) -> Any:

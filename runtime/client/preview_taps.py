@@ -149,7 +149,7 @@ class TapSink(Sink):
     """
 
     def __init__(self, tap_id: int) -> None:
-        self._tap_id = tap_id
+        self.tap_id = tap_id
 
     def keeps_state(self) -> bool:
         return False
@@ -158,7 +158,7 @@ class TapSink(Sink):
         return True
 
     def create_writer(self, context: WriterContext, restored: Sequence[Any]) -> SinkWriter:
-        return _TapWriter(_TAPS[self._tap_id])
+        return _TapWriter(_TAPS[self.tap_id])
 
 
 class _TapWriter(SinkWriter):

@@ -1,10 +1,11 @@
-"""Tests of a pipeline, as its document holds them: what is given in place of its sources, and what shall come out.
+"""Tests of a pipeline, as its document holds them: what is given in place of nodes, and what shall come out.
 
     {"name": "late bid",
-     "given": {"bids": [{"row": {"auction": 1}, "time": 1000}, {"watermark": 2000}]},
+     "given": {"bids": [[{"auction": 1}, 1000], ["watermark", 2000]]},
      "expect": {"counts": [{"auction": 1, "bids": 1}], "counts/late": []}}
 
-Rows are JSON as previews show them. A source that nothing is given for has no rows. What a stream amounts to at its end
+Rows are JSON as previews show them, with their event time in ms or null. They take the place of what leaves a node's
+first output, as a rule a source's. A source that nothing is given for has no rows. What a stream amounts to at its end
 is compared: rows that were taken back do not count, nor does the order; of the columns those that any expected row
 names. Runs nothing: `runtime.client.pipeline_tests` does.
 """
@@ -22,12 +23,17 @@ from typing import Any, Literal
 from runtime.pipeline.catalog import Catalog
 from runtime.pipeline.document import Document
 
+WATERMARK = "watermark"
+"""Stands in the place of a row where a watermark is given."""
 KIND = "$kind"
 """Key of rows that are not inserted, with "UPDATE_BEFORE", "UPDATE_AFTER" or "DELETE"."""
 Place = tuple[str, str]
 """(node, port)."""
 _TAKEN_BACK = ("UPDATE_BEFORE", "DELETE")
 _MOMENT = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d)")
+_DECIMAL = re.compile(r"-?\d{1,15}\.\d+")
+_MAX_SAFE = 2**53 - 1
+"""Greater numbers are shown as texts."""
 _DIGITS = 12
 """Of floating-point numbers that are compared: sums depend on the order of rows in the digits behind."""
 
@@ -37,12 +43,12 @@ class PipelineTest:
     """A test.
 
     Attributes:
-        given: source node → items, in order.
+        given: node → items, in order.
         expect: place → rows, in any order.
     """
 
     name: str
-    given: Mapping[str, Sequence[Mapping[str, Any]]]
+    given: Mapping[str, Sequence[Sequence[Any]]]
     expect: Mapping[Place, Sequence[Any]]
 
 
@@ -70,16 +76,22 @@ def read_tests(document: Document, catalog: Catalog) -> list[PipelineTest]:
         name = value["name"]
         if any(test.name == name for test in made):
             raise PipelineTestError(f"two tests are named {name!r}")
-        sources = sources_of(document, catalog)
-        for node in value["given"]:
-            if node not in sources:
-                what = f"{document.nodes[node].name!r} is no source" if node in document.nodes else f"no node {node!r}"
-                raise PipelineTestError(f"{name!r} gives rows to a source that is not there: {what}")
+        for node, items in value["given"].items():
+            if not _has_output(document, catalog, node):
+                raise PipelineTestError(f"{name!r} gives rows in place of a node that makes none: {node!r}")
+            if any(row == WATERMARK and time_ms is None for row, time_ms in items):
+                raise PipelineTestError(f"{name!r} gives a watermark without a time")
         expect = {_place(document, catalog, name, key): rows for key, rows in value["expect"].items()}
         if not expect:
             raise PipelineTestError(f"{name!r} expects nothing")
         made.append(PipelineTest(name, value["given"], expect))
     return made
+
+
+def _has_output(document: Document, catalog: Catalog, node_id: str) -> bool:
+    node = document.nodes.get(node_id)
+    node_type = None if node is None else catalog.get(node.type)
+    return node is not None and node_type is not None and bool(node_type.ports(node.params).outputs)
 
 
 def sources_of(document: Document, catalog: Catalog) -> list[str]:
@@ -164,8 +176,12 @@ def _canonical(value: Any) -> Any:
     if isinstance(value, float) and math.isfinite(value):
         rounded = float(f"{value:.{_DIGITS}g}")
         return int(rounded) if rounded.is_integer() else rounded
-    # "2026-01-31T12:00" and "2026-01-31 12:00" are one moment
-    return _MOMENT.sub(r"\1 \2", value) if isinstance(value, str) else value
+    if isinstance(value, int) and abs(value) > _MAX_SAFE:
+        return str(value)
+    if not isinstance(value, str):
+        return value
+    # decimals are shown as texts; "2026-01-31T12:00" and "2026-01-31 12:00" are one moment
+    return _canonical(float(value)) if _DECIMAL.fullmatch(value) else _MOMENT.sub(r"\1 \2", value)
 
 
 def _with_first(row: Any, names: Sequence[str]) -> Any:

@@ -13,6 +13,7 @@ from runtime.client.cli import main
 from runtime.client.pipeline_tests import PipelineTestResult, run_pipeline_test
 from runtime.pipeline import compile_pipeline, load_catalog, read_document
 from runtime.pipeline.expectations import read_tests
+from runtime.pipeline.templates import templates
 from tests.pipeline.pipelines import chain, node, orders
 
 CATALOG = load_catalog([])
@@ -26,11 +27,11 @@ PER_ITEM = node(
 )
 PEN = {"id": 1, "item": "pen", "cents": 100}
 GIVEN = [
-    {"row": {**PEN, "at": 100}},
-    {"row": {**PEN, "at": 900}},
-    {"watermark": 999},
-    {"row": {**PEN, "at": 200}},
-    {"row": {**PEN, "at": 1_500}},
+    [{**PEN, "at": 100}, None],
+    [{**PEN, "at": 900}, None],
+    ["watermark", 999],
+    [{**PEN, "at": 200}, None],
+    [{**PEN, "at": 1_500}, None],
 ]
 GOOD = {
     "name": "late",
@@ -82,3 +83,13 @@ def test_the_command_runs_the_tests_of_a_file(tmp_path: Path, capsys: pytest.Cap
     assert answer["passed"] and [test["name"] for test in answer["tests"]] == ["late"]
     assert main(["pipeline", "test", str(file), "--only", "other"]) != 0
     assert "has no test 'other'" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", templates())
+def test_a_template_passes_its_own_tests_as_users_run_them(name: str) -> None:
+    document = templates()[name]
+    program = compile_pipeline(document, CATALOG)
+    for test in read_tests(document, CATALOG):
+        result = run_pipeline_test(document, CATALOG, program, test, wall_s=60.0)
+        assert result.passed, result

@@ -13,7 +13,7 @@ from typing import Any
 import psutil
 import pytest
 
-from runtime.client.preview import Frame, NodeLines, preview_program, preview_spares
+from runtime.client.preview import Frame, Given, NodeLines, preview_program, preview_spares
 from runtime.client.preview_samples import instant_of, value_of
 from runtime.client.preview_taps import to_json
 from runtime.common.time import Instant
@@ -192,11 +192,11 @@ def test_rows_come_with_their_event_time_and_the_watermark_before_them() -> None
 
 
 def test_given_rows_are_read_in_place_of_a_source_with_their_event_times() -> None:
-    def bid(auction: int, time_ms: int) -> dict[str, Any]:
+    def bid(auction: int, time_ms: int) -> list[Any]:
         row = {"auction": auction, "bidder": 1, "price": 5, "channel": "c", "url": "u", "date_time": None, "extra": ""}
-        return {"row": row, "time": time_ms}
+        return [row, time_ms]
 
-    ports, end = preview(given={"n1": [bid(7, 1_000), bid(7, 2_000), bid(8, 3_000), bid(7, 11_000)]})
+    ports, end = preview(given={"n1": Given([bid(7, 1_000), bid(7, 2_000), bid(8, 3_000), bid(7, 11_000)])})
     assert (end["state"], end["limited"]) == ("finished", [])
     assert [row["auction"] for row in ports["n1", "out"]["sample"]] == [7, 7, 8, 7]
     assert ports["n1", "out"]["times"] == [1_000, 2_000, 3_000, 11_000]
@@ -221,16 +221,20 @@ env.execute("preview")
 """
     lines = [NodeLines("flow", 7, 8), NodeLines("counts", 9, 10), NodeLines("show", 11, 11)]
     streams = {("flow", "out"): "flow", ("counts", "out"): "counts"}
-    given: list[dict[str, Any]] = [
-        {"row": {"k": "a", "at": 5_000}},
-        {"row": {"k": "a", "at": 100}},
-        {"watermark": 1_500},
-        {"row": {"k": "a", "at": 200}},
-        {"row": {"k": "a", "at": 1_700}},
+    given: list[list[Any]] = [
+        [{"k": "a", "at": 5_000}, None],
+        [{"k": "a", "at": 100}, None],
+        ["watermark", 1_500],
+        [{"k": "a", "at": 200}, None],
+        [{"k": "a", "at": 1_700}, None],
     ]
     ports: dict[Any, Frame] = {}
     preview_program(
-        source, lines, streams, lambda f: ports.update({(f.get("node"), f.get("port")): f}), given={"flow": given}
+        source,
+        lines,
+        streams,
+        lambda f: ports.update({(f.get("node"), f.get("port")): f}),
+        given={"flow": Given(given)},
     )
     assert ports["flow", "out"]["times"] == [5_000, 100, 200, 1_700]
     assert ports["flow", "out"]["watermarks"] == [None, None, 1_500, 1_500]
@@ -239,7 +243,7 @@ env.execute("preview")
 
 
 def test_a_given_row_that_does_not_fit_names_its_source() -> None:
-    _, end = preview(given={"n1": [{"row": {"auction": 1, "nothing": 2}}]})
+    _, end = preview(given={"n1": Given([[{"auction": 1, "nothing": 2}, None]])})
     assert (end["state"], end["node"]) == ("failed", "n1")
     assert "row 1" in end["message"] and "'nothing'" in end["message"]
 

@@ -39,8 +39,8 @@ def test_a_place_is_a_node_or_one_of_its_ports() -> None:
     [
         ([expects({"gone": []})], "not there: 'gone'"),
         ([expects({"n0/late": []})], "at 'late', which it does not have"),
-        ([expects({"n0": []}, {"n1": []})], "'Split' is no source"),
-        ([expects({"n0": []}, {"gone": []})], "no node 'gone'"),
+        ([expects({"n0": []}, {"gone": []})], "makes none: 'gone'"),
+        ([expects({"n0": []}, {"n0": [["watermark", None]]})], "a watermark without a time"),
         ([expects({})], "expects nothing"),
         ([expects({"n0": []}), expects({"n0": []})], "two tests are named 'a'"),
     ],
@@ -56,7 +56,7 @@ def test_a_test_that_names_what_is_not_there_is_refused(tests: list[dict[str, An
         {"name": "a", "given": {}},
         {"name": "", "given": {}, "expect": {}},
         {"name": "a", "given": {"n0": [1]}, "expect": {}},
-        {"name": "a", "given": {"n0": [{"watermark": "soon"}]}, "expect": {}},
+        {"name": "a", "given": {"n0": [["watermark", "soon"]]}, "expect": {}},
         {"name": "a", "given": {}, "expect": {"n0": {}}},
     ],
 )
@@ -82,6 +82,8 @@ def test_values_are_compared_as_people_mean_them() -> None:
     assert [row.state for row in compared([{"a": 0.3}], [{"a": 0.1 + 0.2}])] == ["same"]
     assert [row.state for row in compared([{"a": 1}], [{"a": 1.0}])] == ["same"]
     assert [row.state for row in compared([{"t": "2026-01-31T12:00:00"}], [{"t": "2026-01-31 12:00:00"}])] == ["same"]
+    assert [row.state for row in compared([{"d": 12.5, "n": 2**60}], [{"d": "12.5000", "n": str(2**60)}])] == ["same"]
+    assert [row.state for row in compared([{"a": "7"}], [{"a": "007"}])] == ["missing", "unexpected"]
     assert [row.state for row in compared(["x", [1]], [[1], "x"])] == ["same", "same"]
     assert [row.state for row in compared([{"a": None}], [{"a": 0}])] == ["missing", "unexpected"]
 

@@ -19,8 +19,8 @@ from tests.pipelines_server.documents import BASE
 
 DEAR = node("filter", "Dear", condition="cents > 200")
 GIVEN = [
-    {"row": {"id": 1, "item": "pen", "cents": 100, "at": 1}},
-    {"row": {"id": 2, "item": "ink", "cents": 900, "at": 2}},
+    [{"id": 1, "item": "pen", "cents": 100, "at": 1}, None],
+    [{"id": 2, "item": "ink", "cents": 900, "at": 2}, None],
 ]
 TEST = {"name": "dear ones", "given": {"n0": GIVEN}, "expect": {"n1": [{"id": 2}]}}
 
@@ -55,7 +55,7 @@ def test_tests_of_a_draft_are_run(api: APIClient) -> None:
 
 
 def test_tests_that_cannot_be_run_are_refused(api: APIClient) -> None:
-    for bad in ({**TEST, "given": {"n1": []}}, {**TEST, "expect": {"gone": []}}):
+    for bad in ({**TEST, "given": {"n2": []}}, {**TEST, "expect": {"gone": []}}):
         assert post(api, "tests", document=draft(bad)).status_code == 400
     assert post(api, "tests", document=draft(TEST), only=["other"]).status_code == 400
     assert post(api, "tests", document=draft(TEST), only="dear ones").status_code == 400

@@ -149,6 +149,8 @@ function TestForm({ test, isReadOnly, onRun, onRenamed }: TestFormProps) {
         model.withTest(before, test.name, { ...(model.testOf(before, test.name) ?? test), ...changed }),
       );
   const sources = Object.keys(document.nodes).filter((id) => portsOfNode(state, id).inputs.length === 0);
+  // rows can be given in place of any node
+  const given = [...new Set([...sources, ...Object.keys(test.given)])];
   return (
     <div className={classes.form} role="group" aria-label={`Test ${test.name}`}>
       <div className={classes.bar}>
@@ -204,7 +206,7 @@ function TestForm({ test, isReadOnly, onRun, onRenamed }: TestFormProps) {
       <div className={classes.columns}>
         <section>
           <h3 className={classes.title}>Given</h3>
-          {sources.map((id) => (
+          {given.map((id) => (
             <Given
               key={id}
               id={id}

@@ -19,7 +19,7 @@ export interface Sample {
 export function sampleOf(document: PipelineDocument, node: string): Sample | null {
   const found = document.samples?.[node];
   if (!isObject(found) || !Array.isArray(found.rows)) return null;
-  return { rows: found.rows as unknown as readonly SampleRow[], pinned: found.pinned === true };
+  return { rows: (found.rows as readonly Json[]).map(rowOfPair), pinned: found.pinned === true };
 }
 
 export function isPinned(document: PipelineDocument, node: string): boolean {
@@ -34,10 +34,21 @@ export function sampleRows(port: PreviewPort): readonly SampleRow[] {
   });
 }
 
+/** Documents hold rows with their event times as pairs. */
+export function rowOfPair(pair: Json): SampleRow {
+  const [row = null, time = null] = Array.isArray(pair) ? (pair as readonly Json[]) : [pair];
+  return typeof time === 'number' ? { row, time } : { row };
+}
+
+export function pairOfRow({ row, time }: SampleRow): Json {
+  return [row, time ?? null];
+}
+
 /** Gives a node's sample other rows; without rows there is none. */
 export function withSample(document: PipelineDocument, node: string, sample: Sample | null): PipelineDocument {
   if (document.nodes[node] === undefined) return document;
   const samples = without(document.samples ?? {}, new Set([node]));
-  const kept = sample === null ? samples : { ...samples, [node]: sample as unknown as Json };
+  const kept =
+    sample === null ? samples : { ...samples, [node]: { pinned: sample.pinned, rows: sample.rows.map(pairOfRow) } };
   return { ...document, samples: kept };
 }

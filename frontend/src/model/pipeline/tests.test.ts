@@ -36,6 +36,18 @@ test('tests are added under free names, replaced by name, and deleted', () => {
   expect(testOf(two, 'gone')).toBeUndefined();
 });
 
+test('documents hold given rows and watermarks as pairs', () => {
+  const items = [{ row: { a: 1 }, time: 5 }, { watermark: 7 }, { row: { a: 2 } }];
+  const document = withTest(line(), null, { ...TEST, given: { n1: items } });
+  const pairs = [
+    [{ a: 1 }, 5],
+    ['watermark', 7],
+    [{ a: 2 }, null],
+  ];
+  expect(document.tests).toEqual([{ name: 'late', given: { n1: pairs }, expect: TEST.expect }]);
+  expect(testOf(document, 'late')?.given.n1).toEqual(items);
+});
+
 test('places have short keys for first ports', () => {
   const document = line();
   expect([expectKey(['n2', 'out']), expectKey(['n3', 'in']), expectKey(['n2', 'late'])]).toEqual([

@@ -4,8 +4,8 @@ import type { TestResult } from '../../gen/contract';
 import { type Json, type PipelineDocument, freeName } from './document';
 import { isSameJob, isSameValue } from './order';
 import { type Place, isObject } from './preview';
-import type { GivenItem } from './rowGrid';
-import { type SampleRow, sampleOf } from './samples';
+import { type GivenItem, isWatermark } from './rowGrid';
+import { type SampleRow, pairOfRow, rowOfPair, sampleOf } from './samples';
 
 /** Of each source, when a test is made from a preview: enough to see by, few enough to read. */
 export const GIVEN_ROWS = 50;
@@ -21,9 +21,33 @@ export interface PipelineTest {
 export function testsOf(document: PipelineDocument): readonly PipelineTest[] {
   return (document.tests ?? []).filter(isObject).map((value) => ({
     name: typeof value.name === 'string' ? value.name : '',
-    given: (isObject(value.given) ? value.given : {}) as unknown as PipelineTest['given'],
+    given: mapped(isObject(value.given) ? value.given : {}, itemOfPair),
     expect: (isObject(value.expect) ? value.expect : {}) as unknown as PipelineTest['expect'],
   }));
+}
+
+function mapped<T>(lists: Readonly<Record<string, Json>>, read: (item: Json) => T): Record<string, readonly T[]> {
+  return Object.fromEntries(
+    Object.entries(lists).map(([key, list]) => [key, Array.isArray(list) ? (list as readonly Json[]).map(read) : []]),
+  );
+}
+
+/** Stands in the place of a row where a watermark is given. */
+const WATERMARK = 'watermark';
+
+function itemOfPair(pair: Json): GivenItem {
+  const item = rowOfPair(pair);
+  return item.row === WATERMARK ? { watermark: item.time ?? 0 } : item;
+}
+
+function pairOfItem(item: GivenItem): Json {
+  return isWatermark(item) ? [WATERMARK, item.watermark] : pairOfRow(item);
+}
+
+/** The test as documents hold it. */
+function stored({ name, given, expect }: PipelineTest): Json {
+  const pairs = Object.entries(given).map(([node, items]) => [node, items.map(pairOfItem)] as const);
+  return { name, given: Object.fromEntries(pairs), expect };
 }
 
 export function testOf(document: PipelineDocument, name: string): PipelineTest | undefined {
@@ -37,12 +61,12 @@ export function withTest(document: PipelineDocument, name: string | null, test: 
   const made = { ...test, name: freeName(test.name.trim() === '' ? 'Test' : test.name.trim(), taken) };
   const isThere = tests.some((each) => each.name === name);
   const next = isThere ? tests.map((each) => (each.name === name ? made : each)) : [...tests, made];
-  return { ...document, tests: next as unknown as readonly Json[] };
+  return { ...document, tests: next.map(stored) };
 }
 
 export function withoutTest(document: PipelineDocument, name: string): PipelineDocument {
   const kept = testsOf(document).filter((test) => test.name !== name);
-  return { ...document, tests: kept as unknown as readonly Json[] };
+  return { ...document, tests: kept.map(stored) };
 }
 
 export function expectKey([node, port]: Place): string {
