@@ -40,6 +40,7 @@ export function Dock({ tab, onTab, onPreview }: Props) {
       onChange={onTab}
       className={classes.dock ?? ''}
       data-open={isOpen || undefined}
+      data-tall={(isOpen && tab !== 'problems') || undefined}
       keepMounted={false}
     >
       <div className={classes.bar}>

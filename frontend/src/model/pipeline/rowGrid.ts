@@ -81,7 +81,7 @@ export function parseTime(text: string): number | null {
   const plain = text.trim();
   if (/^-?\d+$/.test(plain)) return Number(plain);
   if (!/^\d{4}-\d\d-\d\d/.test(plain)) return null;
-  const ms = Date.parse(`${plain.replace(' ', 'T')}${/Z$/.test(plain) || plain.length <= 10 ? '' : 'Z'}`);
+  const ms = Date.parse(`${plain.replace(' ', 'T')}${plain.endsWith('Z') || plain.length <= 10 ? '' : 'Z'}`);
   return Number.isNaN(ms) ? null : ms;
 }
 
