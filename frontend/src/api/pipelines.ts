@@ -286,3 +286,17 @@ export function renameColumn(
   const body = { document, node, port, column, to };
   return send('/rename', { method: 'POST', body, ...(signal === undefined ? {} : { signal }) });
 }
+
+// --- templates ------------------------------------------------------------------------------------------------------
+
+export interface Template {
+  readonly id: string;
+  readonly name: string;
+  /** Its story, in lines. */
+  readonly description: readonly string[];
+  readonly document: PipelineDocument;
+}
+
+export async function fetchTemplates(): Promise<readonly Template[]> {
+  return (await send<{ templates: Template[] }>('/templates')).templates;
+}

@@ -15,6 +15,7 @@ import {
 } from '@tabler/icons-react';
 import { Link } from 'react-router';
 
+import { Beginnings } from '../components/Beginnings/Beginnings';
 import { CopyText } from '../components/CopyText/CopyText';
 import { EmptyState, FailureState } from '../components/EmptyState/EmptyState';
 import { JobTable } from '../components/JobTable/JobTable';
@@ -42,6 +43,7 @@ export function OverviewPage() {
           Submit New Job
         </Button>
       </div>
+      <Beginnings cluster={cluster} />
       <Cards cluster={cluster} />
       <Jobs cluster={cluster} />
     </>

@@ -1,7 +1,7 @@
 /** All pipelines: who owns them, their last version, what runs, and whether the user has a draft. */
 
 import { Button, Group, Modal, SegmentedControl, Skeleton, Text } from '@mantine/core';
-import { IconPlug, IconPlus, IconSchema } from '@tabler/icons-react';
+import { IconPlug, IconPlus, IconSchema, IconTemplate } from '@tabler/icons-react';
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import { Link, useNavigate } from 'react-router';
@@ -14,6 +14,7 @@ import { DeletePipeline } from '../components/Pipelines/DeletePipeline';
 import { ImportPipeline } from '../components/Pipelines/ImportPipeline';
 import { PipelineMenu } from '../components/Pipelines/PipelineMenu';
 import { RunningJob } from '../components/Pipelines/RunningJob';
+import { TemplatePicker } from '../components/Templates/TemplatePicker';
 import { usePageTitle } from '../hooks/usePageTitle';
 import { useQueryParam } from '../hooks/useQueryParam';
 import { useRole } from '../hooks/useSession';
@@ -42,7 +43,7 @@ export function PipelinesPage() {
     <>
       <div className={classes.titleRow}>
         <h1 className={classes.pageTitle}>Pipelines</h1>
-        <Group gap="sm">
+        <Group gap="sm" data-tour="new">
           <SegmentedControl
             size="xs"
             aria-label="Show"
@@ -57,6 +58,7 @@ export function PipelinesPage() {
             Connections
           </Button>
           {mayEdit && <ImportPipeline />}
+          {mayEdit && <FromTemplate taken={taken} />}
           {mayEdit && <NewPipeline taken={taken} />}
         </Group>
       </div>
@@ -77,6 +79,19 @@ export function PipelinesPage() {
           )}
         </Panel>
       )}
+    </>
+  );
+}
+
+/** The dialog has a place in the address, so that other pages lead to it. */
+function FromTemplate({ taken }: { readonly taken: readonly string[] }) {
+  const [template, setTemplate] = useQueryParam('template');
+  return (
+    <>
+      <Button variant="default" leftSection={<IconTemplate size={16} aria-hidden />} onClick={() => setTemplate('')}>
+        New from template
+      </Button>
+      {template !== null && <TemplatePicker taken={taken} onClose={() => setTemplate(null)} />}
     </>
   );
 }

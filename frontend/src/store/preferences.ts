@@ -1,7 +1,8 @@
-/** The user's preferences in this browser: the time zone. */
+/** The user's preferences in this browser: the time zone, and whether the ways to begin are put away. */
 
 export interface Preferences {
   readonly utc: boolean;
+  readonly isPutAway: boolean;
 }
 
 const KEY = 'tidemark.preferences';
@@ -11,10 +12,10 @@ let preferences: Preferences = read();
 function read(): Preferences {
   try {
     const stored = JSON.parse(localStorage.getItem(KEY) ?? '{}') as Partial<Preferences>;
-    return { utc: stored.utc === true };
+    return { utc: stored.utc === true, isPutAway: stored.isPutAway === true };
   } catch {
     // storage is blocked or malformed: use the defaults
-    return { utc: false };
+    return { utc: false, isPutAway: false };
   }
 }
 

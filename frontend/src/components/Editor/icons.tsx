@@ -9,6 +9,7 @@ import {
   IconArrowsJoin,
   IconArrowsSplit,
   IconBox,
+  IconBraces,
   IconBrandPython,
   IconCircleDashed,
   IconClock,
@@ -35,6 +36,7 @@ import {
 import type { Severity } from '../../model/pipeline/catalog';
 
 const ICONS: Readonly<Record<string, Icon>> = {
+  braces: IconBraces,
   clock: IconClock,
   'column-add': IconColumnInsertRight,
   columns: IconColumns3,

@@ -21,6 +21,7 @@ import { connection } from '../../store/socket';
 import { Brand } from '../Brand/Brand';
 import { CommandKey } from '../CommandPalette/CommandKey';
 import { FailureState } from '../EmptyState/EmptyState';
+import { TourHost } from '../Tour/TourHost';
 import { ConnectionIndicator, StaleBanner } from './Connection';
 import classes from './Shell.module.css';
 import { ThemeSwitch } from './ThemeSwitch';
@@ -86,6 +87,7 @@ function Frame({ session }: { readonly session: Session }) {
         </div>
       </main>
       <CommandKey />
+      <TourHost user={session.user.name} />
     </div>
   );
 }

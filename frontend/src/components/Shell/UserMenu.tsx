@@ -1,12 +1,14 @@
 /** The current user, the time zone, and logout. */
 
 import { Button, Menu } from '@mantine/core';
-import { IconCheck, IconChevronDown, IconLogout, IconUser } from '@tabler/icons-react';
+import { IconCheck, IconChevronDown, IconLogout, IconRoute, IconUser } from '@tabler/icons-react';
 import { useSyncExternalStore } from 'react';
 
 import type { Session } from '../../gen/contract';
 import { useLogout } from '../../hooks/useSession';
+import { useTour } from '../../hooks/useTour';
 import { getPreferences, setPreferences, subscribePreferences } from '../../store/preferences';
+import { openTour } from '../../store/tour';
 
 const ZONES = [
   ['local', 'Local time'],
@@ -20,6 +22,7 @@ interface Props {
 export function UserMenu({ user }: Props) {
   const { utc } = useSyncExternalStore(subscribePreferences, getPreferences);
   const { mutate: logout } = useLogout();
+  const tour = useTour(user.name);
   return (
     <Menu position="bottom-end" width={220}>
       <Menu.Target>
@@ -47,6 +50,9 @@ export function UserMenu({ user }: Props) {
           ))}
         </Menu.RadioGroup>
         <Menu.Divider />
+        <Menu.Item leftSection={<IconRoute size={16} stroke={1.7} />} onClick={() => openTour(user.name)}>
+          {tour.state === 'paused' ? `Go on with the tour (step ${tour.step + 1})` : 'Take the tour'}
+        </Menu.Item>
         <Menu.Item leftSection={<IconLogout size={16} stroke={1.7} />} onClick={() => logout()}>
           Log out
         </Menu.Item>
