@@ -22,6 +22,12 @@ def main() -> None:
     if not token:
         sys.exit("prepare: TIDEMARK_ADMIN_TOKEN is not set; make one with `openssl rand -hex 32`")
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "backend.config.settings")
+    from backend.config.environment import EnvironmentProblem, check_secret
+
+    try:
+        check_secret("TIDEMARK_ADMIN_TOKEN", token)
+    except EnvironmentProblem as problem:
+        sys.exit(f"prepare: {problem}")
     django.setup()
     # these can be imported only once Django is set up
     from backend.accounts.services import ensure_admin

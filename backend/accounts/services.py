@@ -18,6 +18,7 @@ from django.http import HttpRequest
 
 from backend.accounts import failed_logins
 from backend.accounts.models import ApiToken, LoginLink
+from backend.config.environment import check_secret
 
 logger = logging.getLogger(__name__)
 
@@ -52,10 +53,9 @@ def ensure_admin(token: str) -> User:
     Idempotent; the supervisor calls it at every start.
 
     Raises:
-        ValueError: the token is empty.
+        EnvironmentProblem: the token is too short.
     """
-    if not token:
-        raise ValueError("the administrator's token must not be empty")
+    check_secret(ADMIN_TOKEN_NAME, token)
     with transaction.atomic():
         user, created = User.objects.get_or_create(
             username=ADMIN_NAME, defaults={"is_superuser": True, "is_staff": True}

@@ -22,6 +22,7 @@ from django.conf import settings
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
+from backend.cluster.seals import event_seal
 from backend.config import environment
 
 #: every key begins with it
@@ -45,6 +46,8 @@ EPOCH_KEY = f"{PREFIX}:epoch"
 #: stream of events for the leader, each JSON in one field
 EVENTS_KEY = f"{PREFIX}:events"
 EVENT_FIELD = "event"
+#: proves that a process of the cluster has written the event
+SEAL_FIELD = "seal"
 #: sorted set of the jobmanagers' names by the time at which they were last seen, Redis's clock, ms
 JOBMANAGERS_KEY = f"{PREFIX}:jobmanagers"
 #: a jobmanager shows itself every second
@@ -199,7 +202,9 @@ def wake_jobmanager(event: Document) -> None:
 
 def _post(connection: redis.Redis, event: Document) -> None:
     # trimmed to whole nodes of the stream, which costs the server nothing
-    connection.xadd(EVENTS_KEY, {EVENT_FIELD: json.dumps(event)}, maxlen=MAX_EVENTS, approximate=True)
+    text = json.dumps(event)
+    fields: Any = {EVENT_FIELD: text, SEAL_FIELD: event_seal(text)}
+    connection.xadd(EVENTS_KEY, fields, maxlen=MAX_EVENTS, approximate=True)
 
 
 _NOW_MS = "local t = redis.call('TIME') local now = t[1] * 1000 + math.floor(t[2] / 1000) "

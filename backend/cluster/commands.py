@@ -15,6 +15,7 @@ import redis
 from celery.utils.nodenames import worker_direct
 from kombu.exceptions import OperationalError
 
+from backend.cluster.seals import command_seal, is_seal
 from backend.config.celery import app
 
 DEPLOY_TASK = "tidemark.deploy"
@@ -32,6 +33,8 @@ SEND_TIMEOUT_S = 2.0
 
 #: broker's clock, epoch ms, from which a command is not carried out any more
 DEADLINE_HEADER = "tidemark_deadline"
+#: proves that a process of the cluster has sent the command to this worker
+SEAL_HEADER = "tidemark_seal"
 
 
 class SendCommand(Protocol):
@@ -50,13 +53,18 @@ def send(worker_name: str, task: str, expires_s: float, **arguments: Any) -> Non
     try:
         # a connection of its own: the worker's waits for commands without a timeout
         with app.connection_for_write(transport_options=timeouts) as connection:
+            deadline_ms = _broker_ms(connection) + round(expires_s * 1000)
+            sent = {"command_id": os.urandom(8).hex(), **arguments}
             app.send_task(
                 task,
-                kwargs={"command_id": os.urandom(8).hex(), **arguments},
+                kwargs=sent,
                 # celery's stubs allow only names; a Queue includes its exchange, so the message waits for a starting
                 # worker
                 queue=worker_direct(worker_name),  # type: ignore[arg-type]
-                headers={DEADLINE_HEADER: _broker_ms(connection) + round(expires_s * 1000)},
+                headers={
+                    DEADLINE_HEADER: deadline_ms,
+                    SEAL_HEADER: command_seal(worker_name, task, deadline_ms, sent),
+                },
                 ignore_result=True,
                 # the caller must not block, and decides itself what an unavailable broker means
                 retry=False,
@@ -75,6 +83,20 @@ def is_expired(headers: Mapping[str, Any], broker_ms: int) -> bool:
     """
     deadline = headers.get(DEADLINE_HEADER)
     return isinstance(deadline, int) and broker_ms > deadline
+
+
+def is_sealed(headers: Mapping[str, Any], worker_name: str, task: str, arguments: Mapping[str, Any]) -> bool:
+    """Return whether a process of the cluster has sent a command to this worker, with these arguments and deadline.
+
+    Args:
+        headers: of its message.
+        worker_name: of this worker.
+        task: name of the command.
+        arguments: of the task.
+    """
+    if DEADLINE_HEADER not in headers:
+        return False
+    return is_seal(headers.get(SEAL_HEADER), command_seal(worker_name, task, headers[DEADLINE_HEADER], arguments))
 
 
 def _broker_ms(connection: Any) -> int:

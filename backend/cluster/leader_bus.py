@@ -22,6 +22,7 @@ from channels_redis.core import RedisChannelLayer
 from backend.cluster import bus
 from backend.cluster.bus import Document
 from backend.cluster.events import MalformedEventError, ReceivedEvent, decode_event
+from backend.cluster.seals import event_seal, is_seal
 
 logger = logging.getLogger(__name__)
 
@@ -191,9 +192,12 @@ def _errors() -> Iterator[None]:
 
 
 def _received(entry_id: str, fields: Mapping[str, str] | None, now_ms: int) -> ReceivedEvent | None:
-    """Decode an entry of the stream; None if it is malformed."""
+    """Decode an entry of the stream; None if it is malformed, or if no process of this cluster has written it."""
+    text = (fields or {}).get(bus.EVENT_FIELD, "")
     try:
-        event = decode_event((fields or {}).get(bus.EVENT_FIELD, ""))
+        if not is_seal((fields or {}).get(bus.SEAL_FIELD), event_seal(text)):
+            raise MalformedEventError("its seal is none of this cluster's")
+        event = decode_event(text)
     except MalformedEventError as error:
         logger.warning("dropped event %s: %s", entry_id, error)
         return None

@@ -1,5 +1,7 @@
 """The Celery tasks of a TaskManager: each hands its command to the process's receiver and returns at once.
 
+A command without the cluster's seal is refused: whoever can write to Redis must not be able to have code run here.
+
 They run in the worker's thread pool; the receiver is the TaskManager that this process has set with `serve`.
 """
 
@@ -12,7 +14,7 @@ import redis
 from celery import Task
 
 from backend.cluster import bus
-from backend.cluster.commands import DEADLINE_HEADER, DEPLOY_TASK, END_TASK, KILL_TASK, PING_TASK, is_expired
+from backend.cluster.commands import DEPLOY_TASK, END_TASK, KILL_TASK, PING_TASK, is_expired, is_sealed
 from backend.config.celery import app
 
 logger = logging.getLogger(__name__)
@@ -48,16 +50,19 @@ def _receiver() -> CommandReceiver:
     return _Process.receiver
 
 
-def _is_expired(task: Task[Any, Any]) -> bool:
-    """Return whether a command came too late. One that was called without a message did not, nor did one about which
-    the broker cannot be asked: commands are idempotent and fenced by their epoch.
-    """
-    headers = task.request.headers or {}
-    if DEADLINE_HEADER not in headers:
+def _is_refused(task: Task[Any, Any]) -> bool:
+    """Return whether a command came too late, or from somebody else. One that was called without a message did not."""
+    request = task.request
+    if request.called_directly:
         return False
+    headers = request.headers or {}
+    if not is_sealed(headers, request.hostname or "", task.name, request.kwargs or {}):
+        logger.warning("a command without the seal of this cluster was refused: %s", task.name)
+        return True
     try:
         expired = is_expired(headers, bus.time_ms())
     except redis.RedisError as error:
+        # it is idempotent, and fenced by its epoch
         logger.warning("the age of a command is unknown: %s", error)
         return False
     if expired:
@@ -67,7 +72,7 @@ def _is_expired(task: Task[Any, Any]) -> bool:
 
 @app.task(name=DEPLOY_TASK, bind=True)
 def deploy(self: Task[Any, Any], /, command_id: str, epoch: int, **deployment: object) -> None:
-    if not _is_expired(self):
+    if not _is_refused(self):
         _receiver().deploy(command_id, epoch, deployment)
 
 
@@ -75,17 +80,17 @@ def deploy(self: Task[Any, Any], /, command_id: str, epoch: int, **deployment: o
 def end(
     self: Task[Any, Any], command_id: str, epoch: int, job_id: str, attempt: int, stages: list[int] | None = None
 ) -> None:
-    if not _is_expired(self):
+    if not _is_refused(self):
         _receiver().end(epoch, job_id, attempt, stages)
 
 
 @app.task(name=KILL_TASK, bind=True)
 def kill(self: Task[Any, Any], /, command_id: str, epoch: int, processes: list[list[object]]) -> None:
-    if not _is_expired(self):
+    if not _is_refused(self):
         _receiver().kill(epoch, [(str(host), int(str(pid))) for host, pid in processes])
 
 
 @app.task(name=PING_TASK, bind=True)
 def ping(self: Task[Any, Any], /, command_id: str) -> None:
-    if not _is_expired(self):
+    if not _is_refused(self):
         _receiver().answered()

@@ -1,4 +1,7 @@
-"""ASGI application of the web process: HTTP to Django, /ws/ to the live consumers."""
+"""ASGI application of the web process: HTTP to Django, /ws/ to the live consumers.
+
+Programs that it plans run as its user, so it hides its environment and memory first.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,13 @@ import os
 from channels.routing import ProtocolTypeRouter
 from django.core.asgi import get_asgi_application
 
+from backend.config import environment
+from runtime.client.confinement import hide_process
+
+hide_process()
+if "TIDEMARK_HOST" in os.environ:
+    # where the server listens, as `make run` and the compose file tell
+    environment.check_exposure(environment.host())
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "backend.config.settings")
 http_application = get_asgi_application()
 

@@ -6,6 +6,7 @@ use it before the settings can be loaded.
 
 from __future__ import annotations
 
+import ipaddress
 import os
 import re
 import secrets
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
+from runtime.client.confinement import Confinement
 from runtime.common.secrets import ENVIRONMENT_PREFIX, SECRETS_FILE, SecretStore
 
 DEFAULT_PORT = 8000
@@ -24,6 +26,10 @@ REDIS_URL_FILE = "redis-url"
 SECRET_KEY_FILE = "secret-key"
 ADMIN_TOKEN_FILE = "admin-token"
 URL_FILE = "url"
+
+MIN_SECRET_CHARS = 32
+"""Of keys and tokens that are given: `openssl rand -hex 16` has as many. Shorter ones can be guessed offline."""
+LOOPBACK_HOSTS = ("localhost",)
 
 _REDIS_PREFIX = re.compile(r"[A-Za-z0-9_.:-]{1,100}")
 #: how soon a connection to a server that is gone is given up; without these the kernel waits for minutes or for ever
@@ -51,6 +57,45 @@ class EnvironmentProblem(Exception):
 def home() -> Path:
     """Return TIDEMARK_HOME as an absolute path; it may not exist yet."""
     return Path(os.environ.get("TIDEMARK_HOME") or ".tidemark").resolve()
+
+
+def host() -> str:
+    """Return TIDEMARK_HOST: the address that the web process listens on, without brackets."""
+    return (os.environ.get("TIDEMARK_HOST") or "127.0.0.1").strip("[]")
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether only this machine reaches an address; a name other than localhost may be anybody's."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host in LOOPBACK_HOSTS
+
+
+def check_exposure(host: str) -> None:
+    """Check that passwords and tokens do not travel in the clear.
+
+    Raises:
+        EnvironmentProblem: other machines reach the address, and neither TLS nor its absence is declared.
+    """
+    if not is_loopback(host) and os.environ.get("TIDEMARK_HTTPS") != "1" and os.environ.get("TIDEMARK_INSECURE") != "1":
+        raise EnvironmentProblem(
+            f"TIDEMARK_HOST={host} is reached from other machines, and tokens would travel in the clear: put a proxy "
+            "with TLS in front and set TIDEMARK_HTTPS=1, or set TIDEMARK_INSECURE=1 if nobody can listen in"
+        )
+
+
+def check_secret(name: str, value: str) -> str:
+    """Return a secret that was given.
+
+    Raises:
+        EnvironmentProblem: it is too short to be one.
+    """
+    if len(value) < MIN_SECRET_CHARS:
+        raise EnvironmentProblem(
+            f"{name} has {len(value)} characters and needs {MIN_SECRET_CHARS} or more: `openssl rand -hex 32` makes one"
+        )
+    return value
 
 
 def integer(name: str, default: int, low: int, high: int) -> int:
@@ -112,14 +157,46 @@ def storage_roots() -> list[str]:
     return names("TIDEMARK_STORAGE_ROOTS")
 
 
+def confinement() -> Confinement:
+    """Return what programs that are planned or previewed may see of this machine: nothing of this cluster's files, and
+    no network unless TIDEMARK_PLAN_NETWORK=1 (previews have it, as their sources need it)."""
+    database = urlsplit(os.environ.get("DATABASE_URL") or "")
+    places = [
+        str(home()),
+        unquote(database.path.removeprefix("/")) if database.scheme == "sqlite" else "",
+        *(local_path(place) for place in (storage_directory(), checkpoint_directory(), savepoint_directory())),
+    ]
+    return Confinement(
+        hidden=[str(Path(place).resolve()) for place in places if place],
+        has_network=os.environ.get("TIDEMARK_PLAN_NETWORK") == "1",
+    )
+
+
+def local_path(location: str) -> str:
+    """Return the path of a directory on this machine; "": it is none."""
+    parts = urlsplit(location)
+    return unquote(parts.path) if parts.scheme in ("", "file") else ""
+
+
 def names(variable: str, default: str = "") -> list[str]:
     """Return the items of a comma-separated variable."""
     return [name.strip() for name in os.environ.get(variable, default).split(",") if name.strip()]
 
 
 def redis_url() -> str:
-    """Return REDIS_URL, else the URL of the server that `make run` started for this home, else the usual local one."""
-    return os.environ.get("REDIS_URL") or read_secret(REDIS_URL_FILE) or "redis://127.0.0.1:6379/0"
+    """Return REDIS_URL, else the URL of the server that `make run` started for this home, else the usual local one.
+
+    Raises:
+        EnvironmentProblem: it leads to another machine without a password.
+    """
+    url = os.environ.get("REDIS_URL") or read_secret(REDIS_URL_FILE) or "redis://127.0.0.1:6379/0"
+    parts = urlsplit(url)
+    if parts.scheme != "unix" and not parts.password and not is_loopback(parts.hostname or "localhost"):
+        raise EnvironmentProblem(
+            f"REDIS_URL leads to {parts.hostname} without a password: whoever reaches that server could read what runs "
+            "and disturb it. Give it one: redis://:password@host:port/0"
+        )
+    return url
 
 
 def redis_prefix() -> str:
@@ -169,7 +246,7 @@ def ensure_secret(name: str, given: str | None) -> str:
     value = secrets.token_urlsafe(48)
     temporary = path.with_name(f".{name}-{secrets.token_hex(4)}")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         temporary.touch(0o600)
         temporary.write_text(f"{value}\n")
         try:
@@ -185,8 +262,13 @@ def ensure_secret(name: str, given: str | None) -> str:
 
 
 def secret_key() -> str:
-    """Return Django's secret key: TIDEMARK_SECRET_KEY, else the one in this home."""
-    return ensure_secret(SECRET_KEY_FILE, os.environ.get("TIDEMARK_SECRET_KEY"))
+    """Return Django's secret key: TIDEMARK_SECRET_KEY, else the one in this home.
+
+    Raises:
+        EnvironmentProblem: it is too short.
+    """
+    given = os.environ.get("TIDEMARK_SECRET_KEY")
+    return ensure_secret(SECRET_KEY_FILE, given and check_secret("TIDEMARK_SECRET_KEY", given))
 
 
 def job_secrets() -> dict[str, str]:

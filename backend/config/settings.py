@@ -114,6 +114,9 @@ TIDEMARK_STORAGE_ROOTS = environment.storage_roots()
 #: keeps a process with the engine ready for the next preview, some 130 MiB, while somebody edits pipelines
 TIDEMARK_WARM_PREVIEWS = os.environ.get("TIDEMARK_WARM_PREVIEWS") != "0"
 
+#: what programs may see of this machine while they are planned or previewed
+TIDEMARK_CONFINEMENT = environment.confinement()
+
 #: what the leading jobmanager polls for apps above the cluster's: see backend.cluster.jobmanager.FurtherWork
 TIDEMARK_LEADER_WORK = ["backend.pipelines.led_deployments.LedDeployments"]
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from django.conf import settings
 from django.http import QueryDict
 from rest_framework import exceptions
 
@@ -183,6 +184,7 @@ def extract(artifact: Artifact, wanted: ProgramRequest, has_left: Callable[[], b
             import_from=files.import_location(artifact.path),
             timeout_s=EXTRACTION_TIMEOUT_S,
             is_abandoned=has_left,
+            confinement=settings.TIDEMARK_CONFINEMENT,
         )
     _check_texts(extracted.graph_json)
     return extracted
@@ -197,7 +199,13 @@ def extract_text(source: str, file_name: str, has_left: Callable[[], bool]) -> E
     with without_connection(), _turn(file_name, has_left), TemporaryDirectory(prefix="tidemark-plan-") as directory:
         program = Path(directory) / "pipeline.py"
         program.write_text(source, encoding="utf-8")
-        return extract_job_graph(program, display_name=file_name, timeout_s=EXTRACTION_TIMEOUT_S, is_abandoned=has_left)
+        return extract_job_graph(
+            program,
+            display_name=file_name,
+            timeout_s=EXTRACTION_TIMEOUT_S,
+            is_abandoned=has_left,
+            confinement=settings.TIDEMARK_CONFINEMENT,
+        )
 
 
 @contextmanager

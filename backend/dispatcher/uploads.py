@@ -1,19 +1,29 @@
 """Limit of a request's body, enforced before Django reads it.
 
 Django's ASGI handler reads a request's whole body before it checks path or user. `BodyLimit` in front of it keeps
-anyone from filling the disk.
+anyone from filling the disk: only who may upload programs sends more than a MiB, and that is known before the body is
+read.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+from asgiref.sync import sync_to_async
 from django.conf import settings
+from django.contrib.auth import get_user
+from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
+from django.contrib.sessions.backends.db import SessionStore
+from django.http import HttpRequest, parse_cookie
+
+from backend.accounts.authentication import token_of_header
+from backend.accounts.roles import Role, role_of
+from backend.accounts.services import user_of_token
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -45,6 +55,34 @@ class Drain:
     max_bytes: int = 1 << 30
 
 
+NOT_LOGGED_IN = json.dumps({"errors": ["Log in, or send a valid token, to upload a program."]}).encode()
+NOT_ALLOWED = json.dumps({"errors": ["Requires the role developer."]}).encode()
+MayUpload = Callable[[Message], Awaitable[tuple[bool, bool]]]
+
+
+async def may_upload(scope: Message) -> tuple[bool, bool]:
+    """Return (whether a request is logged in, whether its user may upload programs), from its headers."""
+    headers = [(name.lower(), value) for name, value in scope["headers"]]
+    if not any(name in (b"authorization", b"cookie") for name, _ in headers):
+        return False, False
+    return await sync_to_async(_may_upload, thread_sensitive=True)(dict(headers))
+
+
+def _may_upload(headers: Mapping[bytes, bytes]) -> tuple[bool, bool]:
+    request = HttpRequest()
+    token = token_of_header(headers.get(b"authorization", b"").decode("latin-1"))
+    user: AbstractBaseUser | AnonymousUser | None
+    if token is not None:
+        user = user_of_token(token)
+    else:
+        cookies = parse_cookie(headers.get(b"cookie", b"").decode("latin-1"))
+        request.session = SessionStore(cookies.get(settings.SESSION_COOKIE_NAME))
+        user = get_user(request)
+    if user is None or not user.is_authenticated:
+        return False, False
+    return True, role_of(user) >= Role.DEVELOPER
+
+
 class _TooLarge(Exception):
     """The body exceeds its limit.
 
@@ -66,22 +104,32 @@ class BodyLimit:
     Args:
         application: the application that handles all other requests.
         drain: limits on reading after a response.
+        may_upload: returns (whether a request is logged in, whether its user may upload programs).
     """
 
-    def __init__(self, application: Application, drain: Drain = Drain()) -> None:
+    def __init__(self, application: Application, drain: Drain = Drain(), may_upload: MayUpload = may_upload) -> None:
         self._application = application
         self._drain = drain
+        self._may_upload = may_upload
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._application(scope, receive, send)
             return
-        limit = self._limit(scope)
+        limit = MAX_BODY_BYTES
+        refused: tuple[int, bytes] | None = None
         headers = dict(scope["headers"])
         announced = headers.get(b"content-length", b"0")
+        is_small = announced.isdigit() and len(announced) <= MAX_DIGITS and int(announced) <= MAX_BODY_BYTES
+        if scope["path"].endswith(UPLOAD_PATH) and not (is_small and b"content-length" in headers):
+            is_known, may_upload = await self._may_upload(scope)
+            if may_upload:
+                limit = settings.TIDEMARK_MAX_UPLOAD_BYTES + MULTIPART_OVERHEAD_BYTES
+            else:
+                refused = (403, NOT_ALLOWED) if is_known else (401, NOT_LOGGED_IN)
         # int() fails on thousands of digits
         if announced.isdigit() and (len(announced) > MAX_DIGITS or int(announced) > limit):
-            await self._refuse(scope, receive, send, limit, has_more=True)
+            await self._refuse(scope, receive, send, refused or _refusal(scope, limit), has_more=True)
             return
         received = 0
         started = False
@@ -103,19 +151,12 @@ class BodyLimit:
             await self._application(scope, counting_receive, watching_send)
         except _TooLarge as error:
             if not started:
-                await self._refuse(scope, receive, send, limit, error.has_more)
+                await self._refuse(scope, receive, send, refused or _refusal(scope, limit), error.has_more)
 
-    def _limit(self, scope: Message) -> int:
-        if not scope["path"].endswith(UPLOAD_PATH):
-            return MAX_BODY_BYTES
-        names = {name for name, _ in scope["headers"]}
-        # without either, no user is logged in and the response will be 401
-        may_upload = b"authorization" in names or b"cookie" in names
-        limit: int = settings.TIDEMARK_MAX_UPLOAD_BYTES + MULTIPART_OVERHEAD_BYTES
-        return limit if may_upload else MAX_BODY_BYTES
-
-    async def _refuse(self, scope: Message, receive: Receive, send: Send, limit: int, has_more: bool) -> None:
-        status, body = _refusal(scope, limit)
+    async def _refuse(
+        self, scope: Message, receive: Receive, send: Send, refusal: tuple[int, bytes], has_more: bool
+    ) -> None:
+        status, body = refusal
         headers = [
             (b"content-type", b"application/json"),
             (b"content-length", str(len(body)).encode()),

@@ -7,10 +7,12 @@ import sys
 from backend.config.environment import EnvironmentProblem
 from backend.supervisor.checks import StartProblem
 from backend.supervisor.supervisor import Supervisor
+from runtime.client.confinement import hide_process
 
 
 def main() -> int:
     """Run until a signal; print one line and return 1 if something is missing."""
+    hide_process()
     try:
         return Supervisor().run()
     except (EnvironmentProblem, StartProblem) as problem:

@@ -15,14 +15,21 @@ class StartProblem(Exception):
 
 
 def prepare_home(home: Path) -> None:
-    """Create TIDEMARK_HOME and check that it is writable.
+    """Create TIDEMARK_HOME, keep other users of the machine out of it, and check that it is writable.
+
+    A home of an earlier release is closed too, with the files that would let their reader in, should it be moved.
 
     Raises:
         StartProblem: it cannot.
     """
     try:
-        for directory in (home, home / "logs", home / "redis"):
-            directory.mkdir(parents=True, exist_ok=True)
+        home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        home.chmod(0o700)
+        for directory in (home / "logs", home / "redis"):
+            directory.mkdir(mode=0o700, exist_ok=True)
+        for path in home.iterdir():
+            if path.is_file() and not path.is_symlink():
+                path.chmod(path.stat().st_mode & 0o700)
         probe = home / f".probe-{os.getpid()}"
         probe.touch()
         probe.unlink()

@@ -56,17 +56,22 @@ class Supervisor:
 
     def __init__(self) -> None:
         self._home = environment.home()
-        self._host = os.environ.get("TIDEMARK_HOST") or "127.0.0.1"
+        self._host = environment.host()
+        environment.check_exposure(self._host)
         self._port = environment.port()
         environment.slots()
         environment.redis_prefix()
         environment.jobmanagers()
-        self._url = f"http://{f'[{self._host}]' if ':' in self._host else self._host}:{self._port}"
+        #: where this process, the command line and the user's browser find it; nobody can go to "every interface"
+        self._reached_at = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self._host, self._host)
+        self._url = f"http://{f'[{self._reached_at}]' if ':' in self._reached_at else self._reached_at}:{self._port}"
         self._processes: list[ManagedProcess] = []
         self._stopped = False
 
     def run(self) -> int:
         """Start everything, watch it until a signal, stop everything."""
+        # database, logs and snapshots are nobody else's on this machine
+        os.umask(0o077)
         prepare_home(self._home)
         # the open file holds the lock until the process ends
         with lock_home(self._home):
@@ -86,7 +91,11 @@ class Supervisor:
     # --- start --------------------------------------------------------------------------------------------------------
 
     def _start(self) -> None:
-        token = environment.ensure_secret(environment.ADMIN_TOKEN_FILE, os.environ.get("TIDEMARK_ADMIN_TOKEN"))
+        given = os.environ.get("TIDEMARK_ADMIN_TOKEN")
+        if given:
+            environment.check_secret("TIDEMARK_ADMIN_TOKEN", given)
+        environment.secret_key()
+        token = environment.ensure_secret(environment.ADMIN_TOKEN_FILE, given)
         environment.write_secret(environment.ADMIN_TOKEN_FILE, token)
         # secrets of jobs are for jobmanagers only: slots, which run users' code, inherit a TaskManager's environment
         secrets = environment.job_secrets()
@@ -211,7 +220,7 @@ class Supervisor:
 
     def _get(self, path: str, token: str) -> bytes | None:
         """Return the body of the web process's response if its status is 200, else None."""
-        connection = http.client.HTTPConnection(self._host, self._port, timeout=5)
+        connection = http.client.HTTPConnection(self._reached_at, self._port, timeout=5)
         try:
             connection.request("GET", path, headers={"Authorization": f"Bearer {token}"})
             response = connection.getresponse()

@@ -11,9 +11,6 @@ import signal
 import sys
 from typing import Any
 
-MAX_FILE_BYTES = 256 << 20
-"""Limit for any one file that the child writes; it has a temporary directory and no business to fill the disk."""
-
 
 def begin() -> tuple[int, dict[str, Any]]:
     """Bind this process to the one that started it; return the file descriptor for the answer, and the request."""
@@ -43,8 +40,6 @@ def end_with(lifeline_fd: int) -> None:
 
 
 def limit(memory_bytes: int, cpu_s: int) -> None:
-    """Set the limits here and not before exec: code between fork and exec deadlocks in a parent that has threads."""
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    """Set the limits of this process; those of files and processes are its launcher's."""
     resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
     resource.setrlimit(resource.RLIMIT_CPU, (cpu_s, cpu_s))
-    resource.setrlimit(resource.RLIMIT_FSIZE, (MAX_FILE_BYTES, MAX_FILE_BYTES))

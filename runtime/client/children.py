@@ -2,11 +2,13 @@
 
 The child has a process group of its own, an empty directory to work in, and an environment without secrets; it sets
 limits for itself before it runs anything (`runtime.client.child_process`). Its answer comes over a pipe beside its
-output. Whatever it has started ends with it. Blocking; any thread may call.
+output. Whatever it has started ends with it: between it and this process is a launcher that confines it, watches it and
+outlives it (`runtime.client.launcher`). Blocking; any thread may call.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import selectors
 import signal
@@ -19,21 +21,28 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import runtime
+from runtime.client.confinement import USUAL, Confinement
 
 OUTPUT_TAIL_BYTES = 64 << 10
 """Last part of the child's output that is kept; the rest is dropped while it runs."""
+DEFAULT_MEMORY_BYTES = 4 << 30
 MAX_ANSWER_BYTES = 64 << 20
 """Largest answer that is taken."""
 EXIT_GRACE_S = 1.0
 """Time that a child may take to end after it has closed its answer's pipe; its last words come within it."""
 OVERTIME_S = 0.2
 """Time for which output that does not stop is read after the timeout."""
+CLEARING_S = 8.0
+"""Time for which the launcher may end what the child has started; then it is ended itself."""
 CHECK_S = 0.25
 """Interval of asking whether the answer is still wanted."""
 MAX_SWEEPS = 20
 """Rounds of ending what a child has started outside of its process group, which may start more meanwhile."""
 #: the only variables of this process that a child sees
 INHERITED_VARIABLES = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "JAVA_HOME", "LD_LIBRARY_PATH", "SYSTEMROOT")
+
+
+LAUNCHER = "runtime.client.launcher"
 
 
 class ChildAbandonedError(Exception):
@@ -71,16 +80,32 @@ class Child:
         module: run with the file descriptors of its answer and of its lifeline as arguments.
         directory: it works in there; empty, and nobody else's.
         python_path: directories to import from, beside the engine's own.
+        confinement: what it may see beside its directory; whatever it imports from is added.
+        memory_bytes: that it and all that it starts may use together.
     """
 
-    def __init__(self, module: str, directory: Path, python_path: Sequence[Path] = ()) -> None:
+    def __init__(
+        self,
+        module: str,
+        directory: Path,
+        python_path: Sequence[Path] = (),
+        confinement: Confinement = USUAL,
+        memory_bytes: int = DEFAULT_MEMORY_BYTES,
+    ) -> None:
         self.directory = directory
+        settings = {
+            "directory": str(directory),
+            "hidden": [str(path) for path in confinement.hidden],
+            "readable": [*confinement.readable, *map(str, python_path)],
+            "has_network": confinement.has_network,
+            "memory_bytes": memory_bytes,
+        }
         self._answer_read, answer_write = os.pipe()
         # only this process holds the write end, so that the pipe ends with it, however it ends
         lifeline_read, self._lifeline_write = os.pipe()
         try:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", module, str(answer_write), str(lifeline_read)],
+                [sys.executable, "-m", LAUNCHER, module, str(answer_write), str(lifeline_read), json.dumps(settings)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
@@ -139,10 +164,13 @@ class Child:
         """End it and whatever it has started; return its exit code. Once only."""
         process = self._process
         assert process.stdin is not None and process.stdout is not None
+        # the launcher's last work is to end all that the program has started
+        os.close(self._lifeline_write)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(CLEARING_S)
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         exit_code = process.wait()
-        os.close(self._lifeline_write)
         os.close(self._answer_read)
         with suppress(BrokenPipeError):
             process.stdin.close()
@@ -159,6 +187,8 @@ def run_child(
     python_path: Sequence[Path] = (),
     is_abandoned: Callable[[], bool] = lambda: False,
     on_answer: Callable[[bytes], None] | None = None,
+    confinement: Confinement = USUAL,
+    memory_bytes: int = DEFAULT_MEMORY_BYTES,
 ) -> ChildResult:
     """Run a module as a child until it has answered, and end everything that it has started.
 
@@ -170,12 +200,15 @@ def run_child(
         python_path: directories to import from, beside the engine's own.
         is_abandoned: asked while it runs; True kills it.
         on_answer: takes the answer piece by piece while it comes; None: it is returned.
+        confinement: what it may see beside its directory; whatever it imports from is added.
+        memory_bytes: that it and all that it starts may use together.
 
     Raises:
         ChildAbandonedError: the answer is no longer wanted.
         AnswerTooLargeError: there is too much of it.
     """
-    return Child(module, directory, python_path).run(request, timeout_s, is_abandoned, on_answer)
+    child = Child(module, directory, python_path, confinement, memory_bytes)
+    return child.run(request, timeout_s, is_abandoned, on_answer)
 
 
 class _ProcessWatch:

@@ -1,7 +1,8 @@
 """Plan extraction: runs a submitted program in a child process, only to learn which job it defines.
 
-The program is code that nobody here trusts: the child has limits of memory, CPU and time, a process group of its own
-that is killed at the end, an empty directory to work in, and an environment without secrets. What it answers is decoded
+The program is code that nobody here trusts: the child has limits of memory, CPU and time, no network unless allowed, no
+sight of other processes and of hidden places (`runtime.client.confinement`), an empty directory to work in, and an
+environment without secrets; a launcher ends whatever it has started. What it answers is decoded
 by `job_graph_from_json`, which loads no user code. Blocks for a second or more; any thread may call.
 The child's side is `runtime.client.extract_child`.
 """
@@ -14,11 +15,12 @@ import tempfile
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from runtime.client.children import MAX_ANSWER_BYTES, AnswerTooLargeError, ChildAbandonedError, ChildResult, run_child
+from runtime.client.confinement import USUAL, Confinement
 from runtime.client.errors import ExtractionAbandonedError, ExtractionError
 from runtime.graph.codec import GraphFormatError, job_graph_from_json
 from runtime.graph.job_graph import JobGraph
@@ -60,6 +62,7 @@ def extract_job_graph(
     memory_bytes: int = DEFAULT_MEMORY_BYTES,
     python_path: Sequence[Path] = (),
     is_abandoned: Callable[[], bool] = lambda: False,
+    confinement: Confinement = USUAL,
 ) -> ExtractedJob:
     """Run a program up to its `execute()` and return the job that it defines.
 
@@ -75,6 +78,7 @@ def extract_job_graph(
         memory_bytes: limit of the child's address space.
         python_path: directories to import from, beside the engine's own.
         is_abandoned: asked while the program runs; True kills it.
+        confinement: what of this machine the program may see; itself, always.
 
     Raises:
         ExtractionError: the program is none, it failed, it defined no job, or a limit was hit.
@@ -103,6 +107,8 @@ def extract_job_graph(
                 timeout_s,
                 python_path,
                 is_abandoned,
+                confinement=replace(confinement, readable=(*confinement.readable, str(program))),
+                memory_bytes=memory_bytes,
             )
         except ChildAbandonedError:
             raise ExtractionAbandonedError("the job is no longer wanted") from None

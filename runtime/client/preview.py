@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from runtime.client.children import AnswerTooLargeError, ChildAbandonedError, TooManyProcessesError
+from runtime.client.confinement import USUAL, Confinement
 from runtime.client.spare_children import IDLE_S, Prepared, SpareChildren
 
 MAX_ROWS: Final = 100_000
@@ -36,9 +37,14 @@ Frame = dict[str, Any]
 sample."""
 
 
-def preview_spares(idle_s: float = IDLE_S) -> SpareChildren:
-    """Return where a process keeps a child ready for its next preview; to be closed."""
-    return SpareChildren(MODULE, PREFIX, idle_s)
+def preview_spares(idle_s: float = IDLE_S, confinement: Confinement = USUAL) -> SpareChildren:
+    """Return where a process keeps a child ready for its next preview; to be closed.
+
+    Args:
+        idle_s: after so long without a preview, the child is ended.
+        confinement: what of this machine previews may see; they have the network, as their sources need it.
+    """
+    return SpareChildren(MODULE, PREFIX, idle_s, replace(confinement, has_network=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +101,8 @@ def preview_program(
         spares: where a child comes from that has started already.
         is_abandoned: asked while it runs; True stops it.
     """
-    prepared = Prepared.start(MODULE, PREFIX) if spares is None else spares.take()
+    usual = replace(USUAL, has_network=True)
+    prepared = Prepared.start(MODULE, PREFIX, usual) if spares is None else spares.take()
     directory = prepared.child.directory
     frames = _Frames(on_frame)
     try:

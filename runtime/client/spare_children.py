@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from runtime.client.children import Child
+from runtime.client.confinement import USUAL, Confinement
 
 IDLE_S: Final = 900.0
 """A spare that nobody has needed for so long is ended: it holds some 130 MiB."""
@@ -31,11 +32,11 @@ class Prepared:
     """Monotonic seconds."""
 
     @classmethod
-    def start(cls, module: str, prefix: str) -> Prepared:
+    def start(cls, module: str, prefix: str, confinement: Confinement = USUAL) -> Prepared:
         """Start one."""
         directory = tempfile.TemporaryDirectory(prefix=prefix)
         try:
-            return cls(Child(module, Path(directory.name)), directory, time.monotonic())
+            return cls(Child(module, Path(directory.name), confinement=confinement), directory, time.monotonic())
         except BaseException:
             directory.cleanup()
             raise
@@ -59,9 +60,11 @@ class SpareChildren:
         module: what a child runs.
         prefix: of the names of the directories.
         idle_s: see `IDLE_S`.
+        confinement: what a child may see beside its directory.
     """
 
-    def __init__(self, module: str, prefix: str, idle_s: float = IDLE_S) -> None:
+    def __init__(self, module: str, prefix: str, idle_s: float = IDLE_S, confinement: Confinement = USUAL) -> None:
+        self._confinement = confinement
         self._module = module
         self._prefix = prefix
         self._idle_s = idle_s
@@ -76,7 +79,7 @@ class SpareChildren:
                 self._spare.end()
                 self._spare = None
             if self._spare is None:
-                self._spare = Prepared.start(self._module, self._prefix)
+                self._spare = Prepared.start(self._module, self._prefix, self._confinement)
             self._restart_timer()
 
     def take(self) -> Prepared:
@@ -88,7 +91,7 @@ class SpareChildren:
             return found
         if found is not None:
             found.end()
-        return Prepared.start(self._module, self._prefix)
+        return Prepared.start(self._module, self._prefix, self._confinement)
 
     def close(self) -> None:
         """End the spare."""

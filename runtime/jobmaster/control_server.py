@@ -2,23 +2,68 @@
 
 One Flight handler thread per slot writes, a second one reads; what arrives is handed to callbacks that only queue it.
 A stream that ends before SlotLeaving is a lost slot.
+
+Slots run the code of users. What they send is read by a closed codec, is bounded, and must name the slot and attempt
+for which the stream was opened; else the stream ends, and the slot is lost (ADR 36). Whoever does not know the
+attempt's token is refused by the headers of the call, before anything of its body is read.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pyarrow.flight as flight
 
+from runtime.core.closed_codec import WireError
 from runtime.core.ids import Attempt, SlotId
 from runtime.network.addresses import in_uri, listening_host
-from runtime.network.control_stream import ControlStreamError, Hello, Outbox, decode_messages
-from runtime.network.pieces import PieceAssembler, PieceError
-from runtime.task.messages import EndOfStream, HeartbeatRequest, JobMasterMessage, SlotLeaving, SlotMessage
+from runtime.network.control_stream import HELLO_HEADER, ControlStreamError, Hello, Outbox, is_answer
+from runtime.network.pieces import PIECE_BYTES, PieceAssembler, PieceError
+from runtime.task.jobmaster_codec import encode_jobmaster_messages
+from runtime.task.messages import (
+    EndOfStream,
+    HeartbeatRequest,
+    JobMasterMessage,
+    OperatorEvent,
+    SlotLeaving,
+    SlotMessage,
+)
+from runtime.task.slot_codec import decode_slot_messages
 
 SHUTDOWN_TIMEOUT_S = 2.0
+MAX_MESSAGE_BYTES = 1 << 30
+"""Most that a slot may send as one list of messages. Acknowledgements carry operator state, and a printed record may
+have 512 MiB; below that, jobs with large union states would fail."""
+MAX_FRAME_BYTES = PIECE_BYTES + 1024
+"""Of one frame: what is longer goes in pieces."""
+MAX_UNANSWERED = 256
+"""Streams whose slot has not answered the challenge yet. A slot answers at once; each holds a thread."""
+
+
+class _HelloFactory(flight.ServerMiddlewareFactory):  # type: ignore[misc]
+    """Checks the hello of a call before its body is read: who is not a slot of the job holds nothing here."""
+
+    def __init__(self, token_of: Callable[[Attempt], str]) -> None:
+        self._token_of = token_of
+
+    def start_call(self, info: Any, headers: dict[str, list[str | bytes]]) -> _HelloChecked:
+        values: Sequence[str | bytes] = headers.get(HELLO_HEADER, ())
+        if info.method != flight.FlightMethod.DO_EXCHANGE or len(values) != 1:
+            raise flight.FlightUnauthenticatedError("only slots are served here")
+        value = values[0]
+        try:
+            return _HelloChecked(Hello.decode(value.encode() if isinstance(value, str) else value, self._token_of))
+        except ControlStreamError as error:
+            raise flight.FlightUnauthenticatedError(str(error)) from error
+
+
+class _HelloChecked(flight.ServerMiddleware):  # type: ignore[misc]
+    """Carries the hello of a call to its handler."""
+
+    def __init__(self, hello: Hello) -> None:
+        self.hello = hello
 
 
 class ControlServer(flight.FlightServerBase):  # type: ignore[misc]
@@ -43,7 +88,8 @@ class ControlServer(flight.FlightServerBase):  # type: ignore[misc]
         self._on_lost = on_lost
         self._lock = threading.Lock()
         self._outboxes: dict[tuple[SlotId, Attempt], Outbox] = {}
-        super().__init__(f"grpc://{in_uri(listening_host(host))}:0")
+        self._unanswered = 0
+        super().__init__(f"grpc://{in_uri(listening_host(host))}:0", middleware={HELLO_HEADER: _HelloFactory(token_of)})
         self.address = f"grpc://{in_uri(host)}:{self.port}"
 
     def send(self, slot: SlotId, attempt: Attempt, message: JobMasterMessage) -> None:
@@ -69,12 +115,10 @@ class ControlServer(flight.FlightServerBase):  # type: ignore[misc]
 
     def do_exchange(self, context: Any, descriptor: Any, reader: Any, writer: Any) -> None:
         """Serve one slot's stream for its whole life."""
-        try:
-            hello = Hello.decode(descriptor.command, self._token_of)
-        except ControlStreamError as error:
-            raise flight.FlightUnauthenticatedError(str(error)) from error
+        hello: Hello = context.get_middleware(HELLO_HEADER).hello
+        self._challenge(hello, reader, writer)
         identity = (hello.slot, hello.attempt)
-        outbox = Outbox()
+        outbox = Outbox(encode_jobmaster_messages)
         with self._lock:
             if identity in self._outboxes:
                 raise flight.FlightServerError(f"slot {hello.slot} of attempt {hello.attempt} is connected already")
@@ -93,19 +137,46 @@ class ControlServer(flight.FlightServerBase):  # type: ignore[misc]
             with self._lock:
                 self._outboxes.pop(identity, None)
 
+    def _challenge(self, hello: Hello, reader: Any, writer: Any) -> None:
+        """Show the slot that this is its JobMaster, and have it show that it is the slot.
+
+        Raises:
+            FlightUnauthenticatedError: it is not.
+            FlightServerError: too many have not answered yet.
+        """
+        with self._lock:
+            if self._unanswered >= MAX_UNANSWERED:
+                raise flight.FlightServerError("too many streams are being opened")
+            self._unanswered += 1
+        try:
+            challenge, expected = hello.challenge(self._token_of(hello.attempt))
+            writer.write_metadata(challenge)
+            answer = reader.read_chunk().app_metadata
+            if answer is None or answer.size > len(expected) or not is_answer(answer.to_pybytes(), expected):
+                raise flight.FlightUnauthenticatedError("the hello is a repetition")
+        except StopIteration:
+            raise flight.FlightUnauthenticatedError("no answer to the challenge") from None
+        finally:
+            with self._lock:
+                self._unanswered -= 1
+
     def _read(self, reader: Any, hello: Hello, outbox: Outbox) -> None:
         cause = "the control stream ended"
-        assembler = PieceAssembler()
+        assembler = PieceAssembler(MAX_MESSAGE_BYTES)
         leaving = False
         try:
             while not leaving:
-                received = assembler.add(reader.read_chunk().app_metadata)
-                for message in decode_messages(received) if received is not None else ():
+                frame = reader.read_chunk().app_metadata
+                if frame is None or frame.size > MAX_FRAME_BYTES:
+                    raise PieceError("a frame without a message" if frame is None else f"a frame of {frame.size} bytes")
+                received = assembler.add(frame)
+                for message in decode_slot_messages(received) if received is not None else ():
+                    _check_sender(message, hello)
                     leaving = leaving or isinstance(message, SlotLeaving)
                     self._on_message(hello.slot, message)
         except StopIteration:
             pass
-        except (flight.FlightError, PieceError, OSError) as error:
+        except (flight.FlightError, PieceError, WireError, OSError, MemoryError) as error:
             cause = f"the control stream broke: {error}"
         finally:
             outbox.close()
@@ -122,3 +193,10 @@ class ControlServer(flight.FlightServerBase):  # type: ignore[misc]
         closer = threading.Thread(target=self.shutdown, name="control-shutdown", daemon=True)
         closer.start()
         closer.join(SHUTDOWN_TIMEOUT_S)
+
+
+def _check_sender(message: SlotMessage, hello: Hello) -> None:
+    """Raise WireError if a slot speaks for another one, or for another attempt."""
+    slot = hello.slot if isinstance(message, OperatorEvent) else message.slot
+    if (slot, message.attempt) != (hello.slot, hello.attempt):
+        raise WireError(f"slot {hello.slot} of attempt {hello.attempt} speaks for {slot} of {message.attempt}")

@@ -41,11 +41,16 @@ def pieces_of(message: bytes | bytearray) -> Iterator[bytes | bytearray]:
 
 
 class PieceAssembler:
-    """Puts the messages of one stream together again. For one thread."""
+    """Puts the messages of one stream together again. For one thread.
 
-    __slots__ = ("_bytes", "_have", "_message")
+    Args:
+        max_bytes: of one message; None: as many as there is memory for.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("_bytes", "_have", "_max_bytes", "_message")
+
+    def __init__(self, max_bytes: int | None = None) -> None:
+        self._max_bytes = max_bytes
         self._message = _NOTHING
         self._bytes = _NO_BYTES
         #: received bytes of the current message; 0 = there is none
@@ -55,14 +60,18 @@ class PieceAssembler:
         """The message that is complete with what was received; None if pieces are missing.
 
         Raises:
-            PieceError: a piece does not continue its message.
+            PieceError: a piece does not continue its message, or there are too many bytes of it.
         """
+        if self._max_bytes is not None and received.size > self._max_bytes:
+            raise PieceError(f"a message of {received.size} bytes: more than {self._max_bytes}")
         if received.size < _HEAD.size:
             return received
         magic, total, offset = _HEAD.unpack_from(received)
         if magic != _MAGIC:
             return received
         if self._have == 0:
+            if self._max_bytes is not None and total > self._max_bytes:
+                raise PieceError(f"a message of {total} bytes: more than {self._max_bytes}")
             # at 4 modulo 8, as gRPC hands out metadata: frames are laid out for it
             whole = pa.allocate_buffer(total + 4)
             self._message, self._bytes = whole.slice(4), np.frombuffer(whole, np.uint8)[4:]

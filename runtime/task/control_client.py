@@ -19,10 +19,12 @@ import pyarrow.flight as flight
 
 from runtime.core.clock import Clock
 from runtime.core.ids import Attempt, SlotId
-from runtime.network.control_stream import Hello, Outbox, decode_messages
+from runtime.network.control_stream import HELLO_HEADER, ControlStreamError, Hello, Outbox
 from runtime.network.pieces import PieceAssembler, PieceError
 from runtime.task.control_link import ControlLostError
+from runtime.task.jobmaster_codec import decode_jobmaster_messages
 from runtime.task.messages import EndOfStream, Heartbeat, HeartbeatRequest, JobMasterMessage, SlotMessage, StalledCall
+from runtime.task.slot_codec import encode_slot_messages
 from runtime.task.stalls import SHOWN_AFTER_MS
 
 logger = logging.getLogger(__name__)
@@ -36,6 +38,7 @@ class FlightControlLink:
     Args:
         address: of the JobMaster's control server, "grpc://host:port".
         hello: who this slot is.
+        token: of its attempt; the JobMaster must show that it knows it before anything that it sends is read.
         clock: for the lease.
         lease_ms: how long the slot may go on without a heartbeat request.
 
@@ -43,12 +46,14 @@ class FlightControlLink:
         ControlLostError: the JobMaster cannot be reached.
     """
 
-    def __init__(self, address: str, hello: Hello, clock: Clock, lease_ms: float) -> None:
+    def __init__(self, address: str, hello: Hello, token: str, clock: Clock, lease_ms: float) -> None:
+        self._hello = hello
+        self._token = token
         self._clock = clock
         self._lease_ms = lease_ms
         self._lost: ControlLostError | None = None
         self._inbox: deque[JobMasterMessage] = deque()
-        self._outbox = Outbox()
+        self._outbox = Outbox(encode_slot_messages)
         self._listener: Callable[[], None] = lambda: None
         self._heartbeat = Heartbeat(hello.slot, hello.attempt, 0, {})
         self._published_ms = clock.monotonic_ms()
@@ -58,10 +63,16 @@ class FlightControlLink:
         self._renewed_ms = clock.monotonic_ms()
         try:
             self._client = flight.connect(address)
-            self._writer, self._reader = self._client.do_exchange(flight.FlightDescriptor.for_command(hello.encode()))
+            headers = [(HELLO_HEADER.encode(), hello.encode(token))]
+            self._writer, self._reader = self._client.do_exchange(
+                flight.FlightDescriptor.for_command(b"control"), flight.FlightCallOptions(headers=headers)
+            )
         except flight.FlightError as error:
             raise ControlLostError(f"no JobMaster at {address}: {error}") from error
         self._read_thread = threading.Thread(target=self._read, name="control-read", daemon=True)
+        #: set once it is known whether this is the JobMaster; nothing is sent before
+        self._is_known = threading.Event()
+        self._is_proven = False
         self._write_thread = threading.Thread(target=self._write, name="control-write", daemon=True)
         self._read_thread.start()
         self._write_thread.start()
@@ -122,11 +133,17 @@ class FlightControlLink:
     def _read(self) -> None:
         assembler = PieceAssembler()
         try:
+            challenge = self._reader.read_chunk().app_metadata
+            self._writer.write_metadata(
+                self._hello.answer(b"" if challenge is None else challenge.to_pybytes(), self._token)
+            )
+            self._is_proven = True
+            self._is_known.set()
             while True:
                 received = assembler.add(self._reader.read_chunk().app_metadata)
                 if received is None:
                     continue
-                for message in decode_messages(received):
+                for message in decode_jobmaster_messages(received):
                     if isinstance(message, HeartbeatRequest):
                         self._answer(message)
                     elif isinstance(message, EndOfStream):
@@ -136,8 +153,14 @@ class FlightControlLink:
         except StopIteration:
             # it has ended without a word, or EndOfStream would have come
             self._lose("the JobMaster is gone")
+        except ControlStreamError as error:
+            self._lose(str(error), is_final=True)
+            self._reader.cancel()
         except (flight.FlightError, PieceError) as error:
             self._lose(f"control stream broken: {error}")
+        finally:
+            # what is queued goes nowhere, and the writer finds that out
+            self._is_known.set()
 
     def _answer(self, request: HeartbeatRequest) -> None:
         now = self._clock.monotonic_ms()
@@ -155,6 +178,9 @@ class FlightControlLink:
             logger.warning("user code has not returned for %d s\n%s", stalled // 1000, call.stack)
 
     def _write(self) -> None:
+        self._is_known.wait()
+        if not self._is_proven:
+            return
         try:
             # `done_writing` is not called: the JobMaster ends the stream on SlotLeaving, and gRPC aborts the process if
             # a reader that finds the stream broken closes it at the same moment
@@ -167,4 +193,4 @@ def connect_control(
     address: str, slot: SlotId, attempt: Attempt, token: str, clock: Clock, lease_ms: float
 ) -> FlightControlLink:
     """Open the control stream of a slot."""
-    return FlightControlLink(address, Hello(slot, attempt, token), clock, lease_ms)
+    return FlightControlLink(address, Hello.new(slot, attempt), token, clock, lease_ms)

@@ -1,6 +1,7 @@
 """Messages between slots and their JobMaster. Frozen values; every one from a slot names its attempt.
 
-They travel pickled over a stream that was authenticated with the job's token before the first of them is decoded.
+They travel over a stream both of whose ends have shown that they know the attempt's token: those from slots by a closed
+codec (`slot_codec`: every field is annotated with what it may hold), those to slots pickled (`jobmaster_codec`).
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from runtime.core.ids import Attempt, CheckpointId, JobId, OperatorId, SlotId, T
 from runtime.graph.job_graph import JobEdge, JobVertex
 from runtime.state.snapshot import OperatorSnapshot, OperatorStateSnapshot
 
-PROTOCOL_VERSION = 3
+PROTOCOL_VERSION = 4
 """Of these messages and of what slots and JobMasters expect of each other. A JobMaster does not adopt slots of another
 version: raise it with every change that an older slot would misunderstand."""
 

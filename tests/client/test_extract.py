@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import time
@@ -33,6 +34,16 @@ def is_gone(pid: int) -> bool:
         return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return True
+
+
+def children_of(pid: int) -> list[psutil.Process]:
+    """Return the extraction's processes below this one."""
+    try:
+        below = psutil.Process(pid).children(recursive=True)
+        launchers = [p for p in below if "runtime.client.launcher" in p.cmdline()[:3]]
+        return [q for p in launchers for q in (p, *p.children(recursive=True)) if p.ppid() == pid]
+    except psutil.NoSuchProcess:
+        return []
 
 
 @pytest.fixture(scope="module")
@@ -199,22 +210,25 @@ def test_a_program_that_hangs_is_killed_with_all_that_it_has_started(tmp_path: P
 
 
 def test_a_program_whose_job_nobody_wants_any_more_is_killed(tmp_path: Path) -> None:
-    started = tmp_path / "started"
     program = write_program(
         tmp_path,
-        f"""
-    import os, time
+        """
+    import time
 
-    with open({str(started)!r}, "w") as file:
-        file.write(str(os.getpid()))
     time.sleep(600)
     """,
     )
+    started: list[psutil.Process] = []
+
+    def has_started() -> bool:
+        started[:] = children_of(os.getpid())
+        return len(started) > 1
+
     began = time.monotonic()
     with pytest.raises(ExtractionAbandonedError):
-        extract_job_graph(program, is_abandoned=lambda: started.exists() and started.read_text() != "")
+        extract_job_graph(program, is_abandoned=has_started)
     assert time.monotonic() - began < 50
-    assert is_gone(int(started.read_text()))
+    assert all(is_gone(process.pid) for process in started)
 
 
 def test_a_process_that_a_program_leaves_behind_holds_nothing_up(tmp_path: Path) -> None:
@@ -371,17 +385,16 @@ extract_job_graph(pathlib.Path(sys.argv[1]), timeout_s=50)
 def test_a_program_and_what_it_has_started_end_with_the_process_that_plans_it(tmp_path: Path) -> None:
     program = tmp_path / "long.py"
     program.write_text(
-        "import os, subprocess, sys, pathlib\n"
-        f"child = subprocess.Popen([sys.executable, '-c', 'while True: pass'])\n"
-        f"pathlib.Path({str(tmp_path / 'pids')!r}).write_text(f'{{os.getpid()}} {{child.pid}}\\n')\n"
+        "import subprocess, sys\n"
+        "child = subprocess.Popen([sys.executable, '-c', 'while True: pass'])\n"
         "while True: pass\n"
     )
     with subprocess.Popen([sys.executable, "-c", PARENT, str(program)]) as parent:
-        pids = tmp_path / "pids"
-        wait_until(lambda: pids.exists() and pids.read_text().endswith("\n"), 30, "the program")
-        planned = [psutil.Process(int(pid)) for pid in pids.read_text().split()]
+        # the launcher, the program, and what that has started
+        wait_until(lambda: len(children_of(parent.pid)) == 3, 60, "the program")
+        planned = children_of(parent.pid)
         parent.kill()
     gone, alive = psutil.wait_procs(planned, timeout=10)
     for process in alive:
         process.kill()
-    assert len(gone) == 2
+    assert len(gone) == 3

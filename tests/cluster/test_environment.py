@@ -104,3 +104,69 @@ def test_any_host_is_no_host(home: Path) -> None:
     )
     assert result.returncode != 0
     assert "without *" in result.stderr
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.8.9.1", "::1", "localhost"])
+def test_this_machine_alone_may_speak_in_the_clear(monkeypatch: pytest.MonkeyPatch, host: str) -> None:
+    monkeypatch.delenv("TIDEMARK_HTTPS", raising=False)
+    monkeypatch.delenv("TIDEMARK_INSECURE", raising=False)
+    environment.check_exposure(host)
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.0.0.7", "tide.example", "0", "fe80::1", "127.0.0.1.evil"])
+def test_an_address_that_others_reach_needs_tls_or_a_word(monkeypatch: pytest.MonkeyPatch, host: str) -> None:
+    monkeypatch.delenv("TIDEMARK_HTTPS", raising=False)
+    monkeypatch.setenv("TIDEMARK_INSECURE", "0")
+    with pytest.raises(EnvironmentProblem, match="TIDEMARK_HTTPS=1"):
+        environment.check_exposure(host)
+    monkeypatch.setenv("TIDEMARK_HTTPS", "1")
+    environment.check_exposure(host)
+    monkeypatch.delenv("TIDEMARK_HTTPS")
+    monkeypatch.setenv("TIDEMARK_INSECURE", "1")
+    environment.check_exposure(host)
+
+
+def test_a_key_that_can_be_guessed_is_refused(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TIDEMARK_SECRET_KEY", "secret")
+    with pytest.raises(EnvironmentProblem, match="6 characters") as problem:
+        environment.secret_key()
+    assert "secret " not in str(problem.value)
+    monkeypatch.setenv("TIDEMARK_SECRET_KEY", "0123456789abcdef" * 2)
+    assert environment.secret_key() == "0123456789abcdef" * 2
+
+
+@pytest.mark.parametrize(
+    ("url", "is_allowed"),
+    [
+        ("redis://127.0.0.1:6379/0", True),
+        ("redis://localhost:6379/0", True),
+        ("redis://:secret@redis.example:6379/0", True),
+        ("rediss://me:secret@10.0.0.7:6379/0", True),
+        ("unix:///run/redis.sock", True),
+        ("redis://redis.example:6379/0", False),
+        ("rediss://me@10.0.0.7:6379/0", False),
+        ("redis://me:@10.0.0.7:6379/0", False),
+    ],
+)
+def test_redis_on_another_machine_needs_a_password(
+    monkeypatch: pytest.MonkeyPatch, url: str, *, is_allowed: bool
+) -> None:
+    monkeypatch.setenv("REDIS_URL", url)
+    if is_allowed:
+        assert environment.redis_url() == url
+    else:
+        with pytest.raises(EnvironmentProblem, match="without a password"):
+            environment.redis_url()
+
+
+def test_programs_see_nothing_of_the_clusters_files(
+    home: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("DATABASE_URL", f"sqlite:///{tmp_path / 'db.sqlite3'}")
+    monkeypatch.setenv("TIDEMARK_STORAGE_DIR", f"file://{tmp_path / 'storage'}")
+    monkeypatch.setenv("TIDEMARK_CHECKPOINT_DIR", "s3://bucket/checkpoints")
+    monkeypatch.setenv("TIDEMARK_SAVEPOINT_DIR", str(tmp_path / "savepoints"))
+    monkeypatch.delenv("TIDEMARK_PLAN_NETWORK", raising=False)
+    confinement = environment.confinement()
+    assert set(confinement.hidden) == {str(home), *(str(tmp_path / n) for n in ("db.sqlite3", "storage", "savepoints"))}
+    assert not confinement.has_network

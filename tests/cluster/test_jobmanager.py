@@ -35,6 +35,7 @@ from tests.cluster.graphs import RESTARTING, graph_json
 from tests.cluster.leading import new_leader, take_leadership
 from tests.cluster.log_reading import read_log
 from tests.cluster.test_events import random_events
+from tests.support.bus_contents import sealed
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.django_db
@@ -379,7 +380,7 @@ def test_random_events_do_not_end_a_leader(lead: Any) -> None:
     manager, job = lead(), submit(2)
     pipeline = bus.client().pipeline(transaction=False)
     for text in random_events(23, 10_000):
-        pipeline.xadd(bus.EVENTS_KEY, {bus.EVENT_FIELD: text.encode("utf-8", "surrogatepass")})
+        pipeline.xadd(bus.EVENTS_KEY, sealed(text))
     pipeline.execute()
     heartbeat(2, "the last one")
     while not TaskManager.objects.filter(id="the last one").exists():

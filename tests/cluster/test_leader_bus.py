@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -11,7 +12,9 @@ from pytest_django import Settings
 from backend.cluster import bus
 from backend.cluster.events import RowsChanged, TaskManagerGone
 from backend.cluster.leader_bus import REVIEW_MS, BusError, RedisLeaderBus, RefusedError
+from backend.cluster.seals import event_seal
 from tests.cluster.test_events import random_events
+from tests.support.bus_contents import sealed
 
 GONE = {"type": "gone", "taskmanager": "host:1-abc"}
 
@@ -49,8 +52,8 @@ def test_events_are_read_in_order_and_by_every_leader(bus_of: Any) -> None:
 
 def test_a_new_leader_does_not_read_what_is_long_past(bus_of: Any) -> None:
     seconds, _ = bus.client().time()
-    bus.client().xadd(bus.EVENTS_KEY, {bus.EVENT_FIELD: '{"type": "operation"}'}, id=f"{seconds * 1000 - REVIEW_MS}-0")
-    bus.client().xadd(bus.EVENTS_KEY, {bus.EVENT_FIELD: '{"type": "operation"}'}, id=f"{seconds * 1000 - 4_000}-0")
+    bus.client().xadd(bus.EVENTS_KEY, sealed('{"type": "operation"}'), id=f"{seconds * 1000 - REVIEW_MS}-0")
+    bus.client().xadd(bus.EVENTS_KEY, sealed('{"type": "operation"}'), id=f"{seconds * 1000 - 4_000}-0")
     [received] = bus_of(1).take_events(0.01)
     assert received.event == RowsChanged()
     assert 4_000 <= received.age_ms < 7_000
@@ -67,8 +70,8 @@ def test_malformed_events_are_dropped_one_by_one(bus_of: Any) -> None:
     leader = bus_of(1)
     pipeline = bus.client().pipeline(transaction=False)
     for text in random_events(11, 10_000):
-        pipeline.xadd(bus.EVENTS_KEY, {bus.EVENT_FIELD: text.encode("utf-8", "surrogatepass")})
-    pipeline.xadd(bus.EVENTS_KEY, {bus.EVENT_FIELD: b"\xff\xfe"})
+        pipeline.xadd(bus.EVENTS_KEY, sealed(text))
+    pipeline.xadd(bus.EVENTS_KEY, sealed(b"\xff\xfe"))
     pipeline.xadd(bus.EVENTS_KEY, {"another field": "1"})
     pipeline.execute()
     bus.post_event(GONE | {"taskmanager": "the last"})
@@ -76,10 +79,24 @@ def test_malformed_events_are_dropped_one_by_one(bus_of: Any) -> None:
     assert found[-1] == "the last"
 
 
+def test_events_that_no_process_of_the_cluster_has_written_are_dropped(bus_of: Any) -> None:
+    leader = bus_of(1)
+    text = json.dumps(GONE)
+    forged: list[Any] = [
+        {bus.EVENT_FIELD: text},
+        {bus.EVENT_FIELD: text, bus.SEAL_FIELD: "0" * 64},
+        {bus.EVENT_FIELD: text, bus.SEAL_FIELD: event_seal(json.dumps(GONE | {"cause": "another"}))},
+    ]
+    for fields in forged:
+        bus.client().xadd(bus.EVENTS_KEY, fields)
+    bus.post_event(GONE | {"taskmanager": "the last"})
+    assert names(leader) == ["the last"]
+
+
 def test_a_restarted_server_with_a_slower_clock_is_read_all_the_same(bus_of: Any) -> None:
     leader = bus_of(1)
     seconds, _ = bus.client().time()
-    bus.client().xadd(bus.EVENTS_KEY, {bus.EVENT_FIELD: '{"type": "operation"}'}, id=f"{(seconds + 3600) * 1000}-0")
+    bus.client().xadd(bus.EVENTS_KEY, sealed('{"type": "operation"}'), id=f"{(seconds + 3600) * 1000}-0")
     assert len(leader.take_events(0.01)) == 1
     bus.client().flushall()
     bus.post_event(GONE)

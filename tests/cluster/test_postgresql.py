@@ -44,7 +44,7 @@ def test_a_process_gives_up_a_table_that_stays_locked(postgresql: str, tmp_path:
         "DATABASE_URL": postgresql,
         "DJANGO_SETTINGS_MODULE": "backend.config.settings",
         "TIDEMARK_HOME": str(tmp_path),
-        "TIDEMARK_ADMIN_TOKEN": "a-token-of-the-tests",
+        "TIDEMARK_ADMIN_TOKEN": "a-token-of-the-tests-that-nobody-guesses",
     }
     prepare = (sys.executable, str(ROOT / "manage.py"), "prepare")
     subprocess.run(prepare, cwd=ROOT, env=environment, check=True, capture_output=True, timeout=120)

@@ -16,7 +16,7 @@ from backend.accounts.services import ensure_admin
 from backend.cluster.models import Operation
 from tests.dispatcher import rows
 
-TOKEN = "a-token-of-the-tests"
+TOKEN = "a-token-of-the-tests-that-nobody-guesses"
 BASIC = {"Authorization": "Basic " + b64encode(f"token:{TOKEN}".encode()).decode()}
 JAVA = {"Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json", "Connection": "close"}
 

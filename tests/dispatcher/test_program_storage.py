@@ -339,7 +339,7 @@ def test_web_processes_without_a_common_home_serve_the_same_programs(tmp_path: P
     shared = {
         "DATABASE_URL": f"sqlite:///{tmp_path / 'db.sqlite3'}",
         "TIDEMARK_STORAGE_DIR": str(tmp_path / "storage"),
-        "TIDEMARK_SECRET_KEY": "of the tests",
+        "TIDEMARK_SECRET_KEY": "of the tests" * 3,
     }
     for name in ("a", "b"):
         (tmp_path / name).mkdir()

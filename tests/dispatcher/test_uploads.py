@@ -7,8 +7,13 @@ import json
 from typing import Any
 
 import pytest
+from asgiref.sync import sync_to_async
+from django.contrib.auth.models import User
+from django.test import Client
 from pytest_django import Settings
 
+from backend.accounts.roles import Role, set_role
+from backend.accounts.services import create_token
 from backend.dispatcher.uploads import MAX_BODY_BYTES, MULTIPART_OVERHEAD_BYTES, BodyLimit, Drain
 
 LIMIT = 2 * MAX_BODY_BYTES
@@ -17,6 +22,10 @@ LIMIT = 2 * MAX_BODY_BYTES
 @pytest.fixture(autouse=True)
 def small_uploads(settings: Settings) -> None:
     settings.TIDEMARK_MAX_UPLOAD_BYTES = LIMIT - MULTIPART_OVERHEAD_BYTES
+
+
+async def everybody_with_a_token(scope: Any) -> tuple[bool, bool]:
+    return (TOKEN in scope["headers"],) * 2
 
 
 async def status_of(
@@ -42,7 +51,7 @@ async def status_of(
         await send({"type": "http.response.start", "status": 200, "headers": []})
 
     scope = {"type": "http", "method": method, "path": path, "headers": list(headers)}
-    await BodyLimit(application, Drain(max_bytes=5 * LIMIT))(scope, receive, send)
+    await BodyLimit(application, Drain(max_bytes=5 * LIMIT), everybody_with_a_token)(scope, receive, send)
     if sent[0]["status"] != 200:
         assert list(json.loads(sent[1]["body"])) == ["errors"]
         # the client has its answer before the rest is read, and the connection is closed behind that
@@ -85,7 +94,7 @@ async def test_a_client_that_sends_nothing_more_does_not_hold_the_connection_for
 
     announced = (b"content-length", str(LIMIT + 1).encode())
     scope = {"type": "http", "method": "POST", "path": "/v1/jars/upload", "headers": [TOKEN, announced]}
-    await BodyLimit(application, Drain(seconds=0.01))(scope, receive, send)
+    await BodyLimit(application, Drain(seconds=0.01), everybody_with_a_token)(scope, receive, send)
     assert len(sent) == 3
 
 
@@ -94,7 +103,7 @@ async def test_a_body_within_the_limit_is_the_applications() -> None:
 
 
 async def test_only_uploads_of_somebody_may_be_large() -> None:
-    assert (await status_of("/v1/jars/upload", [LIMIT]))[0] == 413
+    assert (await status_of("/v1/jars/upload", [LIMIT]))[0] == 401
     assert (await status_of("/api/v1/session", [LIMIT], TOKEN))[0] == 413
     assert (await status_of("/api/v1/session", [100]))[0] == 200
 
@@ -102,3 +111,91 @@ async def test_only_uploads_of_somebody_may_be_large() -> None:
 @pytest.mark.parametrize("path", ["/jobs", "/v1/jobs"])
 async def test_job_graphs_of_flink_are_no_method_of_jobs(path: str) -> None:
     assert (await status_of(path, [LIMIT], TOKEN))[0] == 405
+
+
+# --- who may ----------------------------------------------------------------------------------------------------------
+
+
+def scope_with(*headers: tuple[bytes, bytes]) -> dict[str, Any]:
+    announced = (b"content-length", str(256 << 20).encode())
+    return {"type": "http", "method": "POST", "path": "/jars/upload", "headers": [announced, *headers]}
+
+
+async def status_and_taken(scope: dict[str, Any]) -> tuple[int, int]:
+    """Status of a request of 256 MiB, and how much of it had been taken when the answer was there."""
+    taken = answered_after = 0
+    statuses: list[int] = []
+
+    async def receive() -> dict[str, Any]:
+        nonlocal taken
+        taken += 64 << 10
+        return {"type": "http.request", "body": b"x" * (64 << 10), "more_body": taken < 256 << 20}
+
+    async def send(message: Any) -> None:
+        nonlocal answered_after
+        if message["type"] == "http.response.start":
+            statuses.append(message["status"])
+            answered_after = taken
+
+    async def application(scope: Any, receive: Any, send: Any) -> None:
+        await receive()
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+
+    await BodyLimit(application, Drain(max_bytes=0))(scope, receive, send)
+    return statuses[0], answered_after
+
+
+@pytest.fixture
+def large_uploads(settings: Settings) -> None:
+    settings.TIDEMARK_MAX_UPLOAD_BYTES = 256 << 20
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.usefixtures("large_uploads")
+class TestAuthentication:
+    @pytest.mark.parametrize(
+        "header",
+        [
+            (b"authorization", b"Bearer x"),
+            (b"authorization", b"Basic eDp4"),
+            (b"authorization", b"Negotiate x"),
+            (b"cookie", b"tidemark-session=x"),
+            (b"cookie", b"a=b"),
+        ],
+    )
+    async def test_credentials_that_are_none_fill_nothing(self, header: tuple[bytes, bytes]) -> None:
+        assert await status_and_taken(scope_with(header)) == (401, 0)
+
+    async def test_a_body_without_a_length_is_checked_as_well(self) -> None:
+        scope = scope_with((b"cookie", b"a=b"))
+        scope["headers"] = scope["headers"][1:]
+        status, taken = await status_and_taken(scope | {"path": "/v1/jars/upload"})
+        assert status == 200 and taken <= MAX_BODY_BYTES
+
+    async def test_who_may_not_upload_fills_nothing(self) -> None:
+        token = await sync_to_async(_token_of)(Role.OPERATOR)
+        assert await status_and_taken(scope_with((b"authorization", b"Bearer " + token))) == (403, 0)
+
+    async def test_who_may_upload_does(self) -> None:
+        token = await sync_to_async(_token_of)(Role.DEVELOPER)
+        assert (await status_and_taken(scope_with((b"authorization", b"Bearer " + token))))[0] == 200
+
+    async def test_the_pages_session_does_too(self) -> None:
+        key = await sync_to_async(_session_of)(Role.DEVELOPER)
+        assert (await status_and_taken(scope_with((b"cookie", b"tidemark-session=" + key))))[0] == 200
+
+
+def _user_with(role: Role) -> User:
+    user = User.objects.create_user("somebody", password="x")
+    set_role(user, role)
+    return user
+
+
+def _token_of(role: Role) -> bytes:
+    return create_token(_user_with(role), "test").encode()
+
+
+def _session_of(role: Role) -> bytes:
+    client = Client()
+    client.force_login(_user_with(role))
+    return client.cookies["tidemark-session"].value.encode()

@@ -17,7 +17,7 @@ from runtime.client.server import Server
 from tests.support.waiting import wait_until
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-TOKEN = "a-token-of-the-tests"
+TOKEN = "a-token-of-the-tests-that-nobody-guesses"
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ def test_every_jobmanager_is_reached_by_a_name_of_its_own(name: str) -> None:
     service = SERVICES[name]
     assert service["hostname"] == service["environment"]["TIDEMARK_JOBMANAGER_HOST"] == name
     others = {k: v for k, v in service["environment"].items() if k != "TIDEMARK_JOBMANAGER_HOST"}
-    assert others == SERVICES["web"]["environment"]
+    assert others == {k: v for k, v in SERVICES["web"]["environment"].items() if k != "TIDEMARK_HOST"}
     assert service["command"] == SERVICES["jobmanager"]["command"]
 
 
@@ -64,6 +64,15 @@ def test_secrets_come_from_the_environment_and_must_be_there() -> None:
             filled_in(text, {other: "x" for other in SECRETS if other != secret})
     example = (ROOT / "docker" / "env.example").read_text()
     assert all(f"\n{secret}=\n" in f"\n{example}" for secret in SECRETS)
+
+
+def test_web_says_where_it_listens_so_that_it_refuses_to_speak_in_the_clear() -> None:
+    web = SERVICES["web"]
+    assert web["environment"]["TIDEMARK_HOST"] == web["command"][web["command"].index("--host") + 1]
+
+
+def test_what_fills_the_scratch_space_does_not_fill_the_machine() -> None:
+    assert all("size=" in mount for name in OWN for mount in SERVICES[name]["tmpfs"])
 
 
 def test_only_the_page_is_published_and_only_here() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
-from backend.config.environment import SECRETS_FILE
+from runtime.common.secrets import SECRETS_FILE
 from tests.e2e.site import Site
 from tests.e2e.test_deploy import create, numbers
 

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import json
+import struct
+from collections.abc import Sequence
+
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from runtime.network import pieces
-from runtime.network.control_stream import Outbox, decode_messages
+from runtime.network.control_stream import Outbox
 from runtime.network.pieces import PieceAssembler, PieceError, pieces_of
+
+
+def encoded(messages: Sequence[str]) -> bytes:
+    return json.dumps(list(messages)).encode()
 
 
 @pytest.fixture(autouse=True)
@@ -56,13 +64,13 @@ def test_piece_out_of_turn_is_refused(order: list[int]) -> None:
 
 
 def test_heartbeats_overtake_the_rest_of_a_large_message() -> None:
-    outbox, assembler = Outbox(), PieceAssembler()
+    outbox, assembler = Outbox(encoded), PieceAssembler()
     arrived: list[object] = []
 
     def write(data: bytes | bytearray) -> None:
         message = assembler.add(pa.py_buffer(data))
         if message is not None:
-            arrived.extend(decode_messages(message))
+            arrived.extend(json.loads(message.to_pybytes()))
         elif not arrived:
             outbox.put("heartbeat", may_overtake=True)
             outbox.put("next")
@@ -71,3 +79,11 @@ def test_heartbeats_overtake_the_rest_of_a_large_message() -> None:
     outbox.put("x" * 100)
     outbox.write_all(write)
     assert arrived[0] == "heartbeat" and arrived[-2:] == ["x" * 100, "next"]
+
+
+@pytest.mark.parametrize("claimed", [101, 2**40, 2**64 - 1])
+def test_nothing_is_allocated_for_a_message_that_is_too_long(claimed: int) -> None:
+    first = next(iter(pieces_of(bytes(40))))
+    head = struct.Struct("<HxxxxxxQQ")
+    with pytest.raises(PieceError, match="more than 100"):
+        PieceAssembler(100).add(pa.py_buffer(head.pack(0x7D50, claimed, 0) + bytes(first[24:])))

@@ -1,4 +1,4 @@
-"""Control streams of the simulated cluster: messages in order, pickled as on the wire, each direction with its delay.
+"""Control streams of the simulated cluster: messages in order, encoded as on the wire, each direction with its delay.
 
 The slot's end keeps the lease as the engine's own link does: whoever has not heard of the JobMaster for too long, or
 finds that it stood still itself, takes the stream for lost.
@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 from runtime.core.ids import Attempt, SlotId
 from runtime.jobmaster.events import SlotLost, SlotMessageReceived
-from runtime.network.control_stream import decode_messages, encode_messages
 from runtime.operators.interruption import FIRING_STATE
 from runtime.task.control_link import ControlLostError
+from runtime.task.jobmaster_codec import decode_jobmaster_messages, encode_jobmaster_messages
 from runtime.task.messages import (
     AcknowledgeCheckpoint,
     CommitFinished,
@@ -30,6 +30,7 @@ from runtime.task.messages import (
     StalledCall,
     TriggerCheckpoint,
 )
+from runtime.task.slot_codec import decode_slot_messages, encode_slot_messages
 from tests.simulation.faults import Point
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ class SimulatedLink:
         self._world.check_alive()
         if isinstance(message, SlotReport):
             self._process.reports(message)
-        copy = message if isinstance(message, Heartbeat) else decode_messages(encode_messages([message]))[0]
+        copy = message if isinstance(message, Heartbeat) else decode_slot_messages(encode_slot_messages([message]))[0]
 
         def arrive() -> None:
             if isinstance(copy, AcknowledgeCheckpoint):
@@ -121,7 +122,9 @@ class SimulatedLink:
 
     def tell(self, message: JobMasterMessage) -> None:
         """Send to the slot."""
-        copy = message if isinstance(message, HeartbeatRequest) else decode_messages(encode_messages([message]))[0]
+        copy = message
+        if not isinstance(message, HeartbeatRequest):
+            copy = decode_jobmaster_messages(encode_jobmaster_messages([message]))[0]
 
         def arrive() -> None:
             if isinstance(copy, HeartbeatRequest):

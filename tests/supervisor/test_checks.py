@@ -18,6 +18,26 @@ def test_a_home_that_cannot_be_written_to_is_refused(tmp_path: Path) -> None:
     assert "\n" not in str(problem.value)
 
 
+def test_nobody_else_on_the_machine_reads_a_home(tmp_path: Path) -> None:
+    """Nor one that an earlier release has left open: who reads the database has everybody's sessions."""
+    home = tmp_path / "home"
+    home.mkdir(mode=0o755)
+    home.chmod(0o755)
+    for name in ("db.sqlite3", "db.sqlite3-wal", "secret-key"):
+        (home / name).touch()
+        (home / name).chmod(0o644)
+    prepare_home(home)
+    modes = {path.name: path.stat().st_mode & 0o777 for path in (home, *home.iterdir())}
+    assert modes == {
+        "home": 0o700,
+        "logs": 0o700,
+        "redis": 0o700,
+        "db.sqlite3": 0o600,
+        "db.sqlite3-wal": 0o600,
+        "secret-key": 0o600,
+    }
+
+
 def test_a_home_belongs_to_one_process(tmp_path: Path) -> None:
     prepare_home(tmp_path)
     with lock_home(tmp_path), pytest.raises(StartProblem, match=r"already runs in .* \(process \d+\)"):

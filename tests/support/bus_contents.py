@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from backend.cluster import bus
+from backend.cluster.seals import event_seal
 
 
 def put_document(key: str, document: Mapping[str, Any], age_ms: int = 0) -> None:
@@ -36,3 +37,9 @@ def take_events() -> list[dict[str, Any]]:
     entries: Any = bus.client().xrange(bus.EVENTS_KEY)
     bus.client().delete(bus.EVENTS_KEY)
     return [json.loads(fields[bus.EVENT_FIELD]) for _, fields in entries]
+
+
+def sealed(text: str | bytes) -> Any:
+    """Return the fields of an event as a process of the cluster writes them, whatever is in it."""
+    data = text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")
+    return {bus.EVENT_FIELD: data, bus.SEAL_FIELD: event_seal(data.decode("utf-8", "replace"))}

@@ -19,6 +19,7 @@ from backend.accounts.services import create_login_link, ensure_admin
 from backend.cluster.connections import lift_limits
 from backend.cluster.job_logs import copy_logs_of_home
 from backend.cluster.program_files import copy_programs_of_home
+from backend.config.environment import EnvironmentProblem
 from backend.pipelines import first_run
 from runtime.checkpoint.errors import CheckpointStorageError
 
@@ -35,6 +36,8 @@ class Command(BaseCommand):
             copy_programs_of_home()
             copy_logs_of_home()
             answer = {"login": create_login_link(admin), "first_run": first_run.is_due()}
+        except EnvironmentProblem as problem:
+            raise CommandError(str(problem)) from problem
         except DatabaseError as error:
             raise CommandError(f"the database cannot be used: {str(error).strip().splitlines()[0]}") from error
         except (CheckpointStorageError, OSError) as error:
