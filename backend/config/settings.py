@@ -111,7 +111,7 @@ TIDEMARK_STORAGE_DIR = environment.storage_directory()
 TIDEMARK_CHECKPOINT_DIR = environment.checkpoint_directory()
 TIDEMARK_SAVEPOINT_DIR = environment.savepoint_directory()
 TIDEMARK_STORAGE_ROOTS = environment.storage_roots()
-#: keeps a process with the engine ready for the next preview, some 130 MiB, while somebody edits pipelines
+#: keeps a process with the engine ready for the next preview, some 160 MiB, while somebody edits pipelines
 TIDEMARK_WARM_PREVIEWS = os.environ.get("TIDEMARK_WARM_PREVIEWS") != "0"
 
 #: what programs may see of this machine while they are planned or previewed
