@@ -17,6 +17,8 @@ from runtime.core.checkpoint_options import Alignment, SnapshotKind
 
 MIN_INTERVAL_MS = 10
 """Flink's minimum; below it a checkpoint would begin before the barriers of the last one have passed."""
+DEFAULT_BATCH_INTERVAL_MS = 1_000
+"""Of a job in micro-batches that sets none: its checkpoints are its batches."""
 
 
 class Retention(enum.Enum):
@@ -119,16 +121,20 @@ class CheckpointSettings:
         Raises:
             ConfigurationError: a value is invalid, or conflicts with another one.
         """
-        is_batch = ExecutionKind.of(configuration) is ExecutionKind.BATCH
+        kind = ExecutionKind.of(configuration)
+        is_batch, is_micro_batch = kind is ExecutionKind.BATCH, kind is ExecutionKind.MICRO_BATCH
         interval = None if is_batch else configuration.get(options.CHECKPOINTING_INTERVAL)
         interval_ms = None if interval is None or interval.to_millis() <= 0 else interval.to_millis()
         if interval_ms is not None and interval_ms < MIN_INTERVAL_MS:
             raise ConfigurationError(options.CHECKPOINTING_INTERVAL.key, f"{interval_ms} ms", "at least 10 ms, or 0")
+        if is_micro_batch and interval_ms is None:
+            interval_ms = DEFAULT_BATCH_INTERVAL_MS
         min_pause_ms = configuration.get(options.CHECKPOINTING_MIN_PAUSE).to_millis()
-        is_unaligned = configuration.get(options.UNALIGNED_CHECKPOINTS)
+        # nothing is in flight between two micro-batches
+        is_unaligned = configuration.get(options.UNALIGNED_CHECKPOINTS) and not is_micro_batch
         is_forced = configuration.get(options.FORCE_UNALIGNED_CHECKPOINTS)
         max_concurrent = configuration.get(options.MAX_CONCURRENT_CHECKPOINTS)
-        if min_pause_ms > 0:
+        if min_pause_ms > 0 or is_micro_batch:
             # a pause between checkpoints rules out concurrent ones
             max_concurrent = 1
         if is_unaligned and max_concurrent > 1 and not is_forced:
@@ -147,12 +153,13 @@ class CheckpointSettings:
             tolerable_failures=configuration.get(options.TOLERABLE_FAILED_CHECKPOINTS),
             num_retained=configuration.get(options.RETAINED_CHECKPOINTS),
             retention=Retention(configuration.get(options.CHECKPOINT_RETENTION)),
-            is_exactly_once=configuration.get(options.CHECKPOINTING_MODE) == "exactly_once",
+            is_exactly_once=is_micro_batch or configuration.get(options.CHECKPOINTING_MODE) == "exactly_once",
             is_unaligned=is_unaligned,
             is_unaligned_forced=is_forced,
             aligned_timeout_ms=configuration.get(options.ALIGNED_CHECKPOINT_TIMEOUT).to_millis(),
             is_incremental=configuration.get(options.INCREMENTAL_CHECKPOINTS),
-            after_tasks_finish=not is_batch and configuration.get(options.CHECKPOINTS_AFTER_TASKS_FINISH),
+            after_tasks_finish=is_micro_batch
+            or (not is_batch and configuration.get(options.CHECKPOINTS_AFTER_TASKS_FINISH)),
             directory=_directory(configuration),
             savepoint_directory=configuration.get(options.SAVEPOINT_DIRECTORY) or None,
             restore=restore,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import enum
 
 from runtime.common.configuration import Configuration
-from runtime.common.options import RUNTIME_MODE
+from runtime.common.options import EXECUTION_MODE, RUNTIME_MODE
 
 __all__ = ["ExecutionKind"]
 
@@ -19,10 +19,14 @@ class ExecutionKind(enum.Enum):
 
     CONTINUOUS = "continuous"
     """Tasks run for the job's life; records flow as they come, and checkpoints are taken between them."""
+    MICRO_BATCH = "micro-batch"
+    """Tasks run in passes, one after the other, while there is a batch to process; each ends with a snapshot."""
     BATCH = "batch"
     """Bounded input is read to its end once; results are final, nothing is snapshotted, sinks commit at the end."""
 
     @classmethod
     def of(cls, configuration: Configuration) -> ExecutionKind:
         """Return the kind that a job's options say."""
-        return cls.BATCH if configuration.get(RUNTIME_MODE) == "batch" else cls.CONTINUOUS
+        if configuration.get(RUNTIME_MODE) == "batch":
+            return cls.BATCH
+        return cls.MICRO_BATCH if configuration.get(EXECUTION_MODE) == "micro-batch" else cls.CONTINUOUS

@@ -283,6 +283,24 @@ RUNTIME_MODE: ConfigOption[str] = (
 """Execution mode of a program. Streaming reads bounded sources to their end, too; batch reads bounded ones only, emits
 final results only and takes no checkpoints; automatic is batch if all sources are bounded."""
 
+EXECUTION_MODE: ConfigOption[str] = (
+    ConfigOptions.key("execution.mode").choice_type("continuous", "micro-batch").default_value("continuous")
+)
+"""How a streaming job is executed: its tasks run all the time, or for each batch only. Tidemark's own."""
+
+MICRO_BATCH_TRIGGER: ConfigOption[str] = (
+    ConfigOptions.key("execution.micro-batch.trigger")
+    .choice_type("processing-time", "once", "available-now")
+    .default_value("processing-time")
+)
+"""When a job in micro-batches takes a batch: with every checkpoint, as `execution.checkpointing.interval` says; just
+once; or until it has read all that is there. The last two stop with a savepoint then. The names are Spark's."""
+
+MICRO_BATCH_MAX_ROWS: ConfigOption[int] = (
+    ConfigOptions.key("execution.micro-batch.max-rows").long_type().at_least(1).default_value(1_000_000)
+)
+"""Records that each subtask of a source reads for one batch at most. Tidemark's own."""
+
 STATE_BACKEND: ConfigOption[str] = (
     ConfigOptions.key("state.backend.type")
     .choice_type("hashmap", "rocksdb")

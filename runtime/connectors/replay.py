@@ -190,6 +190,8 @@ class ReplaySource(Source):
         self.recording = recording
         self.speed = speed
         self.repeat = repeat
+        # the pace is that of one reader
+        self.survives_batches = speed is None
         self.boundedness = Boundedness.CONTINUOUS_UNBOUNDED if repeat else Boundedness.BOUNDED
 
     @staticmethod

@@ -57,6 +57,7 @@ class SocketSource(Source):
     """
 
     boundedness = Boundedness.CONTINUOUS_UNBOUNDED
+    survives_batches = False
 
     def __init__(
         self,

@@ -35,6 +35,7 @@ from runtime.datastream.data_stream import DataStream, DataStreamError
 from runtime.datastream.execution_mode import RuntimeExecutionMode
 from runtime.datastream.extraction import installed_extraction
 from runtime.datastream.job_client import JobClient, execution_result
+from runtime.datastream.micro_batch_programs import check_micro_batch
 from runtime.datastream.option_notes import former_keys, ignored_options
 from runtime.datastream.slot_sharing_group import SlotSharingGroup
 from runtime.datastream.transformation import Port, Program
@@ -343,8 +344,11 @@ class StreamExecutionEnvironment:
             DataStreamError: it does; the message says which option or operator.
         """
         configuration = Configuration.from_dict(dict(graph.configuration))
-        if ExecutionKind.of(configuration) is ExecutionKind.BATCH:
+        kind = ExecutionKind.of(configuration)
+        if kind is ExecutionKind.BATCH:
             check_batch(graph)
+        elif kind is ExecutionKind.MICRO_BATCH:
+            check_micro_batch(graph)
         missing = stateful_without_uid(graph, graph.nodes)
         if missing and not configuration.get(options.AUTO_GENERATE_UIDS):
             raise DataStreamError(f"auto-generated uids are disabled, and these have none: {', '.join(missing)}")

@@ -10,64 +10,29 @@ from __future__ import annotations
 import dataclasses
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 
 from runtime.checkpoint.settings import CheckpointSettings
 from runtime.common import options
 from runtime.common.configuration import Configuration
+from runtime.common.execution_kind import ExecutionKind
 from runtime.core.clock import Clock
 from runtime.core.ids import Attempt, SlotId
+from runtime.execution.local_link import LocalControlLink
+from runtime.execution.micro_batch import MicroBatchSlots, MicroBatchStop
 from runtime.graph.job_graph import JobGraph
 from runtime.jobmaster.actions import SlotProcess
 from runtime.jobmaster.client_outputs import ClientOutputs
 from runtime.jobmaster.driver import JobMasterDriver
-from runtime.jobmaster.events import JobMasterEvent, SlotLost, SlotMessageReceived
+from runtime.jobmaster.events import AfterSavepoint, JobMasterEvent, SlotLost
 from runtime.jobmaster.execution_graph import Region
 from runtime.jobmaster.life_cycle import FIRST_ATTEMPT
 from runtime.jobmaster.placement import PlacedRegion
 from runtime.jobmaster.storage_worker import CheckpointHome
 from runtime.network.local import LocalNetwork
-from runtime.task.messages import Heartbeat, HeartbeatRequest, JobMasterMessage, SlotMessage, StalledCall
+from runtime.task.messages import JobMasterMessage
 from runtime.task.slot import MAX_WAIT_MS, Slot
 from runtime.task.uploads import InlineUploads
-
-
-class _LocalControlLink:
-    """A slot's control stream within the process."""
-
-    def __init__(self, slot: SlotId, attempt: Attempt, post: Callable[[JobMasterEvent], None]) -> None:
-        self._slot = slot
-        self._post = post
-        self._inbox: deque[JobMasterMessage] = deque()
-        self._heartbeat = Heartbeat(slot, attempt, 0, {})
-
-    def deliver(self, message: JobMasterMessage) -> None:
-        self._inbox.append(message)
-
-    def poll(self) -> JobMasterMessage | None:
-        if not self._inbox:
-            return None
-        message = self._inbox.popleft()
-        if isinstance(message, HeartbeatRequest):
-            heartbeat = self._heartbeat
-            self.send(Heartbeat(heartbeat.slot, heartbeat.attempt, message.sequence, heartbeat.metrics))
-        return message
-
-    def send(self, message: SlotMessage) -> None:
-        self._post(SlotMessageReceived(message, self._slot))
-
-    def publish(self, heartbeat: Heartbeat) -> None:
-        self._heartbeat = heartbeat
-
-    def set_listener(self, on_message: Callable[[], None]) -> None:
-        """Do nothing: the cluster's loop steps every slot."""
-
-    def set_stall_probe(self, probe: Callable[[], StalledCall | None]) -> None:
-        """Do nothing: one thread runs everything, and stands still with the loop."""
-
-    def close(self) -> None:
-        """Do nothing: there is nothing to release."""
 
 
 class _LocalSlots:
@@ -80,13 +45,13 @@ class _LocalSlots:
         self._post = post
         self._clock = clock
         self._wake = wake
-        self.slots: dict[tuple[SlotId, Attempt], tuple[Slot, _LocalControlLink]] = {}
+        self.slots: dict[tuple[SlotId, Attempt], tuple[Slot, LocalControlLink]] = {}
 
     def request_slots(self, attempt: Attempt, regions: Sequence[Region]) -> None:
         network = LocalNetwork(self._window_bytes)
         for region in regions:
             for slot in region.slots:
-                link = _LocalControlLink(slot, attempt, self._post)
+                link = LocalControlLink(slot, attempt, self._post)
                 environment = network.environment(slot)
                 new_slot = Slot(slot, attempt, "localhost", environment, link, self._clock, InlineUploads())
                 new_slot.on_wake(self._wake)
@@ -174,7 +139,8 @@ class MiniCluster:
         self._clock = clock
         self._advance: Callable[[int], None] | None = getattr(clock, "advance", None)
         self._woken = threading.Event()
-        providers: list[_LocalSlots] = []
+        providers: list[_LocalSlots | MicroBatchSlots] = []
+        self._stop: MicroBatchStop | None = None
 
         configuration = Configuration.from_dict(dict(graph.configuration))
         window_bytes = configuration.get(options.CHANNEL_WINDOW_BYTES)
@@ -182,8 +148,13 @@ class MiniCluster:
             settings = CheckpointSettings.from_configuration(configuration)
             home = CheckpointHome.of(settings, graph.job_id, slots_are_local=True)
 
-        def create_provider(post: Callable[[JobMasterEvent], None]) -> _LocalSlots:
-            providers.append(_LocalSlots(post, clock, self._woken.set, window_bytes))
+        def create_provider(post: Callable[[JobMasterEvent], None]) -> _LocalSlots | MicroBatchSlots:
+            if ExecutionKind.of(configuration) is ExecutionKind.MICRO_BATCH:
+                hosts = MicroBatchSlots(post, clock, self._woken.set)
+                self._stop = MicroBatchStop.of(configuration, hosts)
+                providers.append(hosts)
+            else:
+                providers.append(_LocalSlots(post, clock, self._woken.set, window_bytes))
             return providers[0]
 
         self.driver = JobMasterDriver(
@@ -212,6 +183,8 @@ class MiniCluster:
         """Step the JobMaster and every slot once; waits a little if there was nothing to do."""
         busy = self.driver.step()
         busy = self._slots.step() or busy
+        if self._stop is not None and self._stop.is_due():
+            self.driver.trigger_savepoint(after=AfterSavepoint.SUSPEND)
         if busy or self.driver.ended.is_set():
             return
         wait_ms = self._wait_ms()

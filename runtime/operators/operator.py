@@ -88,6 +88,8 @@ class OperatorContext:
     """Runs an action on the task's thread, between slices of records, in the order of posting; any thread may post.
     Mail that is posted while the task is not running yet waits until it is; what comes after its end is dropped."""
     job_id: str = ""
+    pass_number: int = 0
+    """Number of the batch that this instance is made for, unique within the attempt; 0 = it lives as long as that."""
 
 
 class StreamOperator(ABC):

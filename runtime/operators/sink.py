@@ -52,6 +52,9 @@ class WriterContext:
     held: Sequence[Any] = ()
     """Everything that the snapshot which is gone on from holds of this sink, of all subtasks."""
 
+    pass_number: int = 0
+    """Number of the batch that the writer is made for, unique within the attempt; 0 = it lives as long as that."""
+
     @property
     def origin_job_id(self) -> str:
         """Return the first of the jobs that claimed one another's snapshots, down to this one."""

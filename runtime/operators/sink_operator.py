@@ -177,6 +177,7 @@ class SinkOperator(OneInputOperator):
             operator_id=context.operator_id,
             claimed_job_ids=self._history.jobs[:-1],
             held=self._held,
+            pass_number=context.pass_number,
         )
 
     def _take_over_if_due(self) -> None:

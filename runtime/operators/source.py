@@ -155,6 +155,9 @@ class Source(ABC):
     """Number of splits that a subtask holds open and reads in turn. More than 1 suits splits without end (partitions of
     a log): the source's watermark is then the least of theirs, and each can be paused for watermark alignment.
     """
+    survives_batches: bool = True
+    """Whether a reader may be closed, and another one go on at its position, with each micro-batch: False where records
+    that were received and not read would be lost, or the pace."""
     dead_letter_tag: OutputTag | None = None
     """Side output for what readers set aside instead of failing; see `SplitReader.take_dead_letters`."""
 

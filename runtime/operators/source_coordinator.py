@@ -91,10 +91,14 @@ class SourceCoordinator:
         self._source = source
         self._alignment = alignment
         saved = _decode(restored)
+        self._parallelism = parallelism
         self._next_number: int = saved["next_number"] if saved else 0
         self._enumerator = source.create_enumerator(parallelism, saved["enumerator"] if saved else None)
         #: subtask → its assignment that no later request has confirmed
         self._in_flight: dict[int, tuple[int, SourceSplit]] = {}
+        #: by subtask, splits that were dealt before it has asked, and what it is told when it has had them
+        self._ahead: dict[int, list[tuple[int, SourceSplit]]] = {}
+        self._after_ahead: dict[int, NoSplitNow | NoMoreSplits] = {}
         self._waiting: set[int] = set()
         self._replies: dict[int, Reply] = {}
         if saved and saved["in_flight"]:
@@ -145,6 +149,38 @@ class SourceCoordinator:
         else:
             reply(from_subtask, NoMoreSplits())
 
+    def deal_ahead(self, splits: int) -> None:
+        """Deal each subtask up to so many splits before it asks, in turn, for a batch in which none can be dealt."""
+        for place in range(splits):
+            for subtask in range(self._parallelism):
+                dealt = self._ahead.setdefault(subtask, [])
+                if len(dealt) > place:
+                    continue
+                split = self._enumerator.next_split(subtask)
+                if isinstance(split, SourceSplit):
+                    dealt.append((self._next_number, split))
+                    self._next_number += 1
+                    self._after_ahead[subtask] = NoSplitNow()
+                else:
+                    self._after_ahead[subtask] = NoSplitNow() if split is NoSplit.LATER else NoMoreSplits()
+
+    def next_ahead(self, subtask: int, given: Sequence[int]) -> AssignSplit | NoSplitNow | NoMoreSplits:
+        """Return what a subtask reads next of what was dealt ahead.
+
+        Args:
+            subtask: which one.
+            given: numbers of the splits that the batch was given already.
+        """
+        for number, split in self._ahead.get(subtask, ()):
+            if number not in given:
+                return AssignSplit(number, self._source.split_to_json(split))
+        return self._after_ahead.get(subtask, NoSplitNow())
+
+    def confirm(self, numbers: Sequence[int]) -> None:
+        """Forget splits that were dealt ahead: they are in the snapshots of their readers."""
+        for subtask, dealt in self._ahead.items():
+            self._ahead[subtask] = [item for item in dealt if item[0] not in numbers]
+
     def hear(self, message: SourceWatermark) -> None:
         """Take the news of how far another source of the job is, from its coordinator."""
         if self._alignment is not None:
@@ -193,7 +229,10 @@ class SourceCoordinator:
         value = {
             "next_number": self._next_number,
             "enumerator": self._enumerator.snapshot(),
-            "in_flight": [(n, self._source.split_to_json(split)) for n, split in self._in_flight.values()],
+            "in_flight": [
+                (n, self._source.split_to_json(split))
+                for n, split in (*self._in_flight.values(), *(item for dealt in self._ahead.values() for item in dealt))
+            ],
         }
         return OperatorStateSnapshot(Redistribution.UNION, [json.dumps(value).encode()])
 

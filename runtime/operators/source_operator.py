@@ -21,6 +21,7 @@ from runtime.common.execution_kind import ExecutionKind
 from runtime.common.typeinfo import TypeInformation
 from runtime.common.watermark_strategy import WatermarkStrategy
 from runtime.core.batch import Mark, RecordBatch
+from runtime.core.clock import Clock
 from runtime.core.elements import MAX_WATERMARK, MIN_WATERMARK, LatencyMarker, Watermark, WatermarkStatus
 from runtime.operators.operator import StreamOperator
 from runtime.operators.output import Input
@@ -70,6 +71,10 @@ class _SplitState:
     split: SourceSplit
     position: Any = None
     watermark: int = MIN_WATERMARK
+    active_ms: int | None = None
+    """Wall-clock time until which it was active; None: not known."""
+    read_ms: int | None = None
+    """Wall-clock time of the micro-batch that has read it last; None: not known."""
 
 
 @dataclass(slots=True)
@@ -83,6 +88,26 @@ class _OpenSplit:
     """None for a source that reads one split after the other: they may be without number."""
     has_nothing: bool = False
     """Whether the last read found nothing; else something other than the split keeps records from coming."""
+
+
+class _ReaderClock:
+    """The clock of a reader in a micro-batch: while the reader is made it is the time at which its predecessor was
+    closed, so that a rate holds from batch to batch.
+    """
+
+    def __init__(self, clock: Clock, begins_ms: int) -> None:
+        self._clock = clock
+        self._behind_ms = max(0, clock.now_ms() - begins_ms)
+
+    def arrive(self) -> None:
+        """Go on to the present."""
+        self._behind_ms = 0
+
+    def now_ms(self) -> int:
+        return self._clock.now_ms() - self._behind_ms
+
+    def monotonic_ms(self) -> float:
+        return self._clock.monotonic_ms() - self._behind_ms
 
 
 class SourceOperator(StreamOperator):
@@ -115,6 +140,10 @@ class SourceOperator(StreamOperator):
         self._latency_interval_ms = 0
         self._interval_ms = 0
         self._is_batch = False
+        #: whether an instance lives for one micro-batch only
+        self._in_passes = False
+        #: numbers of the assignments that this instance has received
+        self._received_in_pass: list[int] = []
         self._period_ms: int | None = None
 
     @property
@@ -132,11 +161,14 @@ class SourceOperator(StreamOperator):
         for item in () if splits is None else splits.items:
             saved = json.loads(item)
             split = self._source.split_from_json(saved["split"])
-            self._queue.append(_SplitState(split, saved["position"], saved["watermark"]))
+            self._queue.append(
+                _SplitState(split, saved["position"], saved["watermark"], saved.get("active_ms"), saved.get("read_ms"))
+            )
 
     def open(self) -> None:
         self._interval_ms = self.context.configuration.get(options.AUTO_WATERMARK_INTERVAL).to_millis()
-        self._is_batch = ExecutionKind.of(self.context.configuration) is ExecutionKind.BATCH
+        kind = ExecutionKind.of(self.context.configuration)
+        self._is_batch, self._in_passes = kind is ExecutionKind.BATCH, kind is ExecutionKind.MICRO_BATCH
         self._period_ms = self._new_tracker().period_ms
         self._schedule_periodic()
         self._schedule_report()
@@ -145,14 +177,12 @@ class SourceOperator(StreamOperator):
         self.metrics = SourceMetrics(self.context, lambda: self._watermark, self._pending_records)
 
     def snapshot_state(self, request: SnapshotRequest = CANONICAL_SNAPSHOT) -> OperatorSnapshot:
-        states = [_SplitState(s.split, s.reader.position, s.tracker.current) for s in self._open] + list(self._queue)
-        items = [
-            json.dumps(
-                {"split": self._source.split_to_json(s.split), "position": s.position, "watermark": s.watermark}
-            ).encode()
-            for s in states
+        states = [
+            _SplitState(s.split, s.reader.position, s.tracker.current, *self._times_of(s.tracker)) for s in self._open
         ]
-        received = [] if self._received is None else [json.dumps(self._received).encode()]
+        items = [self._saved(state) for state in (*states, *self._queue)]
+        numbers = self._received_in_pass if self._in_passes else [] if self._received is None else [self._received]
+        received = [json.dumps(number).encode() for number in numbers]
         return OperatorSnapshot(
             operator_states={
                 SPLITS_STATE: OperatorStateSnapshot(Redistribution.SPLIT, items),
@@ -160,6 +190,21 @@ class SourceOperator(StreamOperator):
             },
             watermark=self._watermark,
         )
+
+    def _times_of(self, tracker: WatermarkTracker) -> tuple[int | None, int | None]:
+        return (tracker.active_ms, self.context.clock.now_ms()) if self._in_passes else (None, None)
+
+    def _saved(self, state: _SplitState) -> bytes:
+        split = self._source.split_to_json(state.split)
+        item = {"split": split, "position": state.position, "watermark": state.watermark}
+        if state.active_ms is not None:
+            item |= {"active_ms": state.active_ms, "read_ms": state.read_ms}
+        return json.dumps(item).encode()
+
+    def prepare_snapshot_pre_barrier(self, checkpoint_id: int) -> None:
+        """Emit the watermark and the idleness behind a micro-batch, in which no timer runs."""
+        if self._in_passes and not self._ended:
+            self._update_trackers()
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
         """Tell the readers that a checkpoint of the job has completed."""
@@ -201,6 +246,8 @@ class SourceOperator(StreamOperator):
             return
         self._asked = False
         self._received = assignment.number
+        if self._in_passes:
+            self._received_in_pass.append(assignment.number)
         self._queue.append(_SplitState(self._source.split_from_json(assignment.split)))
 
     def resync(self) -> None:
@@ -304,16 +351,23 @@ class SourceOperator(StreamOperator):
 
     def _open_split(self, state: _SplitState) -> None:
         context = self.context
+        clock = context.clock
+        if self._in_passes:
+            clock = _ReaderClock(clock, clock.now_ms() if state.read_ms is None else state.read_ms)
         reader_context = ReaderContext(
-            context.subtask_index, context.parallelism, context.configuration, context.clock, context.metrics
+            context.subtask_index, context.parallelism, context.configuration, clock, context.metrics
         )
         tracker = self._new_tracker()
         if state.watermark > MIN_WATERMARK:
             tracker.restore(state.watermark)
+        if self._in_passes and state.active_ms is not None:
+            tracker.continue_activity(state.active_ms)
         try:
             reader = self._source.create_reader(state.split, state.position, reader_context)
         except Exception as error:
             raise self._describe(error, state.split) from error
+        if isinstance(clock, _ReaderClock):
+            clock.arrive()
         metrics = None
         if self._source.splits_at_once > 1:
             metrics = SplitMetrics(context.metrics, state.split.split_id, context, lambda: tracker.current)
@@ -424,6 +478,10 @@ class SourceOperator(StreamOperator):
     def _on_periodic(self, _: int) -> None:
         if self._ended:
             return
+        self._update_trackers()
+        self._schedule_periodic()
+
+    def _update_trackers(self) -> None:
         for split in self._open:
             if not split.has_nothing or self._is_paused(split):
                 # paused or back-pressured is not idle
@@ -434,7 +492,6 @@ class SourceOperator(StreamOperator):
         if self._open:
             self._emit_combined()
             self._set_idle(all(split.tracker.is_idle for split in self._open))
-        self._schedule_periodic()
 
     def _schedule_report(self) -> None:
         alignment = self._strategy.alignment

@@ -96,12 +96,17 @@ class Leftovers:
         return self.predecessors.has_left(owner_of(known.job_id, known.operator_id), known.attempt)
 
 
+_TRANSACTIONS_OF_A_PASS = 1 << 20
+"""More than one writer begins in one batch: one for each time that it rolls."""
+
+
 class TransactionIds:
     """Makes the ids of one writer's transactions."""
 
     def __init__(self, context: WriterContext) -> None:
         self._context = context
-        self._number = 0
+        # several writers of a subtask follow each other within an attempt, one for each batch
+        self._number = context.pass_number * _TRANSACTIONS_OF_A_PASS
 
     def next(self) -> TransactionId:
         """Return an id that has never been used."""

@@ -22,6 +22,7 @@ from runtime.common.watermark_strategy import WatermarkStrategy
 from runtime.core.batch import NO_TIMESTAMP, Mark, RecordBatch
 from runtime.core.clock import Clock
 from runtime.core.elements import MAX_WATERMARK, MIN_WATERMARK, Watermark, WatermarkStatus
+from runtime.core.ids import CheckpointId
 from runtime.graph.changelog import ChangelogInput
 from runtime.operators.errors import failing_index, user_function_error
 from runtime.operators.event_time_column import with_times_of_column
@@ -82,6 +83,15 @@ class WatermarkTracker:
     def restore(self, watermark: int) -> None:
         """Continue from a snapshot: nothing up to `watermark` is handed out again."""
         self.current = watermark
+
+    @property
+    def active_ms(self) -> int:
+        """Return the wall-clock time until which the run of records has been active."""
+        return self._clock.now_ms() - int(self._clock.monotonic_ms() - self._last_row_at)
+
+    def continue_activity(self, active_ms: int) -> None:
+        """Count the time since `active_ms`, wall clock, as time without records."""
+        self._last_row_at = self._clock.monotonic_ms() - max(0, self._clock.now_ms() - active_ms)
 
     def on_batch(self, batch: RecordBatch) -> RecordBatch:
         """Return the batch with event times assigned and marks where the watermark rises; its former marks are dropped.
@@ -290,6 +300,13 @@ class TimestampsAndWatermarksOperator(OneInputOperator):
 
     def process_watermark_status(self, status: WatermarkStatus) -> None:
         """End idleness from upstream here: the strategy's own counts."""
+
+    def prepare_snapshot_pre_barrier(self, checkpoint_id: CheckpointId) -> None:
+        """Emit the watermark behind a micro-batch: no timer runs in it, and the next one knows no earlier watermark."""
+        if ExecutionKind.of(self.context.configuration) is ExecutionKind.MICRO_BATCH:
+            self.tracker.on_periodic()
+            if MIN_WATERMARK < self.tracker.current < MAX_WATERMARK:
+                self.output.emit_watermark(Watermark(self.tracker.current))
 
     def finish(self) -> None:
         self._cancel()

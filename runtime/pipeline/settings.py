@@ -11,7 +11,9 @@ from runtime.datastream.option_notes import ignored_options
 from runtime.pipeline.json_schema import escaped
 from runtime.pipeline.problems import Code, Problem
 
-FIXED = frozenset({options.EXECUTION_TARGET.key, options.RUNTIME_MODE.key, options.PIPELINE_NAME.key})
+FIXED = frozenset(
+    {options.EXECUTION_TARGET.key, options.EXECUTION_MODE.key, options.RUNTIME_MODE.key, options.PIPELINE_NAME.key}
+)
 """Options that are not the pipeline's to set: where it runs, and its name."""
 
 

@@ -28,6 +28,8 @@ class OperatorServices(Protocol):
     configuration: Configuration
     job_parameters: dict[str, str]
     job_id: str
+    pass_number: int
+    """Number of the batch that the tasks are run for, unique within the attempt; 0 = they run as long as that."""
 
     def working_directory(self) -> Path:
         """Return the local directory, which exists for as long as the slot lives."""
@@ -106,6 +108,7 @@ class OperatorContexts:
             timer_slice=ENDLESS if index else self._timer_slice,
             mailbox=self._post,
             job_id=services.job_id,
+            pass_number=services.pass_number,
         )
 
     def working_directory(self, operator_id: str) -> Path:

@@ -112,6 +112,7 @@ class Slot:
         self.state_compression = "none"
         self.keeps_finished_open = False
         self.only_ends = False
+        self.pass_number = 0
         self.job_id = ""
         self._files = files
         self._retries = retries

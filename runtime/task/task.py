@@ -197,6 +197,34 @@ class Task:
         return self._step_input() or worked
 
     @property
+    def is_source(self) -> bool:
+        """Return whether the head is a source."""
+        return self._source is not None
+
+    @property
+    def is_source_waiting(self) -> bool:
+        """Return whether the source has nothing until it is woken."""
+        return self._source is not None and self._source.is_waiting
+
+    @property
+    def num_records_read(self) -> int:
+        """Return how many records the source has emitted."""
+        return 0 if self._source is None else self._source.num_records
+
+    @property
+    def is_finishing(self) -> bool:
+        """Return whether all inputs have ended, and the operators are being finished."""
+        return self._is_finishing
+
+    def run_mail(self) -> None:
+        """Run what was posted for the operators, and nothing else.
+
+        Raises:
+            Exception: whatever an operator raised.
+        """
+        self._mailbox.run()
+
+    @property
     def is_suspended(self) -> bool:
         """Return whether the task emits nothing because its savepoint is the last thing that it does."""
         return self._leaves or self.checkpoints.suspended_by is not None

@@ -18,6 +18,8 @@ from runtime.testing.jobs import BATCH_ON_SPARK as BATCH_ON_SPARK
 from runtime.testing.jobs import CONTINUOUS_MODES as CONTINUOUS_MODES
 from runtime.testing.jobs import CONTINUOUS_ON_MINI_CLUSTER as CONTINUOUS_ON_MINI_CLUSTER
 from runtime.testing.jobs import CONTINUOUS_ON_SPARK as CONTINUOUS_ON_SPARK
+from runtime.testing.jobs import MICRO_BATCH_ON_MINI_CLUSTER as MICRO_BATCH_ON_MINI_CLUSTER
+from runtime.testing.jobs import STREAMING_MODES as STREAMING_MODES
 from runtime.testing.jobs import JobMode as JobMode
 from runtime.testing.jobs import JobResult as JobResult
 from runtime.testing.jobs import run_job as run_job
@@ -50,6 +52,8 @@ __all__ = [
     "CONTINUOUS_MODES",
     "CONTINUOUS_ON_MINI_CLUSTER",
     "CONTINUOUS_ON_SPARK",
+    "MICRO_BATCH_ON_MINI_CLUSTER",
+    "STREAMING_MODES",
     "CollectingSink",
     "JobMode",
     "JobResult",

@@ -37,7 +37,8 @@ class CollectingSink(Sink):
 
     def create_writer(self, context: WriterContext, restored: Sequence[Any]) -> SinkWriter:
         self._directory.mkdir(parents=True, exist_ok=True)
-        return _Writer(self._directory, f"{context.attempt:06d}-{context.subtask_index:05d}")
+        prefix = f"{context.attempt:06d}-{context.subtask_index:05d}-{context.pass_number:08d}"
+        return _Writer(self._directory, prefix)
 
     def create_committer(self) -> Committer:
         return _Committer(self._directory)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from runtime.common.configuration import Configuration
-from runtime.common.options import EXECUTION_TARGET, PARALLELISM_DEFAULT, RUNTIME_MODE
+from runtime.common.options import EXECUTION_MODE, EXECUTION_TARGET, PARALLELISM_DEFAULT, RUNTIME_MODE
 from runtime.core.clock import Clock
 from runtime.datastream.data_stream import DataStream
 from runtime.datastream.job_client import execution_result
@@ -31,7 +31,9 @@ __all__ = [
     "CONTINUOUS_MODES",
     "CONTINUOUS_ON_MINI_CLUSTER",
     "CONTINUOUS_ON_SPARK",
+    "MICRO_BATCH_ON_MINI_CLUSTER",
     "START_MS",
+    "STREAMING_MODES",
     "BuildJob",
     "JobMode",
     "JobResult",
@@ -58,13 +60,17 @@ class JobMode:
 
 CONTINUOUS_ON_MINI_CLUSTER = JobMode("continuous on MiniCluster", {EXECUTION_TARGET.key: "mini-cluster"})
 CONTINUOUS_ON_SPARK = JobMode("continuous on Spark", {EXECUTION_TARGET.key: "spark"})
+MICRO_BATCH_ON_MINI_CLUSTER = JobMode(
+    "micro-batch on MiniCluster", {EXECUTION_TARGET.key: "mini-cluster", EXECUTION_MODE.key: "micro-batch"}
+)
 BATCH_ON_MINI_CLUSTER = JobMode(
     "batch on MiniCluster", {EXECUTION_TARGET.key: "mini-cluster", RUNTIME_MODE.key: "batch"}
 )
 BATCH_ON_SPARK = JobMode("batch on Spark", {EXECUTION_TARGET.key: "spark", RUNTIME_MODE.key: "batch"})
 CONTINUOUS_MODES = (CONTINUOUS_ON_MINI_CLUSTER, CONTINUOUS_ON_SPARK)
+STREAMING_MODES = (*CONTINUOUS_MODES, MICRO_BATCH_ON_MINI_CLUSTER)
 """Those that also run jobs without end, and emit results before they are final."""
-ALL_MODES = (*CONTINUOUS_MODES, BATCH_ON_MINI_CLUSTER, BATCH_ON_SPARK)
+ALL_MODES = (*STREAMING_MODES, BATCH_ON_MINI_CLUSTER, BATCH_ON_SPARK)
 """Every kind of execution that there is; the first is what the others are compared with."""
 
 

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from runtime.common.execution_kind import ExecutionKind
 from runtime.common.typeinfo import TypeInformation
 from runtime.connectors.split_queue import SplitQueue
 from runtime.core.batch import DEFAULT_BATCH_ROWS, NO_TIMESTAMP, Mark, RecordBatch
@@ -226,22 +227,26 @@ class _ScriptReader(SplitReader):
         self,
         split_id: str,
         script: Sequence[ScriptStep],
-        position: int,
+        position: int | Sequence[int],
         marks: ScriptMarks,
         context: ReaderContext,
     ) -> None:
         self._split_id = split_id
         self._script = script
-        self._position = position
+        # in micro-batches a pause goes on in the next reader: (place in the script, end of the pause)
+        self._in_passes = ExecutionKind.of(context.configuration) is ExecutionKind.MICRO_BATCH
+        self._position, *until = [position] if isinstance(position, int) else position
         self._marks = marks
         self._clock = context.clock
         #: end of the pause at the position, once it has begun
-        self._paused_until_ms: int | None = None
+        self._paused_until_ms: int | None = until[0] if until else None
         self._next_read_ms: int | None = None
         self._awaits_checkpoints = any(isinstance(step, ScriptedCheckpoint) for step in script)
 
     @property
     def position(self) -> Any:
+        if self._in_passes and self._paused_until_ms is not None:
+            return [self._position, self._paused_until_ms]
         return self._position
 
     def next_read_ms(self) -> int | None:

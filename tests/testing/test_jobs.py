@@ -16,9 +16,9 @@ from runtime.datastream.window import TumblingEventTimeWindows
 from runtime.execution.errors import JobExecutionError
 from runtime.testing import (
     ALL_MODES,
-    CONTINUOUS_MODES,
     CONTINUOUS_ON_MINI_CLUSTER,
     CONTINUOUS_ON_SPARK,
+    STREAMING_MODES,
     ScriptedSource,
     assert_same_result_in_all_modes,
     crash,
@@ -140,8 +140,9 @@ def test_pauses_of_a_mini_cluster_take_no_time() -> None:
 
 
 def test_all_modes_are_there_and_named() -> None:
-    places = ("MiniCluster", "Spark")
-    assert [mode.name for mode in ALL_MODES] == [f"{kind} on {p}" for kind in ("continuous", "batch") for p in places]
+    kinds = ("continuous", "continuous", "micro-batch", "batch", "batch")
+    places = ("MiniCluster", "Spark", "MiniCluster", "MiniCluster", "Spark")
+    assert [mode.name for mode in ALL_MODES] == [f"{kind} on {p}" for kind, p in zip(kinds, places, strict=True)]
 
 
 @pytest.mark.spark
@@ -158,9 +159,9 @@ def test_the_result_is_the_same_in_all_modes(tmp_path: Path) -> None:
     record_run("spark local")
     options = {**RESTARTS, "restart-strategy.fixed-delay.delay": "1 ms"}
     # running sums: a batch gives the last ones only
-    [records] = assert_same_result_in_all_modes(build, modes=CONTINUOUS_MODES, options=options, parallelisms=[2])
+    [records] = assert_same_result_in_all_modes(build, modes=STREAMING_MODES, options=options, parallelisms=[2])
     assert sorted(records) == SUMS
-    assert len(list(tmp_path.glob("*/crash-0-2-0"))) == len(lives) == 2
+    assert len(list(tmp_path.glob("*/crash-0-2-0"))) == len(lives) == 3
 
 
 @pytest.mark.spark

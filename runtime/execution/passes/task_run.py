@@ -1,0 +1,337 @@
+"""TaskRun: one task of a pass, from its state before the batch to its snapshot behind it.
+
+The task is the landed one, with a host of its own in place of a slot: its clock stands still at the pass's time, its
+uploads are written at once, its channels give and take frames. Work is done in generators that yield between slices,
+so that a loop can look at other things in between. One thread.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+import uuid
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from runtime.checkpoint.handles import CheckpointMetrics, TaskRestore, TaskStateHandle
+from runtime.checkpoint.state_files import (
+    DEFAULT_RETRIES,
+    TaskStateReader,
+    TaskStateWriter,
+    default_file_system,
+)
+from runtime.common.configuration import Configuration
+from runtime.common.secrets import SecretName, providing
+from runtime.core.checkpoint_options import AfterSnapshot, Alignment, CheckpointOptions
+from runtime.core.clock import Clock
+from runtime.core.elements import CheckpointBarrier
+from runtime.core.ids import Attempt, CheckpointId, OperatorId, TaskId
+from runtime.execution.passes.channels import PassNetwork, TakeFrame
+from runtime.network.channel import ChannelId, NetworkEnvironment
+from runtime.operators.operator import ClientChannel
+from runtime.task.messages import TaskDeployment, TaskState
+from runtime.task.processing_time import TimerQueue
+from runtime.task.task import Task
+from runtime.task.uploads import InlineUploads, Uploads
+
+
+class PassClock:
+    """A wall clock that stands still at the pass's time; durations are real.
+
+    Args:
+        now_ms: the pass's time.
+        clock: measures durations.
+    """
+
+    def __init__(self, now_ms: int, clock: Clock) -> None:
+        self._now_ms = now_ms
+        self._clock = clock
+
+    def now_ms(self) -> int:
+        return self._now_ms
+
+    def monotonic_ms(self) -> float:
+        return self._clock.monotonic_ms()
+
+
+class FrozenClock:
+    """A clock that stands still altogether: what is due in a pass is due at its beginning."""
+
+    def __init__(self, now_ms: int) -> None:
+        self._now_ms = now_ms
+
+    def now_ms(self) -> int:
+        return self._now_ms
+
+    def monotonic_ms(self) -> float:
+        return float(self._now_ms)
+
+
+@dataclass(frozen=True, slots=True)
+class JobFacts:
+    """What all tasks of a job's attempt share."""
+
+    job_id: str
+    attempt: Attempt
+    configuration: Configuration
+    job_parameters: Mapping[str, str]
+    state_compression: str
+    secrets: Mapping[SecretName, str]
+    directory: Path
+    """Local; tasks make directories of their own in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Acknowledgement:
+    """A task's part of a snapshot, which is stored."""
+
+    task: TaskId
+    state: TaskStateHandle
+    metrics: CheckpointMetrics
+
+
+SendToCoordinator = Callable[[OperatorId, int, bytes], None]
+
+
+class PassHost:
+    """The services that a task of a pass has in place of a slot's. Implements SlotServices.
+
+    Args:
+        facts: of the job.
+        number: of the pass; makes what sinks name unique within the attempt.
+        now_ms: the pass's time.
+        clock: measures durations.
+        client: of the task's slot.
+        take: is given the frames that the task emits.
+        send_to_coordinator: takes the requests of a source.
+        fires_timers: whether timers of processing time that are due fire.
+    """
+
+    keeps_finished_open = True
+    only_ends = False
+
+    def __init__(
+        self,
+        facts: JobFacts,
+        number: int,
+        now_ms: int,
+        clock: Clock,
+        client: ClientChannel,
+        take: TakeFrame,
+        send_to_coordinator: SendToCoordinator,
+        fires_timers: bool = True,
+    ) -> None:
+        self.job_id = facts.job_id
+        self.attempt = facts.attempt
+        self.configuration = facts.configuration
+        self.job_parameters = dict(facts.job_parameters)
+        self.state_compression = facts.state_compression
+        self.pass_number = number
+        self.clock: Clock = PassClock(now_ms, clock)
+        self.timers = TimerQueue(FrozenClock(now_ms))
+        self.uploads: Uploads = InlineUploads()
+        self.inputs = PassNetwork(facts.attempt, take)
+        self.network: NetworkEnvironment = self.inputs
+        self.posted: deque[Callable[[], None]] = deque()
+        self.acknowledged: Acknowledgement | None = None
+        self.failure: Exception | None = None
+        self.fires_timers = fires_timers
+        self._client = client
+        self._send_to_coordinator = send_to_coordinator
+        self._files = default_file_system()
+        self._directory = facts.directory / f"pass-{number}-{uuid.uuid4().hex[:8]}"
+
+    @property
+    def client(self) -> ClientChannel:
+        return self._client
+
+    def state_writer(self, options: CheckpointOptions, checkpoint_id: CheckpointId, task: str) -> TaskStateWriter:
+        return TaskStateWriter(self._files, options, checkpoint_id, task, DEFAULT_RETRIES)
+
+    def state_reader(self, location: str | None) -> TaskStateReader:
+        return TaskStateReader(self._files, DEFAULT_RETRIES, location)
+
+    def acknowledge(
+        self, task: TaskId, checkpoint_id: CheckpointId, state: TaskStateHandle, metrics: CheckpointMetrics
+    ) -> None:
+        self.acknowledged = Acknowledgement(task, state, metrics)
+
+    def decline(
+        self, task: TaskId, checkpoint_id: CheckpointId, error: Exception, counts_as_failure: bool = True
+    ) -> None:
+        # the batch is in the snapshot or nowhere: there is no going on without it
+        self.failure = self.failure or error
+
+    def post(self, action: Callable[[], None]) -> None:
+        self.posted.append(action)
+
+    def working_directory(self) -> Path:
+        self._directory.mkdir(parents=True, exist_ok=True)
+        return self._directory
+
+    def send_to_coordinator(self, operator_id: OperatorId, subtask_index: int, payload: bytes) -> None:
+        self._send_to_coordinator(operator_id, subtask_index, payload)
+
+    def task_failed(self, task: Task, error: Exception) -> None:
+        self.failure = self.failure or error
+
+    def wake(self) -> None:
+        """Do nothing: whoever runs the pass looks at its tasks until there is nothing to do."""
+
+    def close(self) -> None:
+        """Delete local files."""
+        shutil.rmtree(self._directory, ignore_errors=True)
+
+
+class TaskRun:
+    """One task of a pass.
+
+    Args:
+        deployment: of the task; what it restores in place of its own `restore`.
+        restore: state before the batch; None = empty.
+        host: its services.
+        secrets: values by name, which its functions may ask for while they are loaded.
+
+    Raises:
+        Exception: whatever an operator raised when it was made, restored or opened.
+    """
+
+    def __init__(
+        self, deployment: TaskDeployment, restore: TaskRestore | None, host: PassHost, secrets: Mapping[SecretName, str]
+    ) -> None:
+        self.host = host
+        self._is_closed = False
+        with providing(secrets):
+            self.task = Task(dataclasses.replace(deployment, restore=restore), host)
+            try:
+                self.task.initialize()
+            except BaseException:
+                self.close(after_failure=True)
+                raise
+        self.task.state = TaskState.RUNNING
+        #: whether the source had nothing more to give when it was last asked
+        self.has_caught_up = False
+
+    @property
+    def is_finished(self) -> bool:
+        """Return whether the task has ended its output."""
+        return self.task.state is TaskState.FINISHED
+
+    def read(self, max_rows: int) -> Iterator[None]:
+        """Have the source emit at most so many records, or what it has.
+
+        Raises:
+            Exception: an operator failed.
+        """
+        task = self.task
+        yield from self._settle()
+        before = task.num_records_read
+        while not self.is_finished:
+            left = max_rows - (task.num_records_read - before)
+            if left <= 0:
+                return
+            if task.is_source_waiting and not self.host.posted:
+                self.has_caught_up = True
+                return
+            self._run_posted()
+            task.slice_size.rows = min(task.slice_size.rows, left)
+            task.step()
+            self._check()
+            yield
+        self.has_caught_up = True
+
+    def take(self, frames: Iterable[tuple[ChannelId, bytes]]) -> Iterator[None]:
+        """Process what producers have emitted.
+
+        Raises:
+            Exception: an operator failed.
+        """
+        yield from self._settle()
+        for channel_id, frame in frames:
+            self.host.inputs.inputs[channel_id].push(frame)
+            yield from self._settle()
+
+    def announce(self, barrier: CheckpointBarrier) -> None:
+        """Let a task that ends before its barriers come take its snapshot then; not for sources.
+
+        Raises:
+            Exception: an operator cannot.
+        """
+        self.task.trigger_checkpoint(in_pass(barrier))
+
+    def snapshot(self, barrier: CheckpointBarrier) -> Iterator[Acknowledgement | None]:
+        """Take the snapshot behind the batch; a source emits the barrier first. The last item is the acknowledgement.
+
+        Raises:
+            Exception: an operator cannot, or a barrier has not come.
+        """
+        self.task.trigger_checkpoint(in_pass(barrier))
+        for _ in self._settle():
+            yield None
+        if self.host.acknowledged is None:
+            raise RuntimeError(f"task {self.task.name} has not taken part in the snapshot behind batch {barrier!r}")
+        yield self.host.acknowledged
+
+    def commit_restored(self) -> Iterator[None]:
+        """Have sinks commit what was restored, and nothing else.
+
+        Raises:
+            Exception: a sink cannot.
+        """
+        self.task.run_mail()
+        self._check()
+        yield
+
+    def close(self, after_failure: bool) -> None:
+        """Release everything; idempotent.
+
+        Raises:
+            Exception: an operator failed to close, unless `after_failure`.
+        """
+        if self._is_closed:
+            return
+        self._is_closed = True
+        try:
+            if hasattr(self, "task"):
+                self.task.close(after_failure)
+        finally:
+            self.host.close()
+
+    def _settle(self) -> Iterator[None]:
+        """Go on until nothing is left to do with what is there."""
+        task, timers = self.task, self.host.timers
+        while True:
+            worked = self._run_posted()
+            while self.host.fires_timers and (due := timers.pop_due()) is not None:
+                due[1](due[0])
+                worked = True
+            if task.checkpoints.is_active:
+                worked = task.advance_checkpoints() or worked
+            # a source is asked in `read` only
+            runs = task.state is TaskState.RUNNING and not task.is_suspended
+            if runs and not (task.is_source and not task.is_finishing) and task.has_work():
+                worked = task.step() or worked
+            self._check()
+            if not worked:
+                return
+            yield
+
+    def _run_posted(self) -> bool:
+        ran = bool(self.host.posted)
+        while self.host.posted:
+            self.host.posted.popleft()()
+        return ran
+
+    def _check(self) -> None:
+        if self.host.failure is not None:
+            raise self.host.failure
+
+
+def in_pass(barrier: CheckpointBarrier) -> CheckpointBarrier:
+    """Return the barrier as it goes through a pass: nothing overtakes, and nothing is emitted behind it."""
+    options = barrier.options
+    after = AfterSnapshot.SUSPEND if options.after is AfterSnapshot.GO_ON else options.after
+    options = dataclasses.replace(options, alignment=Alignment.ALIGNED, aligned_timeout_ms=None, after=after)
+    return dataclasses.replace(barrier, options=options)

@@ -1,0 +1,313 @@
+"""Micro-batches: the same job, run in passes: same result, through crashes, switches, idle splits and stops."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from runtime.common import Duration, Encoder, Types, WatermarkStrategy
+from runtime.connectors import DataGeneratorSource, FileSource, SocketSource, StreamFormat, sequence
+from runtime.connectors.collection import CollectionSource
+from runtime.core.checkpoint_options import SnapshotKind
+from runtime.datastream import DataStream, DataStreamError, KeyedProcessFunction, StreamExecutionEnvironment
+from runtime.datastream.connectors.file_system import FileSink
+from runtime.datastream.state import ValueStateDescriptor
+from runtime.execution.micro_batch import MicroBatchSlots
+from runtime.jobmaster.actions import RequestAnswered
+from runtime.jobmaster.events import AfterSavepoint
+from runtime.testing import MICRO_BATCH_ON_MINI_CLUSTER, ScriptedSource, crash, pause, record, run_job
+from tests.checkpoint.running_jobs import JobClock, RunningJob
+from tests.datastream.running import ROW_BY_ROW, environment
+from tests.datastream.test_batch import events, program, steps
+from tests.job_runs import record_run
+
+MICRO = {"execution.mode": "micro-batch", "execution.checkpointing.interval": "1 s"}
+PLAIN = WatermarkStrategy.no_watermarks()
+
+
+def in_batches(build: Any, parallelism: int = 1, max_rows: int = 1_000, **options: str) -> Any:
+    """Run a job in batches of so many records a subtask."""
+    record_run("mini-cluster")
+    settings = {"execution.micro-batch.max-rows": str(max_rows), **options}
+    return run_job(build, parallelism=parallelism, mode=MICRO_BATCH_ON_MINI_CLUSTER, options=settings)
+
+
+def num_batches(job: RunningJob) -> int:
+    slots = job.cluster._slots
+    assert isinstance(slots, MicroBatchSlots)
+    return sum(host.num_completed for host in slots.hosts)
+
+
+# --- the same result --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("parallelism", [1, 2])
+@pytest.mark.parametrize("chosen", [["tumbling"], ["session", "rebalance", "process"], ["reduce windows", "filter"]])
+def test_batches_deliver_what_a_stream_delivers(parallelism: int, chosen: list[str]) -> None:
+    values = [("abc"[i % 3], (i * 7) % 60) for i in range(40)]
+    build = program(values, chosen)
+    record_run("mini-cluster")
+    streamed = run_job(build, parallelism=parallelism, options=ROW_BY_ROW).values
+    assert sorted(in_batches(build, parallelism, 7, **ROW_BY_ROW).values) == sorted(streamed) and streamed
+
+
+@pytest.mark.slow
+@settings(max_examples=50, deadline=None)
+@given(
+    values=events,
+    chosen=st.lists(steps, min_size=1, max_size=3),
+    parallelism=st.integers(1, 3),
+    max_rows=st.integers(1, 20),
+    interval=st.sampled_from(["0 ms", "200 ms"]),
+)
+def test_generated_programs_deliver_what_a_stream_delivers(
+    values: list[tuple[str, int]], chosen: list[str], parallelism: int, max_rows: int, interval: str
+) -> None:
+    build = program(values, chosen)
+    record_run("mini-cluster")
+    streamed = run_job(build, parallelism=parallelism, options=ROW_BY_ROW).values
+    options = {"pipeline.auto-watermark-interval": interval}
+    assert sorted(in_batches(build, parallelism, max_rows, **options).values) == sorted(streamed)
+
+
+class Running(KeyedProcessFunction):
+    """Counts the records of each key."""
+
+    def open(self, runtime_context: Any) -> None:
+        self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.LONG()))
+
+    def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> Iterable[Any]:
+        self.count.update((self.count.value() or 0) + 1)
+        yield f"{value}:{self.count.value()}"
+
+
+@pytest.mark.parametrize("backend", ["hashmap", "rocksdb"])
+def test_a_crash_between_batches_repeats_nothing(backend: str) -> None:
+    script = ["a", "b", "a", crash("first"), "b", "a", "c", crash("second"), "a"]
+    source = ScriptedSource(script, batch_rows=1)
+
+    def build(env: StreamExecutionEnvironment) -> DataStream:
+        stream = env.from_source(source, PLAIN, "script")
+        return stream.key_by(lambda v: v).process(Running(), Types.STRING())
+
+    options = {"restart-strategy.type": "fixed-delay", "restart-strategy.fixed-delay.attempts": "5"}
+    result = in_batches(build, 1, 2, **options, **{"state.backend.type": backend})
+    assert sorted(result.values) == ["a:1", "a:2", "a:3", "a:4", "b:1", "b:2", "c:1"]
+    assert result.restarts == 2 and all("ScriptedCrash" in failure for failure in result.failures)
+
+
+# --- time -------------------------------------------------------------------------------------------------------------
+
+
+class Alarm(KeyedProcessFunction):
+    """Rings 10 s of processing time behind each record."""
+
+    def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> None:
+        now_ms = ctx.timer_service().current_processing_time()
+        ctx.timer_service().register_processing_time_timer(now_ms + 10_000)
+
+    def on_timer(self, timestamp: int, ctx: KeyedProcessFunction.OnTimerContext) -> Iterable[Any]:
+        yield f"{ctx.get_current_key()} rings"
+
+
+def test_timers_of_processing_time_fire_in_batches_without_records() -> None:
+    source = ScriptedSource(["a", pause(30_000), "b", pause(30_000)])
+
+    def build(env: StreamExecutionEnvironment) -> DataStream:
+        return env.from_source(source, PLAIN, "script").key_by(lambda v: v).process(Alarm(), Types.STRING())
+
+    assert in_batches(build).values == ["a rings", "b rings"]
+
+
+def test_an_idle_split_does_not_hold_up_event_time() -> None:
+    busy = [step for n in range(10) for step in (record("x", 1_000 * n + 5), pause(1_000))]
+    source = ScriptedSource(busy, [record("x", 1), pause(60_000)])
+    strategy = WatermarkStrategy.for_monotonous_timestamps().with_idleness(Duration.of_seconds(3))
+
+    class WhenItRings(KeyedProcessFunction):
+        def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> None:
+            ctx.timer_service().register_event_time_timer(1_000)
+
+        def on_timer(self, timestamp: int, ctx: KeyedProcessFunction.OnTimerContext) -> Iterable[Any]:
+            yield ctx.timer_service().current_watermark()
+
+    def build(env: StreamExecutionEnvironment) -> DataStream:
+        keyed = env.from_source(source, strategy, "script").key_by(lambda v: v)
+        return keyed.process(WhenItRings(), Types.LONG()).set_parallelism(1)
+
+    # long before the quiet split ends, and not before it is idle
+    first = min(in_batches(build, 2).values)
+    assert 2_000 < first < 9_005
+
+
+# --- savepoints and switches ------------------------------------------------------------------------------------------
+
+
+def counting(values: list[str], out: Path) -> Any:
+    """A program that writes each value with the number of its occurrence, in lines."""
+
+    def build(env: StreamExecutionEnvironment) -> None:
+        source = CollectionSource(values, Types.STRING())
+        keyed = env.from_source(source, PLAIN, "values").uid("values").set_parallelism(1).key_by(lambda v: v)
+        counted = keyed.process(Running(), Types.STRING()).uid("running")
+        counted.sink_to(files(out)).uid("files")
+
+    return build
+
+
+def files(out: Path) -> FileSink:
+    return FileSink.for_row_format(str(out), Encoder.simple_string_encoder()).build()
+
+
+def lines(out: Path) -> list[str]:
+    return sorted(
+        line for path in out.rglob("part-*") if not path.name.startswith(".") for line in path.read_text().splitlines()
+    )
+
+
+def stopped(job: RunningJob, directory: Path) -> str:
+    """Stop a job with a savepoint; returns where that is."""
+    answer: Future[RequestAnswered] = job.driver.trigger_savepoint(
+        str(directory), after=AfterSavepoint.SUSPEND, kind=SnapshotKind.CANONICAL
+    )
+    location = job.answer(answer)
+    job.run()
+    return location
+
+
+@pytest.mark.parametrize("backends", [("hashmap", "rocksdb", "hashmap"), ("rocksdb", "hashmap", "rocksdb")])
+@pytest.mark.parametrize("parallelism", [1, 3])
+def test_a_job_moves_to_batches_and_back_by_savepoint(
+    tmp_path: Path, backends: tuple[str, str, str], parallelism: int
+) -> None:
+    out = tmp_path / "out"
+    values = ["abc"[(i * i) % 3] for i in range(60)]
+    # slices of three records: the continuous job does not read all of them at once
+    options = {"python.fn-execution.bundle.size": "3", "execution.checkpointing.interval": "1 s"}
+    micro = {**options, **MICRO, "execution.micro-batch.max-rows": "4"}
+
+    job = RunningJob(counting(values, out), JobClock(), parallelism, {**options, "state.backend.type": backends[0]})
+    job.start().step(2)
+    restore = stopped(job, tmp_path)
+    written = [len(lines(out))]
+
+    settings = {**micro, "state.backend.type": backends[1]}
+    job = RunningJob(counting(values, out), JobClock(), parallelism, settings, restore).start()
+    job.step_until(lambda: num_batches(job) >= 2, "two batches")
+    restore = stopped(job, tmp_path)
+    written.append(len(lines(out)))
+
+    settings = {**options, "state.backend.type": backends[2]}
+    RunningJob(counting(values, out), JobClock(), parallelism, settings, restore).run()
+    written.append(len(lines(out)))
+
+    expected = [f"{value}:{n}" for value in "abc" for n in range(1, values.count(value) + 1)]
+    assert lines(out) == sorted(expected)
+    assert written[0] < written[1] < written[2]
+
+
+def test_a_drained_job_fires_its_windows(tmp_path: Path) -> None:
+    source = ScriptedSource([record("a", 5), pause(3_600_000)])
+
+    def build(env: StreamExecutionEnvironment) -> None:
+        class AtTheEnd(KeyedProcessFunction):
+            def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> None:
+                ctx.timer_service().register_event_time_timer(2**62)
+
+            def on_timer(self, timestamp: int, ctx: KeyedProcessFunction.OnTimerContext) -> Iterable[str]:
+                yield "drained"
+
+        keyed = env.from_source(source, PLAIN, "script").key_by(lambda v: v)
+        keyed.process(AtTheEnd(), Types.STRING()).sink_to(files(tmp_path / "out"))
+
+    job = RunningJob(build, JobClock(), 2, MICRO).start()
+    job.step_until(lambda: num_batches(job) >= 1, "a batch")
+    drained = job.driver.trigger_savepoint(str(tmp_path / "saved"), after=AfterSavepoint.DRAIN)
+    job.answer(drained)
+    job.run()
+    assert lines(tmp_path / "out") == ["drained"]
+
+
+def test_a_savepoint_lies_between_batches_and_changes_nothing(tmp_path: Path) -> None:
+    values = ["ab"[i % 2] for i in range(40)]
+    options = {**MICRO, "execution.micro-batch.max-rows": "4"}
+    job = RunningJob(counting(values, tmp_path / "one"), JobClock(), 1, options).start()
+    job.step_until(lambda: num_batches(job) >= 2, "two batches")
+    location = job.answer(job.driver.trigger_savepoint(str(tmp_path / "saved")))
+    job.run()
+    expected = sorted(f"{value}:{n}" for value in "ab" for n in range(1, 21))
+    assert lines(tmp_path / "one") == expected
+    RunningJob(counting(values, tmp_path / "two"), JobClock(), 1, options, location).run()
+    rest = lines(tmp_path / "two")
+    assert rest and set(rest) < set(expected)
+
+
+def test_a_job_in_batches_is_rescaled(tmp_path: Path) -> None:
+    values = ["abcdef"[i % 6] for i in range(300)]
+    options = {**MICRO, "execution.micro-batch.max-rows": "10"}
+    job = RunningJob(counting(values, tmp_path / "out"), JobClock(), 1, options).start()
+    job.step_until(lambda: num_batches(job) >= 2, "two batches")
+    [running] = [vertex for vertex in job.graph.vertices if job.graph.in_edges(vertex.vertex_id)]
+    job.result(job.driver.rescale({running.vertex_id: 3}, at_once=True))
+    job.run()
+    assert lines(tmp_path / "out") == sorted(f"{v}:{n}" for v in "abcdef" for n in range(1, 51))
+    assert job.driver.status().restarts == 0
+
+
+@pytest.mark.parametrize(("trigger", "first"), [("once", 3), ("available-now", 10)])
+def test_a_job_that_takes_what_is_there_stops_and_goes_on_later(tmp_path: Path, trigger: str, first: int) -> None:
+    inbox = tmp_path / "inbox"
+    inbox.mkdir()
+
+    def build(env: StreamExecutionEnvironment) -> None:
+        builder = FileSource.for_record_stream_format(StreamFormat.text_line_format(), str(inbox))
+        source = builder.monitor_continuously(Duration.of_seconds(1)).build()
+        texts = env.from_source(source, PLAIN, "inbox").uid("inbox")
+        texts.sink_to(files(tmp_path / "out")).uid("files")
+
+    restore = None
+    for run in range(2):
+        numbers = range(10 * run, 10 * run + 10)
+        (inbox / f"{run}.txt").write_text("".join(f"{n}\n" for n in numbers))
+        saved = tmp_path / f"saved-{run}"
+        options = {
+            **MICRO,
+            "execution.micro-batch.trigger": trigger,
+            "execution.micro-batch.max-rows": "3",
+            "execution.checkpointing.savepoint-dir": str(saved),
+        }
+        RunningJob(build, JobClock(), 1, options, restore).run()
+        [restore] = map(str, saved.iterdir())
+        assert sorted(map(int, lines(tmp_path / "out"))) == list(range(first * (run + 1)))
+
+
+# --- which programs ---------------------------------------------------------------------------------------------------
+
+
+def test_what_works_in_a_continuous_job_only_is_refused() -> None:
+    def refused(build: Any, match: str, **options: str) -> None:
+        env = environment(options={"execution.mode": "micro-batch", **options})
+        build(env).print()
+        with pytest.raises(DataStreamError, match=match):
+            env.execute()
+
+    source = ScriptedSource([1])
+    rising = WatermarkStrategy.for_monotonous_timestamps()
+    aligned = rising.with_watermark_alignment("g", Duration.of_seconds(1))
+    idling = rising.with_idleness(Duration.of_seconds(1))
+    refused(lambda env: env.from_source(source, aligned, "s"), "Source: s cannot be executed in .* alignment")
+    refused(lambda env: env.from_source(SocketSource("localhost", 1), PLAIN, "s"), "cannot be closed and opened")
+    refused(lambda env: env.from_collection([1]).assign_timestamps_and_watermarks(idling), "works at a source only")
+    refused(lambda env: env.from_source(source, PLAIN, "s"), "mini-cluster only", **{"execution.target": "spark"})
+    endless = DataGeneratorSource.of_fields({"n": sequence()})
+    refused(
+        lambda env: env.from_source(endless, PLAIN, "s"),
+        "say where with execution.checkpointing.savepoint-dir",
+        **{"execution.micro-batch.trigger": "once"},
+    )
