@@ -195,8 +195,8 @@ def test_a_job_is_replaced_from_its_savepoint_without_gap_or_repeat(site: Site, 
     redeploy(page)
     expect(verdict(page, "Generator")).to_have_text("goes on at its position")
     dialog(page).get_by_role("button", name="Redeploy", exact=True).click()
-    for state in ("COMPILED", "CHECKED", "STOPPING", "SUBMITTED", "RUNNING"):
-        expect(phase(page, state)).to_be_visible(timeout=SLOW_MS)
+    for reached in ("COMPILED", "CHECKED", "STOPPING", "SUBMITTED", "RUNNING"):
+        expect(phase(page, reached)).to_be_visible(timeout=SLOW_MS)
     # a reload in between changes nothing of it
     page.reload()
     second = site.get(f"/api/v1/pipelines/{pipeline}/deployments")["deployments"][0]["id"]
