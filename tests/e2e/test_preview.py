@@ -152,7 +152,7 @@ def test_a_preview_is_stopped_within_a_second_and_leaves_no_process(site: Site, 
     opened(site, page, document)
     page.get_by_role("button", name="Preview", exact=True).click()
     expect(status(page)).to_contain_text("Running")
-    wait_until(lambda: len(children(site)) == 1, 30, "its process runs")
+    wait_until(lambda: bool(children(site)), 30, "its process runs")
     running = children(site)
     began = time.monotonic()
     page.get_by_role("button", name="Stop preview").click()
