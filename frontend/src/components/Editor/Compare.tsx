@@ -17,7 +17,7 @@ import {
   ReactFlowProvider,
   useReactFlow,
 } from '@xyflow/react';
-import { createContext, memo, useContext, useMemo, useState } from 'react';
+import { createContext, memo, useContext, useEffect, useMemo, useRef, useState } from 'react';
 
 import { compile, fetchVersion } from '../../api/pipelines';
 import { useEditor } from '../../hooks/useEditor';
@@ -101,8 +101,11 @@ function Both({ before, after, onClose }: BothProps) {
   const [view, setView] = useState('canvas');
   const [chosen, setChosen] = useState<string | null>(null);
   const count = countOf(diff);
+  const section = useRef<HTMLElement>(null);
+  // what had the focus is hidden
+  useEffect(() => section.current?.focus(), []);
   return (
-    <section className={classes.compare} aria-label="Difference">
+    <section ref={section} className={classes.compare} tabIndex={-1} aria-label="Difference">
       <div className={classes.bar}>
         <h2>
           From {before.title} to {after.title}

@@ -314,8 +314,10 @@ function useKeyboard(store: EditorStore, canvas: React.RefObject<HTMLDivElement 
     const box = canvas.current?.getBoundingClientRect() ?? new DOMRect(0, 0, 800, 600);
     return { x: box.x + box.width / 2, y: box.y + box.height / 2 };
   };
+  // while versions are compared, keys change nothing that cannot be seen
+  const isHidden = () => Boolean(canvas.current?.closest('[hidden]'));
   const onKey = useEffectEvent((event: KeyboardEvent) => {
-    if (event.defaultPrevented) return;
+    if (event.defaultPrevented || isHidden()) return;
     const quickAdd = () => {
       const state = store.getState();
       const [first] = state.history.selection.nodes;
@@ -333,7 +335,7 @@ function useKeyboard(store: EditorStore, canvas: React.RefObject<HTMLDivElement 
     if (pressed(store, event, { ...targets, quickAdd, note })) event.preventDefault();
   });
   const onClipboard = useEffectEvent((event: ClipboardEvent) => {
-    if (isInField(event.target) || event.clipboardData === null) return;
+    if (isInField(event.target) || event.clipboardData === null || isHidden()) return;
     if (event.type === 'paste') {
       const { x, y } = screenToFlowPosition(middle());
       actions.pasteText(store, event.clipboardData.getData('text/plain'), operations.snapped([x - 110, y - 40]));

@@ -42,9 +42,7 @@ export function StateReport({ states }: { readonly states: readonly NodeState[] 
         <tbody>
           {states.map((state) => (
             <tr key={state.id}>
-              <td className="tm-grow" title={state.name}>
-                {state.name}
-              </td>
+              <td className={classes.nodeName}>{state.name}</td>
               <td>
                 <Verdict state={state} />
                 {state.why !== '' && <span className={classes.reason}>{state.why}</span>}
