@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, NotRequired, TypedDict
+from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 from backend.contract.schema import Named
 
@@ -43,6 +43,107 @@ class Credentials(TypedDict):
     username: NotRequired[str]
     password: NotRequired[str]
     token: NotRequired[str]
+
+
+class UserEntry(TypedDict):
+    name: str
+    role: RoleName
+    is_active: bool
+    has_password: bool
+    last_login: int | None
+    """Epoch ms."""
+    tokens: int
+    """Number of tokens that are valid."""
+
+
+class Users(TypedDict):
+    users: list[UserEntry]
+
+
+class NewUser(TypedDict):
+    name: str
+    role: RoleName
+    password: NotRequired[str]
+    """Without one, the user logs in with tokens that an administrator makes."""
+
+
+class UserChange(TypedDict):
+    role: NotRequired[RoleName]
+    is_active: NotRequired[bool]
+    password: NotRequired[str]
+
+
+class TokenEntry(TypedDict):
+    id: int
+    name: str
+    user: str
+    scope: RoleName | None
+    """Highest role that it gives; null: the user's own."""
+    created_at: int
+    """Epoch ms."""
+    expires_at: int | None
+    """Epoch ms; null: never."""
+    last_used: int | None
+    """Epoch ms, accurate to the minute."""
+
+
+class Tokens(TypedDict):
+    tokens: list[TokenEntry]
+
+
+class TokensQuery(TypedDict):
+    all: NotRequired[Literal["1"]]
+    """Of all users; administrators only."""
+
+
+class NewToken(TypedDict):
+    name: str
+    scope: NotRequired[RoleName]
+    days: NotRequired[int | None]
+    """Until it expires; 90 by default, null: never."""
+    user: NotRequired[str]
+    """Its owner; of another than oneself, administrators only."""
+
+
+class MadeToken(TypedDict):
+    token: str
+    """Shown this once."""
+    entry: TokenEntry
+
+
+class AuditEntry(TypedDict):
+    id: int
+    at: int
+    """Epoch ms."""
+    user: str
+    """Empty: nobody who is known, or the cluster itself."""
+    token: str
+    """Name of the token that was used; empty: none."""
+    address: str
+    action: str
+    object: str
+    result: Literal["done", "denied", "failed"]
+    status: int | None
+    """HTTP status."""
+    detail: dict[str, Any]
+
+
+class AuditPage(TypedDict):
+    events: list[AuditEntry]
+    """Newest first."""
+    next: int | None
+    """`before` of the next page; null: this is the last."""
+
+
+class AuditQuery(TypedDict):
+    before: NotRequired[int]
+    """Events before this id only."""
+    limit: NotRequired[int]
+    """At most 500; 100 by default."""
+    user: NotRequired[str]
+    result: NotRequired[Literal["done", "denied", "failed"]]
+    action: NotRequired[str]
+    """Text that the action contains."""
 
 
 class Nothing(TypedDict):

@@ -21,6 +21,8 @@ from backend.accounts.answers import Credentials, Nothing, Session
 from backend.accounts.authentication import BearerAuthentication
 from backend.accounts.roles import role_of
 from backend.accounts.views import ProductView, is_clean_text
+from backend.audit import trail
+from backend.audit.middleware import audited
 from backend.contract.operation import operation
 
 BACKEND = "django.contrib.auth.backends.ModelBackend"
@@ -55,6 +57,7 @@ class SessionView(ProductView):
         if not given["token"] and not (given["username"] and given["password"]):
             raise exceptions.ValidationError("Give username and password, or token.")
         address = request.META.get("REMOTE_ADDR", "")
+        trail.note(request._request, username=given["username"], by="token" if given["token"] else "password")
         try:
             user = services.check_credentials(request._request, address, **given)
         except services.TooManyFailures as error:
@@ -64,6 +67,10 @@ class SessionView(ProductView):
                 "The token is wrong." if given["token"] else "Wrong name or password."
             )
         login(request._request, user, backend=BACKEND)
+        if given["token"]:
+            # the session ends with the token, and has no more rights
+            found = services.find_token(given["token"])
+            request._request.session[services.SESSION_TOKEN] = None if found is None else found.pk
         get_token(request._request)
         return Response(_answer(user))
 
@@ -73,6 +80,7 @@ class SessionView(ProductView):
         return Response({})
 
 
+@audited
 @never_cache
 @require_GET
 def use_login_link(request: HttpRequest, secret: str) -> HttpResponse:

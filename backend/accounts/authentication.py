@@ -13,7 +13,8 @@ from rest_framework.authentication import BaseAuthentication, SessionAuthenticat
 from rest_framework.exceptions import AuthenticationFailed
 from rest_framework.request import Request
 
-from backend.accounts.services import user_of_token
+from backend.accounts.models import ApiToken
+from backend.accounts.services import find_token, limit_session
 
 
 def token_of_header(value: str) -> str | None:
@@ -32,7 +33,7 @@ def token_of_header(value: str) -> str | None:
 class BearerAuthentication(BaseAuthentication):
     """Authenticates by API token. Needs no CSRF check: browsers do not send the header by themselves."""
 
-    def authenticate(self, request: Request) -> tuple[User, None] | None:
+    def authenticate(self, request: Request) -> tuple[User, ApiToken] | None:
         header = request.META.get("HTTP_AUTHORIZATION", "")
         token = token_of_header(header)
         if token is None:
@@ -40,10 +41,10 @@ class BearerAuthentication(BaseAuthentication):
         if header.lower().startswith("basic") and _is_from_browser(request):
             # once a browser has a password, it also sends it with requests that other sites trigger
             raise AuthenticationFailed("Browsers log in at the page, not with a password in the address.")
-        user = user_of_token(token)
-        if user is None:
+        found = find_token(token)
+        if found is None:
             raise AuthenticationFailed("The token is unknown or has expired.")
-        return user, None
+        return found.user, found
 
     def authenticate_header(self, request: Request) -> str:
         return 'Bearer realm="tidemark"'
@@ -51,6 +52,15 @@ class BearerAuthentication(BaseAuthentication):
 
 class CookieAuthentication(SessionAuthentication):
     """Authenticates by the page's session; every write must carry the CSRF token."""
+
+    def authenticate(self, request: Request) -> tuple[User, None] | None:
+        found = super().authenticate(request)
+        if found is None:
+            return None
+        user: User = found[0]
+        if not limit_session(request._request.session, user):
+            raise AuthenticationFailed("The token that you logged in with is valid no more.")
+        return user, None
 
 
 def _is_from_browser(request: Request) -> bool:

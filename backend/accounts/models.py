@@ -21,6 +21,8 @@ class ApiToken(models.Model):
     """None: never expires."""
     last_used = models.BigIntegerField(null=True)
     """Accurate to the minute."""
+    scope = models.CharField(max_length=16, blank=True)
+    """Highest role that it gives; empty: the user's own."""
 
     class Meta:
         constraints = (models.UniqueConstraint(fields=["user", "name"], name="one_token_per_name"),)

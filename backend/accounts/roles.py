@@ -6,12 +6,8 @@ Anyone who may submit code controls the workers' operating-system account; submi
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
 
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, Group, User
-from rest_framework.permissions import IsAuthenticated
-from rest_framework.request import Request
-from rest_framework.views import APIView
 
 
 class Role(enum.IntEnum):
@@ -30,11 +26,29 @@ class Role(enum.IntEnum):
         return self.name.lower()
 
 
+_LIMIT = "tidemark_role_limit"
 _BY_GROUP = {role.group_name: role for role in Role}
 
 
+def role_named(name: str) -> Role | None:
+    """Return the role of this name; None: there is none."""
+    return _BY_GROUP.get(name)
+
+
+def limit_role(user: User, scope: str) -> None:
+    """Give this object of a user no more than a role: what it was authenticated with allows no more."""
+    setattr(user, _LIMIT, _BY_GROUP.get(scope))
+
+
 def role_of(user: AbstractBaseUser | AnonymousUser) -> Role:
-    """Return the highest role of a logged-in user; VIEWER without a group."""
+    """Return the role of a logged-in user, within the scope of the token that was used; VIEWER without a group."""
+    own = own_role_of(user)
+    limit: Role | None = getattr(user, _LIMIT, None)
+    return own if limit is None else min(own, limit)
+
+
+def own_role_of(user: AbstractBaseUser | AnonymousUser) -> Role:
+    """Return the role that was given to a user, whatever token is used."""
     if not isinstance(user, User):
         return Role.VIEWER
     if user.is_superuser:
@@ -44,20 +58,9 @@ def role_of(user: AbstractBaseUser | AnonymousUser) -> Role:
 
 
 def set_role(user: User, role: Role) -> None:
-    """Give a user this role and no other."""
+    """Give a user this role and no other; who was superuser without the role admin is that no more."""
+    if user.is_superuser != (role is Role.ADMIN) or user.is_staff != (role is Role.ADMIN):
+        user.is_superuser = user.is_staff = role is Role.ADMIN
+        user.save(update_fields=["is_superuser", "is_staff"])
     user.groups.remove(*Group.objects.filter(name__in=_BY_GROUP))
     user.groups.add(Group.objects.get_or_create(name=role.group_name)[0])
-
-
-class HasRole(IsAuthenticated):
-    """Requires a login and the role that the view's `roles` names for the method (default VIEWER)."""
-
-    def has_permission(self, request: Request, view: APIView) -> bool:
-        if not super().has_permission(request, view):
-            return False
-        roles: Mapping[str, Role] = getattr(view, "roles", {})
-        needed = roles.get(request.method or "", Role.VIEWER)
-        # the framework answers with the permission's message
-        self.message = f"Requires the role {needed.group_name}."
-        # every user is a viewer, so reads need no query
-        return needed is Role.VIEWER or role_of(request.user) >= needed

@@ -9,15 +9,18 @@ import hashlib
 import logging
 import secrets
 import time
+from collections.abc import Mapping
+from typing import Any
 
 from django.contrib.auth import authenticate
 from django.contrib.auth.models import User
 from django.db import transaction
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 from django.http import HttpRequest
 
 from backend.accounts import failed_logins
 from backend.accounts.models import ApiToken, LoginLink
+from backend.accounts.roles import limit_role
 from backend.config.environment import check_secret
 
 logger = logging.getLogger(__name__)
@@ -25,6 +28,11 @@ logger = logging.getLogger(__name__)
 ADMIN_NAME = "admin"
 ADMIN_TOKEN_NAME = "TIDEMARK_ADMIN_TOKEN"
 LOGIN_LINK_LIFE_MS = 10 * 60 * 1000
+DAY_MS = 24 * 3600 * 1000
+DEFAULT_LIFE_MS = 90 * DAY_MS
+"""Of a token whose maker says nothing: a forgotten one ends by itself."""
+SESSION_TOKEN = "tidemark-token"
+"""Key of a session that began with a token: the token's."""
 LAST_USED_STEP_MS = 60_000
 """Resolution of `last_used`. Smaller: a write for every request; larger: a stolen token's use is harder to date."""
 
@@ -73,8 +81,15 @@ def ensure_admin(token: str) -> User:
     return user
 
 
-def create_token(user: User, name: str, life_ms: int | None = None) -> str:
-    """Create a token for a user and return its text, which cannot be read again later."""
+def create_token(user: User, name: str, life_ms: int | None = DEFAULT_LIFE_MS, scope: str = "") -> str:
+    """Create a token for a user and return its text, which cannot be read again later.
+
+    Args:
+        user: its owner.
+        name: unique among the owner's.
+        life_ms: after so long it is no longer valid; None: never.
+        scope: highest role that it gives; empty: the owner's.
+    """
     token = secrets.token_urlsafe(32)
     now = now_ms()
     ApiToken.objects.create(
@@ -83,20 +98,47 @@ def create_token(user: User, name: str, life_ms: int | None = None) -> str:
         digest=digest_of(token),
         created_at=now,
         expires_at=None if life_ms is None else now + life_ms,
+        scope=scope,
     )
     return token
 
 
+def find_token(token: str) -> ApiToken | None:
+    """Return a token that is valid; None if it is unknown, revoked or expired, or its user is deactivated."""
+    return _use(_valid_tokens().filter(digest=digest_of(token)).first())
+
+
 def user_of_token(token: str) -> User | None:
-    """Return the owner of a token; None if it is unknown or expired, or its user is deactivated."""
-    now = now_ms()
-    alive = Q(expires_at__isnull=True) | Q(expires_at__gt=now)
-    found = ApiToken.objects.filter(alive, digest=digest_of(token), user__is_active=True).select_related("user").first()
+    """Return the owner of a token, with no more rights than its scope; None if it is not valid."""
+    found = find_token(token)
+    return None if found is None else found.user
+
+
+def limit_session(session: Mapping[str, Any], user: User) -> bool:
+    """Give a session that began with a token no more than that has; return False if the token is valid no more."""
+    key = session.get(SESSION_TOKEN)
+    if key is None:
+        return True
+    found = _valid_tokens().filter(pk=key, user=user).first()
+    if found is None:
+        return False
+    limit_role(user, found.scope)
+    return True
+
+
+def _valid_tokens() -> QuerySet[ApiToken]:
+    alive = Q(expires_at__isnull=True) | Q(expires_at__gt=now_ms())
+    return ApiToken.objects.filter(alive, user__is_active=True).select_related("user")
+
+
+def _use(found: ApiToken | None) -> ApiToken | None:
     if found is None:
         return None
+    now = now_ms()
     if found.last_used is None or found.last_used < now - LAST_USED_STEP_MS:
         ApiToken.objects.filter(pk=found.pk).update(last_used=now)
-    return found.user
+    limit_role(found.user, found.scope)
+    return found
 
 
 def create_login_link(user: User) -> str:

@@ -16,7 +16,8 @@ from rest_framework.views import APIView
 from backend.accounts.answers import ProductErrors
 from backend.accounts.authentication import BearerAuthentication, CookieAuthentication
 from backend.accounts.errors import product_errors
-from backend.accounts.roles import HasRole, Role
+from backend.accounts.permissions import HasRole
+from backend.accounts.roles import Role
 
 ErrorHandler = Callable[[Exception, dict[str, Any]], Response | None]
 

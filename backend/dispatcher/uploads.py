@@ -17,13 +17,13 @@ from typing import Any
 from asgiref.sync import sync_to_async
 from django.conf import settings
 from django.contrib.auth import get_user
-from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
+from django.contrib.auth.models import User
 from django.contrib.sessions.backends.db import SessionStore
 from django.http import HttpRequest, parse_cookie
 
 from backend.accounts.authentication import token_of_header
 from backend.accounts.roles import Role, role_of
-from backend.accounts.services import user_of_token
+from backend.accounts.services import limit_session, user_of_token
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -71,14 +71,15 @@ async def may_upload(scope: Message) -> tuple[bool, bool]:
 def _may_upload(headers: Mapping[bytes, bytes]) -> tuple[bool, bool]:
     request = HttpRequest()
     token = token_of_header(headers.get(b"authorization", b"").decode("latin-1"))
-    user: AbstractBaseUser | AnonymousUser | None
+    user: User | None
     if token is not None:
         user = user_of_token(token)
     else:
         cookies = parse_cookie(headers.get(b"cookie", b"").decode("latin-1"))
         request.session = SessionStore(cookies.get(settings.SESSION_COOKIE_NAME))
-        user = get_user(request)
-    if user is None or not user.is_authenticated:
+        found = get_user(request)
+        user = found if isinstance(found, User) and limit_session(request.session, found) else None
+    if user is None:
         return False, False
     return True, role_of(user) >= Role.DEVELOPER
 

@@ -13,10 +13,11 @@ from typing import Any, cast
 from channels.auth import get_user
 from channels.db import database_sync_to_async
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
+from django.contrib.auth.models import User as AccountUser
 from django.contrib.sessions.backends.db import SessionStore
 
 from backend.accounts.authentication import token_of_header
-from backend.accounts.services import user_of_token
+from backend.accounts.services import limit_session, user_of_token
 
 #: asks the client to log in; from the application range (a browser refused before the handshake sees 403 instead)
 CLOSE_UNAUTHORIZED = 4401
@@ -58,8 +59,11 @@ def _finder(scope: Scope) -> FindUser:
 
     async def by_session() -> User:
         # a new store each time: the one in the scope caches what it has read
-        user: User = await get_user(cast("Any", {"session": SessionStore(session_key)}))
-        return user if user.is_active else AnonymousUser()
+        session = SessionStore(session_key)
+        user: User = await get_user(cast("Any", {"session": session}))
+        if not isinstance(user, AccountUser) or not user.is_active:
+            return AnonymousUser()
+        return user if await database_sync_to_async(limit_session)(session, user) else AnonymousUser()
 
     return by_session if token is None else by_token
 

@@ -13,6 +13,7 @@ from backend.accounts.answers import Nothing
 from backend.accounts.authentication import CookieAuthentication
 from backend.accounts.errors import Conflict
 from backend.accounts.roles import Role
+from backend.audit.middleware import audited
 from backend.cluster import services
 from backend.cluster.models import Job, JobException
 from backend.cluster.redaction import redacted
@@ -87,6 +88,7 @@ class JobDetailView(JobView):
         return cancel(request, self.job)
 
 
+@audited
 class CancelByGetView(JobView):
     """`yarn-cancel`: the GET by which Flink's page cancels jobs."""
 

@@ -78,6 +78,30 @@ export interface AttemptAccumulators {
   'user-accumulators': Accumulator[];
 }
 
+export interface AuditEntry {
+  id: number;
+  /** Epoch ms. */
+  at: number;
+  /** Empty: nobody who is known, or the cluster itself. */
+  user: string;
+  /** Name of the token that was used; empty: none. */
+  token: string;
+  address: string;
+  action: string;
+  object: string;
+  result: 'done' | 'denied' | 'failed';
+  /** HTTP status. */
+  status: number | null;
+  detail: Record<string, unknown>;
+}
+
+export interface AuditPage {
+  /** Newest first. */
+  events: AuditEntry[];
+  /** `before` of the next page; null: this is the last. */
+  next: number | null;
+}
+
 /** A job's autoscaler, with what it has decided, newest first. */
 export interface Autoscaler {
   enabled: boolean;
@@ -1108,6 +1132,12 @@ export interface LogText {
   lines: number;
 }
 
+export interface MadeToken {
+  /** Shown this once. */
+  token: string;
+  entry: TokenEntry;
+}
+
 export interface Metric {
   id: string;
   /** Missing if the query names no metric. */
@@ -1187,6 +1217,22 @@ export interface NewPipeline {
   document: Record<string, unknown>;
   message?: string;
   tags?: string[];
+}
+
+export interface NewToken {
+  name: string;
+  scope?: Role;
+  /** Until it expires; 90 by default, null: never. */
+  days?: number | null;
+  /** Its owner; of another than oneself, administrators only. */
+  user?: string;
+}
+
+export interface NewUser {
+  name: string;
+  role: Role;
+  /** Without one, the user logs in with tokens that an administrator makes. */
+  password?: string;
 }
 
 export interface NewVersion {
@@ -2009,6 +2055,24 @@ export interface Tick {
   freshness: Partial<Record<Topic, Freshness>>;
 }
 
+export interface TokenEntry {
+  id: number;
+  name: string;
+  user: string;
+  /** Highest role that it gives; null: the user's own. */
+  scope: Role | null;
+  /** Epoch ms. */
+  created_at: number;
+  /** Epoch ms; null: never. */
+  expires_at: number | null;
+  /** Epoch ms, accurate to the minute. */
+  last_used: number | null;
+}
+
+export interface Tokens {
+  tokens: TokenEntry[];
+}
+
 /** Its document: `ClusterDocument`, `LiveJob`, `LiveVertex` for job:<id>/vertex:<id>, or that of a preview. */
 export type Topic = 'cluster' | `job:${string}` | `preview:${string}`;
 
@@ -2019,6 +2083,27 @@ export interface Triggered {
 export interface Unsubscribe {
   type: 'unsubscribe';
   topic: Topic;
+}
+
+export interface UserChange {
+  role?: Role;
+  is_active?: boolean;
+  password?: string;
+}
+
+export interface UserEntry {
+  name: string;
+  role: Role;
+  is_active: boolean;
+  has_password: boolean;
+  /** Epoch ms. */
+  last_login: number | null;
+  /** Number of tokens that are valid. */
+  tokens: number;
+}
+
+export interface Users {
+  users: UserEntry[];
 }
 
 export interface ValidationAnswer {
@@ -2142,6 +2227,12 @@ export type Watermark = number | 'max' | null;
 
 /** Every operation: what its path and query take, the body that is sent, and the answer. */
 export interface Routes {
+  'GET /api/v1/audit': {
+    path: Record<never, never>;
+    query: { action?: string; before?: number; limit?: number; result?: 'done' | 'denied' | 'failed'; user?: string };
+    body: undefined;
+    answer: AuditPage;
+  };
   'GET /api/v1/cluster': {
     path: Record<never, never>;
     query: Record<never, never>;
@@ -2465,6 +2556,48 @@ export interface Routes {
     query: Record<never, never>;
     body: Credentials;
     answer: Session;
+  };
+  'GET /api/v1/tokens': {
+    path: Record<never, never>;
+    query: { all?: '1' };
+    body: undefined;
+    answer: Tokens;
+  };
+  'POST /api/v1/tokens': {
+    path: Record<never, never>;
+    query: Record<never, never>;
+    body: NewToken;
+    answer: MadeToken;
+  };
+  'DELETE /api/v1/tokens/{token_id}': {
+    path: { token_id: number };
+    query: Record<never, never>;
+    body: undefined;
+    answer: Nothing;
+  };
+  'GET /api/v1/users': {
+    path: Record<never, never>;
+    query: Record<never, never>;
+    body: undefined;
+    answer: Users;
+  };
+  'POST /api/v1/users': {
+    path: Record<never, never>;
+    query: Record<never, never>;
+    body: NewUser;
+    answer: UserEntry;
+  };
+  'DELETE /api/v1/users/{name}': {
+    path: { name: string };
+    query: Record<never, never>;
+    body: undefined;
+    answer: Nothing;
+  };
+  'PATCH /api/v1/users/{name}': {
+    path: { name: string };
+    query: Record<never, never>;
+    body: UserChange;
+    answer: UserEntry;
   };
   'GET /v1/applications/overview': {
     path: Record<never, never>;

@@ -13,6 +13,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
+from backend.audit import trail
 from backend.cluster.candidate import Candidate
 from backend.cluster.jobmanager import JobManager
 from backend.cluster.leader_bus import RedisLeaderBus
@@ -43,6 +44,7 @@ class Command(BaseCommand):
             leadership = candidate.wait_to_lead(stopped)
             if leadership is not None:
                 LeaseKeeper(leadership, SYSTEM_CLOCK).start()
+                trail.record("leader.elected", object=f"epoch={leadership.epoch}", detail={"jobmanager": name})
                 leave_epoch(leadership.epoch)
                 leader_bus = RedisLeaderBus(leadership.epoch)
                 JobManager(leadership, leader_bus, host, stopped, attempts=candidate.traces.attempts).run()

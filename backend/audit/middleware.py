@@ -1,0 +1,71 @@
+"""Leaves one audit event for every request that changes something, or tries to: here, and in no view.
+
+A request is one that reads if its method is GET, HEAD or OPTIONS and its view is not marked with `audited`. The user is
+known behind the view: routes authenticate by themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+from django.http import HttpRequest
+from django.http.response import HttpResponseBase
+
+from backend.audit import trail
+
+READS: Final = ("GET", "HEAD", "OPTIONS")
+#: parameters of routes that let their reader in
+SECRET_PARAMETERS: Final = ("secret",)
+_ATTRIBUTE = "is_audited"
+View = TypeVar("View", bound=Callable[..., Any])
+
+
+def audited(view: View) -> View:
+    """Mark a view, or a class of views, whose GET changes something."""
+    setattr(view, _ATTRIBUTE, True)
+    return view
+
+
+class AuditTrail:
+    """The middleware; outermost of those that may refuse a request."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
+        self._get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase:
+        response = self._get_response(request)
+        if request.method not in READS or _is_marked(request):
+            _record(request, response.status_code)
+        return response
+
+
+def _is_marked(request: HttpRequest) -> bool:
+    view = getattr(request.resolver_match, "func", None)
+    return bool(getattr(view, _ATTRIBUTE, False) or getattr(getattr(view, "cls", None), _ATTRIBUTE, False))
+
+
+def _record(request: HttpRequest, status: int) -> None:
+    match = request.resolver_match
+    parameters = {} if match is None else match.kwargs
+    user = getattr(request, "user", None)
+    token = getattr(getattr(request, "auth", None), "name", "")
+    trail.record(
+        f"{request.method} {match.route if match is not None else request.path}",
+        user=user.get_username() if user is not None and user.is_authenticated else "",
+        token=token if isinstance(token, str) else "",
+        address=request.META.get("REMOTE_ADDR", ""),
+        object=" ".join(
+            f"{name}={'******' if name in SECRET_PARAMETERS else value}" for name, value in parameters.items()
+        ),
+        result=result_of(status),
+        status=status,
+        detail=trail.notes_of(request),
+    )
+
+
+def result_of(status: int) -> str:
+    """Return how a request ended."""
+    if status < 400:
+        return trail.DONE
+    return trail.DENIED if status in (401, 403, 429) else trail.FAILED

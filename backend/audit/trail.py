@@ -1,0 +1,87 @@
+"""Writing to the audit trail. Any thread with a database connection.
+
+An act has happened by the time it is written down: if the database does not take the event, it goes to the log, whole.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Mapping
+from typing import Any, Final
+
+from django.db import DatabaseError, transaction
+from django.http import HttpRequest
+
+from backend.audit.models import AuditEvent
+
+logger = logging.getLogger(__name__)
+
+DONE: Final = "done"
+DENIED: Final = "denied"
+FAILED: Final = "failed"
+MAX_DETAIL_CHARS: Final = 2000
+_NOTES = "tidemark_audit_notes"
+
+
+def record(
+    action: str,
+    *,
+    user: str = "",
+    token: str = "",
+    address: str = "",
+    object: str = "",
+    result: str = DONE,
+    status: int | None = None,
+    detail: Mapping[str, Any] | None = None,
+) -> None:
+    """Write an event; never raises.
+
+    Args:
+        action: what was done; see `AuditEvent`.
+        user, token, address: who did it; empty: the cluster itself.
+        object: what it was done to.
+        result: DONE, DENIED or FAILED.
+        status: of the HTTP answer.
+        detail: JSON; no secrets.
+    """
+    told = {name: value if _fits(value) else "…" for name, value in (detail or {}).items()}
+    event = AuditEvent(
+        at=time.time_ns() // 1_000_000,
+        user=_clean(user, 150),
+        token=_clean(token, 100),
+        address=_clean(address, 64),
+        action=_clean(action, 150),
+        object=_clean(object, 255),
+        result=result,
+        status=status,
+        detail=told,
+    )
+    try:
+        # a savepoint, should the caller be within a transaction
+        with transaction.atomic():
+            event.save(force_insert=True)
+    except DatabaseError:
+        logger.exception("an audit event could not be stored: %s %s", event, json.dumps(told))
+
+
+def note(request: HttpRequest, **detail: Any) -> None:
+    """Add to the event that the request will leave: what a view alone knows, as a role before and after."""
+    notes: dict[str, Any] = getattr(request, _NOTES, {})
+    setattr(request, _NOTES, notes | detail)
+
+
+def notes_of(request: HttpRequest) -> Mapping[str, Any]:
+    """Return what views have noted."""
+    found: Mapping[str, Any] = getattr(request, _NOTES, {})
+    return found
+
+
+def _fits(value: object) -> bool:
+    return len(json.dumps(value, default=str)) <= MAX_DETAIL_CHARS
+
+
+def _clean(text: str, limit: int) -> str:
+    """Return text that every database takes."""
+    return text.replace("\0", "").encode(errors="replace").decode()[:limit]

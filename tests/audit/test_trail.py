@@ -1,0 +1,105 @@
+"""The audit trail: what is written, and that nothing of it goes away. The generated matrix has every route."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.db import DatabaseError, connection, transaction
+from rest_framework.test import APIClient
+
+from backend.accounts import services
+from backend.accounts.roles import Role, set_role
+from backend.audit import trail
+from backend.audit.models import AuditEvent
+from tests.accounts.cast import PASSWORD, client_of
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def admin(db: None) -> APIClient:
+    user = User.objects.create_user("root", password=PASSWORD)
+    set_role(user, Role.ADMIN)
+    return client_of(user)
+
+
+def latest() -> AuditEvent:
+    found = AuditEvent.objects.order_by("-pk").first()
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE audit_event SET \"user\" = 'nobody'",
+        "DELETE FROM audit_event",
+        "DELETE FROM audit_event WHERE id > 0",
+    ],
+)
+def test_the_database_changes_and_deletes_no_event(statement: str) -> None:
+    trail.record("test", user="mallory")
+    with pytest.raises(DatabaseError, match="append-only"), transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute(statement)
+    assert latest().user == "mallory"
+
+
+def test_nor_does_a_model(admin: APIClient) -> None:
+    trail.record("test", user="mallory")
+    with pytest.raises(DatabaseError, match="append-only"), transaction.atomic():
+        AuditEvent.objects.update(user="")
+    with pytest.raises(DatabaseError, match="append-only"), transaction.atomic():
+        latest().delete()
+
+
+def test_a_login_is_written_with_name_address_and_way_and_without_the_password(
+    anonymous: APIClient, alice: User
+) -> None:
+    anonymous.post("/api/v1/session", {"username": "alice", "password": "wrong one"}, format="json")
+    refused = latest()
+    assert (refused.user, refused.result, refused.status) == ("", "denied", 401)
+    assert refused.detail == {"username": "alice", "by": "password"}
+    anonymous.post("/api/v1/session", {"username": "alice", "password": PASSWORD}, format="json")
+    done = latest()
+    assert (done.user, done.action, done.result) == ("alice", "POST api/v1/session", "done")
+    assert done.address == "127.0.0.1"
+    assert PASSWORD not in str(AuditEvent.objects.values()) and "wrong one" not in str(AuditEvent.objects.values())
+
+
+def test_a_login_link_is_written_without_its_secret(alice: User) -> None:
+    path = services.create_login_link(alice)
+    APIClient().get(path)
+    assert (latest().user, latest().object) == ("alice", "secret=******")
+
+
+def test_the_token_that_was_used_is_named(api: APIClient) -> None:
+    api.patch(f"/v1/jobs/{'0' * 32}")
+    event = latest()
+    assert (event.user, event.token, event.action) == ("alice", "test", "PATCH v1/jobs/<str:job_id>")
+    assert (event.object, event.result, event.status) == (f"job_id={'0' * 32}", "failed", 404)
+
+
+def test_an_event_takes_whatever_a_client_sends(anonymous: APIClient) -> None:
+    anonymous.generic("POST", "/v1/jobs/" + "%00%ff" * 200, b"")
+    assert latest().result == "denied"
+    detail: Any = {"long": "x" * 100_000, "short": 1}
+    trail.record("test", user="u" * 1000, object="\0\ud800" * 500, detail=detail)
+    assert len(latest().user) == 150 and latest().detail == {"long": "…", "short": 1}
+
+
+def test_administrators_read_the_trail_page_by_page(admin: APIClient) -> None:
+    for number in range(5):
+        trail.record("paged", object=str(number), user="mallory" if number % 2 else "")
+    first = admin.get("/api/v1/audit", {"limit": 2, "action": "paged"}).json()
+    assert [event["object"] for event in first["events"]] == ["4", "3"]
+    second = admin.get("/api/v1/audit", {"limit": 2, "action": "paged", "before": first["next"]}).json()
+    assert [event["object"] for event in second["events"]] == ["2", "1"]
+    by_user = admin.get("/api/v1/audit", {"user": "mallory", "action": "paged"}).json()
+    assert [event["object"] for event in by_user["events"]] == ["3", "1"] and by_user["next"] is None
+    assert admin.get("/api/v1/audit", {"before": "x"}).status_code == 400
+
+
+def test_nobody_else_reads_it(api: APIClient) -> None:
+    assert api.get("/api/v1/audit").status_code == 403
