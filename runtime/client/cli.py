@@ -14,6 +14,7 @@ from pathlib import Path
 
 from runtime import __version__
 from runtime.client import checkpoint_commands, job_commands
+from runtime.client.access_commands import add_token, add_user
 from runtime.client.application_command import add_application
 from runtime.client.arguments import Actions, Command, CommandParser, LocalCommand
 from runtime.client.autoscaler_command import add_autoscaler
@@ -119,6 +120,8 @@ def _parser() -> CommandParser:
     add_application(actions)
     add_autoscaler(actions)
     add_pipeline(actions)
+    add_user(actions)
+    add_token(actions)
     return parser
 
 

@@ -259,6 +259,36 @@ class RestClient:
         found: list[dict[str, Any]] = self._call("GET", f"/api/v1/savepoints{query}")["savepoints"]
         return found
 
+    def users(self) -> list[dict[str, Any]]:
+        """Return all users, by name."""
+        found: list[dict[str, Any]] = self._call("GET", "/api/v1/users")["users"]
+        return found
+
+    def add_user(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Create a user with name, role and perhaps a password."""
+        return self._call("POST", "/api/v1/users", json.dumps(given).encode())
+
+    def change_user(self, name: str, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Change role, password or is_active of a user; return the user."""
+        return self._call("PATCH", f"/api/v1/users/{quote(name, safe='')}", json.dumps(given).encode())
+
+    def delete_user(self, name: str) -> None:
+        """Delete a user with the tokens."""
+        self._call("DELETE", f"/api/v1/users/{quote(name, safe='')}")
+
+    def tokens(self, *, of_all: bool) -> list[dict[str, Any]]:
+        """Return one's own tokens, or those of all users, newest first."""
+        found: list[dict[str, Any]] = self._call("GET", f"/api/v1/tokens{'?all=1' if of_all else ''}")["tokens"]
+        return found
+
+    def make_token(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Make a token; return {"token": its text, "entry"}."""
+        return self._call("POST", "/api/v1/tokens", json.dumps(given).encode())
+
+    def revoke_token(self, token_id: int) -> None:
+        """Revoke a token."""
+        self._call("DELETE", f"/api/v1/tokens/{token_id}")
+
     def operation(self, job_id: str, request_id: str) -> dict[str, Any]:
         """Return the status of a request: state, and once it is COMPLETED, result."""
         return self._call("GET", f"/api/v1/jobs/{job_id}/operations/{request_id}")

@@ -199,7 +199,7 @@ class FakeCluster:
                     self.end_headers()
                     self.wfile.write(content)
 
-            do_GET = do_POST = do_PUT = do_PATCH = _handle  # noqa: N815 (the base class's names)
+            do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _handle  # noqa: N815 (the base class's names)
 
             def log_message(self, format: str, *args: Any) -> None:
                 pass

@@ -4,6 +4,8 @@ import type { Role } from '../gen/contract';
 
 const RANK: Record<Role, number> = { viewer: 0, operator: 1, developer: 2, admin: 3 };
 
+export const ROLES: readonly Role[] = ['viewer', 'operator', 'developer', 'admin'];
+
 /** Cancel, stop and rescale jobs, and take savepoints. */
 export function mayOperate(role: Role): boolean {
   return RANK[role] >= RANK.operator;
@@ -13,9 +15,14 @@ export function maySubmit(role: Role): boolean {
   return RANK[role] >= RANK.developer;
 }
 
-/** Change and test connections. */
+/** Change and test connections; users, roles, tokens of others, and the audit trail. */
 export function mayAdminister(role: Role): boolean {
   return RANK[role] >= RANK.admin;
+}
+
+/** The roles that somebody may give to a token: one's own and those below. */
+export function rolesUpTo(role: Role): readonly Role[] {
+  return ROLES.filter((each) => RANK[each] <= RANK[role]);
 }
 
 /** A path of this page only: a crafted link must not lead elsewhere after the login. */

@@ -37,6 +37,8 @@ export const router = createBrowserRouter(
               path: '/savepoints',
               lazy: async () => ({ Component: (await import('./SavepointsPage')).SavepointsPage }),
             },
+            { path: '/access', lazy: async () => ({ Component: (await import('./AccessPage')).AccessPage }) },
+            { path: '/audit', lazy: async () => ({ Component: (await import('./AuditPage')).AuditPage }) },
             {
               path: '/jobmanagers',
               lazy: async () => ({ Component: (await import('./JobManagersPage')).JobManagersPage }),

@@ -4,6 +4,8 @@ import { Loader, Tooltip } from '@mantine/core';
 import {
   type Icon,
   IconBookmark,
+  IconHistory,
+  IconKey,
   IconLayoutDashboard,
   IconSchema,
   IconServer2,
@@ -17,6 +19,7 @@ import { Link, NavLink, Navigate, Outlet, useLocation } from 'react-router';
 import type { Session } from '../../gen/contract';
 import { useConnection } from '../../hooks/useLive';
 import { SESSION_KEY, useServerVersion, useSession } from '../../hooks/useSession';
+import { mayAdminister } from '../../model/access';
 import { connection } from '../../store/socket';
 import { Brand } from '../Brand/Brand';
 import { CommandKey } from '../CommandPalette/CommandKey';
@@ -79,6 +82,8 @@ function Frame({ session }: { readonly session: Session }) {
         <NavItem to="/savepoints" icon={IconBookmark} label="Savepoints" />
         <NavItem to="/jobmanagers" icon={IconSitemap} label="Job Managers" />
         <NavItem to="/taskmanagers" icon={IconServer2} label="Task Managers" />
+        <NavItem to="/access" icon={IconKey} label="Access" />
+        {mayAdminister(session.user.role) && <NavItem to="/audit" icon={IconHistory} label="Audit Trail" />}
       </nav>
       <main id="main" className={classes.main} tabIndex={-1}>
         <StaleBanner />

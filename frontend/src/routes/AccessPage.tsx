@@ -1,0 +1,405 @@
+/** Tokens of the user, and for administrators those of all users, and the users with their roles. */
+
+import { Button, Group, Modal, NativeSelect, PasswordInput, Skeleton, Stack, Text, TextInput } from '@mantine/core';
+import { IconKey, IconPlus } from '@tabler/icons-react';
+import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
+import { type FormEvent, type ReactNode, useState } from 'react';
+
+import { addUser, changeUser, deleteUser, fetchTokens, fetchUsers, makeToken, revokeToken } from '../api/access';
+import { CopyText } from '../components/CopyText/CopyText';
+import { EmptyState, FailureState } from '../components/EmptyState/EmptyState';
+import { Panel } from '../components/Panel/Panel';
+import type { Role, TokenEntry, UserEntry } from '../gen/contract';
+import { usePageTitle } from '../hooks/usePageTitle';
+import { useRole } from '../hooks/useSession';
+import { useTimes } from '../hooks/useTimes';
+import { ROLES, mayAdminister, rolesUpTo } from '../model/access';
+import classes from './pages.module.css';
+
+const TOKENS = ['tokens'];
+const USERS = ['users'];
+const LIVES = [
+  { value: '7', label: '7 days' },
+  { value: '90', label: '90 days' },
+  { value: '365', label: 'a year' },
+  { value: '', label: 'for ever' },
+];
+
+export function AccessPage() {
+  usePageTitle('Access');
+  const isAdmin = mayAdminister(useRole());
+  return (
+    <>
+      <h1 className={classes.pageTitle}>Access</h1>
+      {isAdmin && <UsersPanel />}
+      <TokensPanel ofAll={isAdmin} />
+    </>
+  );
+}
+
+// --- users -----------------------------------------------------------------------------------------------------------
+
+function UsersPanel() {
+  const { data, error, refetch } = useQuery({ queryKey: USERS, queryFn: fetchUsers });
+  const [isAdding, setAdding] = useState(false);
+  const [doomed, setDoomed] = useState<UserEntry | null>(null);
+  return (
+    <Panel flush title="Users" actions={<AddButton label="Add User" onClick={() => setAdding(true)} />}>
+      {data === undefined && error === null && <Skeleton height={120} />}
+      {data === undefined && error !== null && (
+        <FailureState title="The users cannot be listed" message={error.message} onRetry={() => void refetch()} />
+      )}
+      {data !== undefined && <UserRows users={data.users} onDelete={setDoomed} />}
+      {isAdding && <AddUser onClose={() => setAdding(false)} />}
+      {doomed !== null && (
+        <Confirm
+          title={`Delete ${doomed.name}?`}
+          text="The user and all tokens of the user are deleted at once. Jobs remain."
+          action="Delete"
+          act={() => deleteUser(doomed.name)}
+          onClose={() => setDoomed(null)}
+        />
+      )}
+    </Panel>
+  );
+}
+
+interface UserRowsProps {
+  readonly users: readonly UserEntry[];
+  readonly onDelete: (user: UserEntry) => void;
+}
+
+function UserRows({ users, onDelete }: UserRowsProps) {
+  const times = useTimes();
+  const client = useQueryClient();
+  const { mutate, error } = useMutation({
+    mutationFn: ({ name, ...change }: { name: string; role?: Role; is_active?: boolean }) => changeUser(name, change),
+    onSettled: () => client.invalidateQueries({ queryKey: USERS }),
+  });
+  return (
+    <div className="tm-table-scroll" tabIndex={0}>
+      <table className="tm-table">
+        <caption className="tm-visually-hidden">Users</caption>
+        <thead>
+          <tr>
+            <th scope="col">User</th>
+            <th scope="col">Role</th>
+            <th scope="col">Last Login</th>
+            <th scope="col" className="tm-num">
+              Tokens
+            </th>
+            <th scope="col">
+              <span className="tm-visually-hidden">Actions</span>
+            </th>
+          </tr>
+        </thead>
+        <tbody>
+          {users.map((user) => (
+            <tr key={user.name}>
+              <td className="tm-grow">
+                {user.name}
+                {!user.is_active && <div className="tm-dim">may not log in</div>}
+              </td>
+              <td>
+                <NativeSelect
+                  size="xs"
+                  aria-label={`Role of ${user.name}`}
+                  data={[...ROLES]}
+                  value={user.role}
+                  onChange={(event) => mutate({ name: user.name, role: event.currentTarget.value as Role })}
+                />
+              </td>
+              <td>{user.last_login === null ? '–' : times.dateTime(user.last_login)}</td>
+              <td className="tm-num">{user.tokens}</td>
+              <td>
+                <Group gap={6} wrap="nowrap">
+                  <Button
+                    size="compact-sm"
+                    variant="default"
+                    onClick={() => mutate({ name: user.name, is_active: !user.is_active })}
+                  >
+                    {user.is_active ? 'Switch Off' : 'Switch On'}
+                  </Button>
+                  <Button size="compact-sm" variant="default" onClick={() => onDelete(user)}>
+                    Delete
+                  </Button>
+                </Group>
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+      <Failure error={error} />
+    </div>
+  );
+}
+
+function AddUser({ onClose }: { readonly onClose: () => void }) {
+  const [name, setName] = useState('');
+  const [role, setRole] = useState<Role>('viewer');
+  const [password, setPassword] = useState('');
+  const client = useQueryClient();
+  const { mutate, isPending, error } = useMutation({
+    mutationFn: () => addUser({ name, role, ...(password === '' ? {} : { password }) }),
+    onSuccess: () => {
+      onClose();
+      void client.invalidateQueries({ queryKey: USERS });
+    },
+  });
+  return (
+    <Form title="Add User" action="Add" isPending={isPending} error={error} onClose={onClose} onSubmit={() => mutate()}>
+      <TextInput
+        label="Name"
+        required
+        data-autofocus
+        value={name}
+        onChange={(event) => setName(event.currentTarget.value)}
+      />
+      <NativeSelect
+        label="Role"
+        data={[...ROLES]}
+        value={role}
+        onChange={(event) => setRole(event.currentTarget.value as Role)}
+      />
+      <PasswordInput
+        label="Password"
+        description="Empty: the user logs in with a token that you make"
+        autoComplete="new-password"
+        value={password}
+        onChange={(event) => setPassword(event.currentTarget.value)}
+      />
+    </Form>
+  );
+}
+
+// --- tokens ----------------------------------------------------------------------------------------------------------
+
+function TokensPanel({ ofAll }: { readonly ofAll: boolean }) {
+  const { data, error, refetch } = useQuery({ queryKey: [...TOKENS, ofAll], queryFn: () => fetchTokens(ofAll) });
+  const [isMaking, setMaking] = useState(false);
+  const [doomed, setDoomed] = useState<TokenEntry | null>(null);
+  return (
+    <Panel flush title="Tokens" actions={<AddButton label="Make Token" onClick={() => setMaking(true)} />}>
+      {data === undefined && error === null && <Skeleton height={120} />}
+      {data === undefined && error !== null && (
+        <FailureState title="The tokens cannot be listed" message={error.message} onRetry={() => void refetch()} />
+      )}
+      {data?.tokens.length === 0 && (
+        <EmptyState icon={IconKey} title="No token yet">
+          Programs and the command line log in with a token instead of a password.
+        </EmptyState>
+      )}
+      {data !== undefined && data.tokens.length > 0 && <TokenRows tokens={data.tokens} onRevoke={setDoomed} />}
+      {isMaking && <MakeToken onClose={() => setMaking(false)} />}
+      {doomed !== null && (
+        <Confirm
+          title={`Revoke ${doomed.name}?`}
+          text={`Whatever logs in with this token of ${doomed.user} is refused from now on.`}
+          action="Revoke"
+          act={() => revokeToken(doomed.id)}
+          onClose={() => setDoomed(null)}
+        />
+      )}
+    </Panel>
+  );
+}
+
+interface TokenRowsProps {
+  readonly tokens: readonly TokenEntry[];
+  readonly onRevoke: (token: TokenEntry) => void;
+}
+
+function TokenRows({ tokens, onRevoke }: TokenRowsProps) {
+  const times = useTimes();
+  return (
+    <div className="tm-table-scroll" tabIndex={0}>
+      <table className="tm-table">
+        <caption className="tm-visually-hidden">Tokens</caption>
+        <thead>
+          <tr>
+            <th scope="col">Token</th>
+            <th scope="col">Scope</th>
+            <th scope="col">Expires</th>
+            <th scope="col">Last Used</th>
+            <th scope="col">
+              <span className="tm-visually-hidden">Actions</span>
+            </th>
+          </tr>
+        </thead>
+        <tbody>
+          {tokens.map((token) => (
+            <tr key={token.id}>
+              <td className="tm-grow">
+                {token.name}
+                <div className="tm-dim">{token.user}</div>
+              </td>
+              <td>{token.scope ?? 'all of the user'}</td>
+              <td>{token.expires_at === null ? 'never' : times.dateTime(token.expires_at)}</td>
+              <td>{token.last_used === null ? '–' : times.dateTime(token.last_used)}</td>
+              <td>
+                <Button size="compact-sm" variant="default" onClick={() => onRevoke(token)}>
+                  Revoke
+                </Button>
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+function MakeToken({ onClose }: { readonly onClose: () => void }) {
+  const role = useRole();
+  const [name, setName] = useState('');
+  const [scope, setScope] = useState<Role>(role);
+  const [days, setDays] = useState('90');
+  const client = useQueryClient();
+  const { mutate, isPending, error, data } = useMutation({
+    mutationFn: () => makeToken({ name, scope, days: days === '' ? null : Number(days) }),
+    onSuccess: () => void client.invalidateQueries({ queryKey: TOKENS }),
+  });
+  if (data !== undefined) {
+    return (
+      <Dialog title="Token" onClose={onClose}>
+        <Text size="sm">Copy the token now: it is not shown again.</Text>
+        <div className="tm-mono tm-break">
+          <CopyText text={data.token} label="token" />
+        </div>
+        <Group justify="flex-end" mt="sm">
+          <Button onClick={onClose}>Done</Button>
+        </Group>
+      </Dialog>
+    );
+  }
+  return (
+    <Form
+      title="Make Token"
+      action="Make"
+      isPending={isPending}
+      error={error}
+      onClose={onClose}
+      onSubmit={() => mutate()}
+    >
+      <TextInput
+        label="Name"
+        description="What it is for"
+        required
+        data-autofocus
+        value={name}
+        onChange={(event) => setName(event.currentTarget.value)}
+      />
+      <NativeSelect
+        label="Scope"
+        data={[...rolesUpTo(role)]}
+        value={scope}
+        onChange={(event) => setScope(event.currentTarget.value as Role)}
+      />
+      <NativeSelect
+        label="Valid"
+        data={LIVES}
+        value={days}
+        onChange={(event) => setDays(event.currentTarget.value)}
+      />
+    </Form>
+  );
+}
+
+// --- both ------------------------------------------------------------------------------------------------------------
+
+function AddButton({ label, onClick }: { readonly label: string; readonly onClick: () => void }) {
+  return (
+    <Button size="compact-sm" variant="default" leftSection={<IconPlus size={14} />} onClick={onClick}>
+      {label}
+    </Button>
+  );
+}
+
+interface DialogProps {
+  readonly title: string;
+  readonly onClose: () => void;
+  readonly children: ReactNode;
+}
+
+function Dialog({ title, onClose, children }: DialogProps) {
+  return (
+    <Modal opened onClose={onClose} title={title} centered closeButtonProps={{ 'aria-label': 'Close' }}>
+      <Stack gap="sm">{children}</Stack>
+    </Modal>
+  );
+}
+
+interface FormProps extends DialogProps {
+  readonly action: string;
+  readonly isPending: boolean;
+  readonly error: Error | null;
+  readonly onSubmit: () => void;
+}
+
+function Form({ title, action, isPending, error, onClose, onSubmit, children }: FormProps) {
+  const submit = (event: FormEvent) => {
+    event.preventDefault();
+    if (!isPending) onSubmit();
+  };
+  return (
+    <Dialog title={title} onClose={onClose}>
+      <form onSubmit={submit}>
+        <Stack gap="sm">
+          {children}
+          <Failure error={error} />
+          <Group justify="flex-end" mt="sm">
+            <Button variant="default" onClick={onClose}>
+              Cancel
+            </Button>
+            <Button type="submit" loading={isPending}>
+              {action}
+            </Button>
+          </Group>
+        </Stack>
+      </form>
+    </Dialog>
+  );
+}
+
+interface ConfirmProps {
+  readonly title: string;
+  readonly text: string;
+  readonly action: string;
+  readonly act: () => Promise<void>;
+  readonly onClose: () => void;
+}
+
+function Confirm({ title, text, action, act, onClose }: ConfirmProps) {
+  const client = useQueryClient();
+  const { mutate, isPending, error } = useMutation({
+    mutationFn: act,
+    onSuccess: () => {
+      onClose();
+      void client.invalidateQueries({ queryKey: USERS });
+      void client.invalidateQueries({ queryKey: TOKENS });
+    },
+  });
+  return (
+    <Dialog title={title} onClose={onClose}>
+      <Text size="sm">{text}</Text>
+      <Failure error={error} />
+      <Group justify="flex-end" mt="sm">
+        <Button variant="default" onClick={onClose} data-autofocus>
+          Keep
+        </Button>
+        <Button color="red.8" loading={isPending} onClick={() => mutate()}>
+          {action}
+        </Button>
+      </Group>
+    </Dialog>
+  );
+}
+
+function Failure({ error }: { readonly error: Error | null }) {
+  if (error === null) return null;
+  return (
+    <Text role="alert" size="sm" c="var(--tm-failed)" className="tm-break">
+      {error.message}
+    </Text>
+  );
+}

@@ -1,0 +1,107 @@
+/** The audit trail, newest first: who did what, from where, and how it ended. Administrators only. */
+
+import { Button, Group, Skeleton } from '@mantine/core';
+import { IconHistory } from '@tabler/icons-react';
+import { useInfiniteQuery } from '@tanstack/react-query';
+
+import { fetchAudit } from '../api/access';
+import { EmptyState, FailureState } from '../components/EmptyState/EmptyState';
+import { Panel } from '../components/Panel/Panel';
+import { StateBadge } from '../components/StateBadge/StateBadge';
+import type { AuditEntry } from '../gen/contract';
+import { usePageTitle } from '../hooks/usePageTitle';
+import { useTimes } from '../hooks/useTimes';
+import classes from './pages.module.css';
+
+const LOOKS = { done: 'FINISHED', denied: 'FAILED', failed: 'CANCELED' } as const;
+
+export function AuditPage() {
+  usePageTitle('Audit Trail');
+  const { data, error, refetch, fetchNextPage, hasNextPage, isFetchingNextPage } = useInfiniteQuery({
+    queryKey: ['audit'],
+    queryFn: ({ pageParam }) => fetchAudit(pageParam),
+    initialPageParam: null as number | null,
+    getNextPageParam: (last) => last.next,
+  });
+  const events = data?.pages.flatMap((page) => page.events) ?? [];
+  return (
+    <>
+      <h1 className={classes.pageTitle}>Audit Trail</h1>
+      {data === undefined && error === null && <Skeleton height={200} radius={10} />}
+      {data === undefined && error !== null && (
+        <FailureState title="The audit trail cannot be read" message={error.message} onRetry={() => void refetch()} />
+      )}
+      {data !== undefined && (
+        <Panel flush label="Audit Trail">
+          {events.length === 0 ? (
+            <EmptyState icon={IconHistory} title="Nothing has happened yet">
+              Every change, and every one that was refused, is recorded here for good.
+            </EmptyState>
+          ) : (
+            <Rows events={events} />
+          )}
+          {hasNextPage && (
+            <Group justify="center" p="md">
+              <Button variant="default" loading={isFetchingNextPage} onClick={() => void fetchNextPage()}>
+                Show earlier events
+              </Button>
+            </Group>
+          )}
+        </Panel>
+      )}
+    </>
+  );
+}
+
+function Rows({ events }: { readonly events: readonly AuditEntry[] }) {
+  const times = useTimes();
+  return (
+    <div className="tm-table-scroll" tabIndex={0}>
+      <table className="tm-table">
+        <caption className="tm-visually-hidden">Audit Trail</caption>
+        <thead>
+          <tr>
+            <th scope="col">Time</th>
+            <th scope="col">User</th>
+            <th scope="col">Action</th>
+            <th scope="col">Result</th>
+          </tr>
+        </thead>
+        <tbody>
+          {events.map((event) => (
+            <tr key={event.id}>
+              <td>{times.dateTime(event.at)}</td>
+              <td>
+                {event.user || (event.address === '' ? 'the cluster' : 'nobody')}
+                <div className="tm-dim">{from(event)}</div>
+              </td>
+              <td className="tm-grow tm-break">
+                <span className="tm-mono">{event.action}</span>
+                <div className="tm-dim tm-break">{about(event)}</div>
+              </td>
+              <td>
+                <StateBadge state={LOOKS[event.result]} text={event.result.toUpperCase()} />
+                {event.status !== null && <div className="tm-dim">{event.status}</div>}
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+function from({ address, token }: AuditEntry): string {
+  return [address, token === '' ? '' : `token ${token}`].filter(Boolean).join(', ');
+}
+
+function about({ object, detail }: AuditEntry): string {
+  const told = Object.entries(detail).map(([name, value]) => `${name}: ${text(value)}`);
+  return [object, ...told].filter(Boolean).join(' · ');
+}
+
+/** A change is the value before and the one after. */
+function text(value: unknown): string {
+  if (Array.isArray(value) && value.length === 2) return `${String(value[0])} → ${String(value[1])}`;
+  return typeof value === 'string' ? value : JSON.stringify(value);
+}
