@@ -59,7 +59,7 @@ class CookieAuthentication(SessionAuthentication):
             return None
         user: User = found[0]
         if not limit_session(request._request.session, user):
-            raise AuthenticationFailed("The token that you logged in with is valid no more.")
+            raise AuthenticationFailed("Your session has ended; log in again.")
         return user, None
 
 

@@ -9,7 +9,7 @@ import hashlib
 import logging
 import secrets
 import time
-from collections.abc import Mapping
+from collections.abc import MutableMapping
 from typing import Any
 
 from django.contrib.auth import authenticate
@@ -31,6 +31,11 @@ LOGIN_LINK_LIFE_MS = 10 * 60 * 1000
 DAY_MS = 24 * 3600 * 1000
 DEFAULT_LIFE_MS = 90 * DAY_MS
 """Of a token whose maker says nothing: a forgotten one ends by itself."""
+IDLE_MS = 12 * 3600 * 1000
+"""A page that is open reads now and then, which is use."""
+SEEN_STEP_MS = 10 * 60 * 1000
+"""Resolution of that. Smaller: a write for every request."""
+SESSION_SEEN = "tidemark-seen"
 SESSION_TOKEN = "tidemark-token"
 """Key of a session that began with a token: the token's."""
 LAST_USED_STEP_MS = 60_000
@@ -114,8 +119,17 @@ def user_of_token(token: str) -> User | None:
     return None if found is None else found.user
 
 
-def limit_session(session: Mapping[str, Any], user: User) -> bool:
-    """Give a session that began with a token no more than that has; return False if the token is valid no more."""
+def limit_session(session: MutableMapping[str, Any], user: User) -> bool:
+    """Return whether a session is still valid; one that began with a token gets no more rights than that has.
+
+    A session ends when nobody has used it for `IDLE_MS`, and when its token is valid no more.
+    """
+    now = now_ms()
+    seen = session.get(SESSION_SEEN)
+    if seen is not None and now - seen > IDLE_MS:
+        return False
+    if seen is None or now - seen > SEEN_STEP_MS:
+        session[SESSION_SEEN] = now
     key = session.get(SESSION_TOKEN)
     if key is None:
         return True

@@ -15,6 +15,7 @@ from typing import Any
 
 from backend.cluster.checkpoint_document import DETAILS, checkpoints_document
 from backend.cluster.models import Job
+from backend.cluster.redaction import redacted_text
 from backend.cluster.task_metrics import ACCUMULATORS
 from runtime.checkpoint.settings import CheckpointSettings
 from runtime.checkpoint.statistics import CheckpointsSnapshot
@@ -317,14 +318,14 @@ def exception_document(entry: ExceptionEntry, timestamp: int, places: Mapping[Sl
     return {
         "timestamp": timestamp,
         "name": error_name(cause),
-        "message": _by_file_name(cause.message),
-        "stacktrace": _by_file_name(cause.traceback or cause.message),
+        "message": _for_users(cause.message),
+        "stacktrace": _for_users(cause.traceback or cause.message),
         "task_name": cause.task_name,
         "location": "" if place is None else f"{place.host}:{place.pid}",
         "taskmanager": "" if place is None else place.taskmanager,
         "attempt": entry.attempt,
         "suppressed": [
-            {"name": error_name(other), "message": _by_file_name(other.message), "task_name": other.task_name}
+            {"name": error_name(other), "message": _for_users(other.message), "task_name": other.task_name}
             for other in entry.suppressed
         ],
     }
@@ -344,7 +345,7 @@ def stall_document(stall: Stall, offset_ms: float) -> Document:
         "task_name": stall.task_name,
         "slot": stall.slot,
         "since": _epoch(stall.since_ms, offset_ms),
-        "stack": _by_file_name(stall.stack),
+        "stack": _for_users(stall.stack),
     }
 
 
@@ -367,9 +368,10 @@ def error_name(failure: FailureInfo) -> str:
     return "SlotLost" if "was lost" in failure.message else "JobFailure"
 
 
-def _by_file_name(text: str) -> str:
-    """Shorten paths of uploaded programs to their file names: the cluster's artifact directories are noise to users."""
-    return _ARTIFACT_DIRECTORY.sub("", text)
+def _for_users(text: str) -> str:
+    """Shorten paths of uploaded programs to their file names, as the cluster's directories are noise to users, and hide
+    what looks like a secret: every viewer reads it."""
+    return redacted_text(_ARTIFACT_DIRECTORY.sub("", text))
 
 
 def _number(value: object) -> float:

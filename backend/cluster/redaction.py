@@ -1,21 +1,92 @@
-"""Redaction of secrets in options that are shown to users. Pure."""
+"""The one redactor of what users and logs are shown: options, arguments, failures, log lines, audit details. Pure.
+
+It hides what looks like a secret, by the name that stands before it, or as the user info of a URL. That is the second
+line of defence: secrets belong into `SecretRef`s, whose values no process but the jobmanager and the slots ever has. A
+value that is passed on without a name cannot be found here.
+"""
 
 from __future__ import annotations
 
+import logging
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-_SECRET = re.compile(
-    r"password|passwd|secret|token|credential|sasl|jaas|(^|[._-])(api|access|private)?[._-]?key$", re.I
-)
-_USER_INFO = re.compile(r"(?<=://)[^/@\s]+@")
 HIDDEN = "******"
+
+#: parts of names that stand before secrets. Words of Kafka, JDBC, S3, Azure and people
+_WORDS = (
+    r"password|passwd|passphrase|pwd|secret|token|credential|sasl|jaas|authorization|"
+    r"(?:api|access|private|account|shared|secret|encryption|signing)[._-]?key(?:[._-]?id)?"
+)
+_SECRET = re.compile(rf"{_WORDS}|(?:^|[._-])key$|(?:^|[._-])sas$", re.I)
+#: whose values are options themselves: "a:1,b:2" or "a=1;b=2"
+_MAPS = re.compile(r"(?:^|[._-])(?:global-job-parameters|job-parameters|properties|parameters|params|env)$", re.I)
+_USER_INFO = re.compile(r"(?<=://)[^/@\s\"'<>]+@")
+#: name=value and name: value, in query strings, DSNs, JSON, Python, maps. The value ends where no value goes on. Names
+#: are no longer than that, or text without spaces would take quadratic time
+_NAMED = re.compile(
+    rf"""(?P<head>(?<![\w.-])["']?[\w.-]{{0,60}}?(?:{_WORDS})[\w.-]{{0,60}}["']?\s*(?:=>|[=:])\s*)
+         (?P<value>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|(?:(?:bearer|basic)\s+)?[^\s&;,"'()\[\]{{}}]+)""",
+    re.I | re.X,
+)
+#: as arguments: --db-password value
+_FLAG = re.compile(rf"-{{1,2}}[\w.-]{{0,60}}?(?:{_WORDS})[\w.-]{{0,60}}", re.I)
+_HAS_ANY = re.compile(rf"{_WORDS}|://", re.I)
+#: what stands behind such a name and is none: "token: None", "password=******"
+_NO_SECRET = ("none", "null", "true", "false", HIDDEN, '""', "''")
+
+
+def redacted_text(text: str) -> str:
+    """Return text with user info in URLs, and values behind secret-like names, hidden."""
+    if not _HAS_ANY.search(text):
+        return text
+    return _NAMED.sub(_hide, _USER_INFO.sub(f"{HIDDEN}@", text))
 
 
 def redacted(options: Mapping[str, Any]) -> dict[str, str]:
-    """Return the options with secrets hidden: values of options with secret-like names, and user info in URLs."""
-    return {
-        key: HIDDEN if _SECRET.search(key) else _USER_INFO.sub(f"{HIDDEN}@", str(value))
-        for key, value in options.items()
-    }
+    """Return the options with secrets hidden: values of options with secret-like names, and secrets within values."""
+    return {key: HIDDEN if _SECRET.search(key) else _redacted_value(key, str(value)) for key, value in options.items()}
+
+
+def redacted_arguments(arguments: Sequence[str]) -> list[str]:
+    """Return a command line with secrets hidden: `--password x`, `--password=x`, URLs."""
+    shown: list[str] = []
+    for index, argument in enumerate(arguments):
+        is_value = index > 0 and _FLAG.fullmatch(arguments[index - 1]) is not None and not argument.startswith("--")
+        shown.append(HIDDEN if is_value else redacted_text(argument))
+    return shown
+
+
+class RedactingFilter(logging.Filter):
+    """Hides secrets in the records of a handler, with their arguments and tracebacks."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        text = record.getMessage()
+        shown = redacted_text(text)
+        if shown != text:
+            record.msg, record.args = shown, None
+        if record.exc_info and record.exc_text is None:
+            record.exc_text = logging.Formatter().formatException(record.exc_info)
+        if record.exc_text:
+            record.exc_text = redacted_text(record.exc_text)
+        return True
+
+
+def _redacted_value(key: str, value: str) -> str:
+    if _MAPS.search(key):
+        # bare names of a map's entries count, as those of options do: "key:x"
+        value = re.sub(
+            r"([\w.-]+)(\s*[:=]\s*)([^,;&\s]+)",
+            lambda entry: f"{entry[1]}{entry[2]}{HIDDEN}" if _SECRET.search(entry[1]) else entry[0],
+            value,
+        )
+    return redacted_text(value)
+
+
+def _hide(found: re.Match[str]) -> str:
+    value = found["value"]
+    if value.lower() in _NO_SECRET:
+        return found[0]
+    quote = value[0] if value[0] in "\"'" else ""
+    return f"{found['head']}{quote}{HIDDEN}{quote}"

@@ -89,7 +89,8 @@ REST_FRAMEWORK = {
     "UNAUTHENTICATED_USER": "django.contrib.auth.models.AnonymousUser",
 }
 
-SESSION_COOKIE_NAME = "tidemark-session"
+#: with the prefix, browsers take it from this very host over https only, and no other host of the domain can set it
+SESSION_COOKIE_NAME = "__Host-tidemark-session" if HTTPS else "tidemark-session"
 SESSION_COOKIE_AGE = 7 * 24 * 3600
 SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SAMESITE = "Lax"
@@ -97,6 +98,8 @@ SESSION_COOKIE_SECURE = HTTPS
 CSRF_COOKIE_NAME = "csrftoken"
 CSRF_COOKIE_SAMESITE = "Lax"
 CSRF_COOKIE_SECURE = HTTPS
+#: browsers that have once come over https come no other way for a year
+SECURE_HSTS_SECONDS = 365 * 24 * 3600 if HTTPS else 0
 SECURE_CONTENT_TYPE_NOSNIFF = True
 SECURE_REFERRER_POLICY = "same-origin"
 X_FRAME_OPTIONS = "DENY"
@@ -134,7 +137,8 @@ LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
     "formatters": {"line": {"format": "%(asctime)s %(levelname)-7s %(name)s: %(message)s"}},
-    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "filters": {"redacting": {"()": "backend.cluster.redaction.RedactingFilter"}},
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line", "filters": ["redacting"]}},
     # one line per received and finished command is noise
     "loggers": {
         "celery.app.trace": {"level": "WARNING"},

@@ -9,10 +9,11 @@ from rest_framework import exceptions
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from backend.accounts.roles import Role, role_of
 from backend.accounts.views import ProductView
 from backend.cluster import services
 from backend.cluster.models import Job, Operation
-from backend.cluster.redaction import redacted
+from backend.cluster.redaction import redacted, redacted_arguments
 from backend.cluster.snapshot_users import left_of_start
 from backend.contract.operation import operation
 from backend.live import answers
@@ -52,11 +53,13 @@ class RestorePointsView(ProductView):
         points = sorted([*_checkpoints(job), *_savepoints(job), *_start(job)], key=lambda point: -point["timestamp"])
         # the savepoint of a stop-with-savepoint is in both lists
         unique = {point["location"]: point for point in reversed(points)}
-        return Response({"program": _program(job), "points": list(reversed(unique.values()))})
+        return Response({"program": _program(job, role_of(request.user)), "points": list(reversed(unique.values()))})
 
 
-def _program(job: Job) -> dict[str, Any] | None:
-    """Return the job's program and its submission parameters; None if the program has been deleted."""
+def _program(job: Job, role: Role) -> dict[str, Any] | None:
+    """Return the job's program and its submission parameters; None if the program has been deleted. Who may not submit
+    it again sees its arguments without what looks like a secret.
+    """
     if job.artifact is None:
         return None
     given = job.submission
@@ -65,7 +68,7 @@ def _program(job: Job) -> dict[str, Any] | None:
     return {
         "id": job.artifact.public_id,
         "name": job.artifact.file_name,
-        "args": job.program_args,
+        "args": job.program_args if role >= Role.DEVELOPER else redacted_arguments(job.program_args),
         "entry": given.get("entry"),
         "parallelism": given.get("parallelism"),
         "configuration": {key: value for key, value in configuration.items() if shown[key] == value},

@@ -6,12 +6,12 @@ from typing import Any, cast
 
 from channels.auth import AuthMiddlewareStack
 from channels.routing import URLRouter
-from channels.security.websocket import AllowedHostsOriginValidator
 from django.urls import path
 
 from backend.live.authentication import LiveAuthentication
 from backend.live.consumers import LiveConsumer
+from backend.live.origin import SameOrigin
 
 # Channels routes with Django's `path`, which is typed for views only
 live_route: Any = path("ws/live", cast("Any", LiveConsumer.as_asgi()))
-websocket_application = AllowedHostsOriginValidator(AuthMiddlewareStack(LiveAuthentication(URLRouter([live_route]))))
+websocket_application = SameOrigin(AuthMiddlewareStack(LiveAuthentication(URLRouter([live_route]))))

@@ -147,3 +147,17 @@ def test_a_browser_may_not_send_a_password_from_an_address(anonymous: APIClient,
     token = services.create_token(alice, "laptop")
     answer = anonymous.get(SESSION, HTTP_AUTHORIZATION=_basic(token), headers={header: "cross-site"})
     assert answer.status_code == 401
+
+
+def test_a_session_that_nobody_uses_ends(alice: User, monkeypatch: pytest.MonkeyPatch) -> None:
+    browser = APIClient()
+    assert (
+        browser.post("/api/v1/session", {"username": "alice", "password": PASSWORD}, format="json").status_code == 200
+    )
+    began = services.now_ms()
+    # used once an hour, it lasts
+    for hour in range(30):
+        monkeypatch.setattr(services, "now_ms", lambda at=began + hour * 3_600_000: at)
+        assert browser.get("/api/v1/session").status_code == 200
+    monkeypatch.setattr(services, "now_ms", lambda: began + 29 * 3_600_000 + services.IDLE_MS + 1)
+    assert browser.get("/api/v1/session").status_code in (401, 403)

@@ -1,0 +1,111 @@
+"""The redactor: one canary through every shape in which secrets come along."""
+
+from __future__ import annotations
+
+import io
+import logging
+
+import pytest
+
+from backend.cluster.redaction import HIDDEN, RedactingFilter, redacted, redacted_arguments, redacted_text
+
+CANARY = "c4n4ry-Secret"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"postgresql://me:{CANARY}@db.example/tide",
+        f"redis://:{CANARY}@127.0.0.1:6379/0",
+        f"jdbc:postgresql://db/x?user=me&password={CANARY}&ssl=true",
+        f"https://bucket/x?sig=1&access_token={CANARY}",
+        f"host=db user=me password={CANARY} dbname=x",
+        f"host=db user=me password='{CANARY} with spaces' dbname=x",
+        f'{{"accessKeyId": "{CANARY}"}}',
+        f"{{'my.pwd': '{CANARY}'}}",
+        f"AccountKey={CANARY};EndpointSuffix=core",
+        f"Authorization: Bearer {CANARY}",
+        f"aws_secret_access_key = {CANARY}",
+        f"client(token='{CANARY}')",
+        f"ValueError: no server at kafka://me:{CANARY}@broker:9092",
+        f'sasl.jaas.config=org.X required username="me" password="{CANARY}";',
+    ],
+)
+def test_a_secret_behind_its_name_is_hidden(text: str) -> None:
+    shown = redacted_text(text)
+    assert CANARY not in shown and HIDDEN in shown
+    assert redacted_text(shown) == shown
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "the job has 12 keys and a token bucket",
+        "key_by(lambda row: row.key)",
+        "password=None, token: null",
+        "at 12:30:05 http://localhost:8000/ui/ was opened",
+        "KeyError: 'airport'",
+    ],
+)
+def test_what_is_no_secret_stays(text: str) -> None:
+    assert redacted_text(text) == text
+
+
+def test_options_are_hidden_by_name_and_by_what_is_in_them() -> None:
+    options = {
+        "my.pwd": CANARY,
+        "s3.accessKeyId": CANARY,
+        "s3.access-key": CANARY,
+        "sink.password": CANARY,
+        "fs.azure.account.key": CANARY,
+        "source.url": f"postgres://me:{CANARY}@db/x?a=1",
+        "source.dsn": f"host=db password={CANARY}",
+        "pipeline.global-job-parameters": f"user:me,password:{CANARY},key:{CANARY}",
+        "parallelism.default": "4",
+        "partition.key.column": "airport",
+    }
+    shown = redacted(options)
+    assert CANARY not in str(shown)
+    assert shown["parallelism.default"] == "4" and shown["partition.key.column"] == "airport"
+    assert shown["pipeline.global-job-parameters"].startswith("user:me,password:")
+
+
+def test_arguments_are_hidden_in_pairs_and_alone() -> None:
+    arguments = [
+        "--url",
+        f"postgres://me:{CANARY}@db/x",
+        "--db-password",
+        CANARY,
+        f"--token={CANARY}",
+        "-password",
+        CANARY,
+        "--verbose",
+        "--rows",
+        "10",
+        "--secret",
+        "--last",
+    ]
+    shown = redacted_arguments(arguments)
+    assert CANARY not in str(shown)
+    assert shown[-5:] == ["--verbose", "--rows", "10", "--secret", "--last"]
+
+
+def test_log_records_are_hidden_with_their_arguments_and_tracebacks() -> None:
+    stream = io.StringIO()
+    handler = logging.StreamHandler(stream)
+    handler.addFilter(RedactingFilter())
+    logger = logging.Logger("redacted")
+    logger.addHandler(handler)
+    logger.warning("no server at %s after %d s", f"redis://:{CANARY}@db:1", 5)
+    try:
+        raise ValueError(f"password={CANARY}")
+    except ValueError:
+        logger.exception("it failed")
+    assert CANARY not in stream.getvalue()
+    assert "after 5 s" in stream.getvalue() and "ValueError" in stream.getvalue()
+
+
+def test_long_text_takes_no_time() -> None:
+    """Patterns that try again from every place would take minutes."""
+    for text in ("a" * 200_000 + " token", "password" * 20_000, "://" + "x" * 200_000, "token='" + "\\" * 100_000):
+        redacted_text(text)
