@@ -11,7 +11,7 @@ import time
 from collections.abc import Mapping
 from typing import Any, Final
 
-from django.db import DatabaseError, transaction
+from django.db import Error, transaction
 from django.http import HttpRequest
 
 from backend.audit.models import AuditEvent
@@ -62,7 +62,7 @@ def record(
         # a savepoint, should the caller be within a transaction
         with transaction.atomic():
             event.save(force_insert=True)
-    except DatabaseError:
+    except Error:
         logger.exception("an audit event could not be stored: %s %s", event, json.dumps(told))
 
 
