@@ -3,7 +3,7 @@
 import { Button, Group, Modal, NativeSelect, PasswordInput, Skeleton, Stack, Text, TextInput } from '@mantine/core';
 import { IconKey, IconPlus } from '@tabler/icons-react';
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
-import { type FormEvent, type ReactNode, useState } from 'react';
+import { type ReactNode, type SyntheticEvent, useState } from 'react';
 
 import { addUser, changeUser, deleteUser, fetchTokens, fetchUsers, makeToken, revokeToken } from '../api/access';
 import { CopyText } from '../components/CopyText/CopyText';
@@ -337,7 +337,7 @@ interface FormProps extends DialogProps {
 }
 
 function Form({ title, action, isPending, error, onClose, onSubmit, children }: FormProps) {
-  const submit = (event: FormEvent) => {
+  const submit = (event: SyntheticEvent) => {
     event.preventDefault();
     if (!isPending) onSubmit();
   };
