@@ -5,14 +5,15 @@ Browsers send cookies along with WebSockets whatever page opens them, and no CSR
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
 from django.conf import settings
 from django.http.request import split_domain_port, validate_host
 
-Application = Callable[[Any, Any, Any], Awaitable[Any]]
+#: loosely typed: Channels' stack has a type of its own
+Application = Any
 _PORTS = {"http": "80", "https": "443"}
 
 

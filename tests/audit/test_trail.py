@@ -82,7 +82,7 @@ def test_the_token_that_was_used_is_named(api: APIClient) -> None:
 
 
 def test_an_event_takes_whatever_a_client_sends(anonymous: APIClient) -> None:
-    anonymous.generic("POST", "/v1/jobs/" + "%00%ff" * 200, b"")
+    anonymous.generic("POST", "/v1/jobs/" + "%00%ff" * 200, "")
     assert latest().result == "denied"
     detail: Any = {"long": "x" * 100_000, "short": 1}
     trail.record("test", user="u" * 1000, object="\0\ud800" * 500, detail=detail)
