@@ -57,6 +57,9 @@ NEEDED: dict[tuple[str, str], Role] = {
     ("POST", "api/v1/pipelines/preview"): DEVELOPER,
     ("GET", "api/v1/pipelines/preview/<str:preview_id>"): DEVELOPER,
     ("DELETE", "api/v1/pipelines/preview/<str:preview_id>"): DEVELOPER,
+    ("POST", "api/v1/pipelines/plan"): DEVELOPER,
+    ("POST", "api/v1/pipelines/rename"): VIEWER,  # pure
+    ("POST", "api/v1/pipelines/tests"): DEVELOPER,
     ("POST", "api/v1/session"): VIEWER,
     ("DELETE", "api/v1/session"): VIEWER,
     ("POST", "api/v1/tokens"): VIEWER,  # one's own

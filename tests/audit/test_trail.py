@@ -92,9 +92,9 @@ def test_an_event_takes_whatever_a_client_sends(anonymous: APIClient) -> None:
 def test_administrators_read_the_trail_page_by_page(admin: APIClient) -> None:
     for number in range(5):
         trail.record("paged", object=str(number), user="mallory" if number % 2 else "")
-    first = admin.get("/api/v1/audit", {"limit": 2, "action": "paged"}).json()
+    first = admin.get("/api/v1/audit", {"limit": "2", "action": "paged"}).json()
     assert [event["object"] for event in first["events"]] == ["4", "3"]
-    second = admin.get("/api/v1/audit", {"limit": 2, "action": "paged", "before": first["next"]}).json()
+    second = admin.get("/api/v1/audit", {"limit": "2", "action": "paged", "before": str(first["next"])}).json()
     assert [event["object"] for event in second["events"]] == ["2", "1"]
     by_user = admin.get("/api/v1/audit", {"user": "mallory", "action": "paged"}).json()
     assert [event["object"] for event in by_user["events"]] == ["3", "1"] and by_user["next"] is None
