@@ -14,6 +14,7 @@ from rest_framework.response import Response
 from rest_framework.test import APIClient
 
 from backend.accounts.answers import Session
+from backend.accounts.roles import Role, set_role
 from backend.accounts.views import ProductView
 from backend.cluster import services
 from backend.cluster.models import Job, Operation
@@ -36,6 +37,7 @@ def test_the_committed_files_are_what_the_types_say() -> None:
 @pytest.mark.usefixtures("home", "taskmanager")
 def test_every_route_that_can_be_read_answers_as_described(api: APIClient, alice: User, job: Job) -> None:
     """The middleware compares."""
+    set_role(alice, Role.ADMIN)
     rows.failure_of(job, 0)
     savepoint = services.request_operation(job, Operation.Kind.SAVEPOINT, {"format": "NATIVE"}, alice)
     checkpoint = services.request_operation(job, Operation.Kind.CHECKPOINT, {}, alice)
