@@ -329,26 +329,6 @@ MISTAKES = (
         ),
         [Scenario(1, requests=(Request(3_000, Kind.SAVEPOINT, 0),), calls=(sql(Action.KILL, f"COMMIT {ANSWERED}"),))],
     ),
-    Mistake(
-        Mutation(
-            "a leader that thaws writes a savepoint's metadata",
-            StorageWorker,
-            "_complete",
-            "if not self._home.may_write():",
-            "if False:",
-            found_as=UNKNOWN_SAVEPOINT,
-        ),
-        [
-            Scenario(
-                12,
-                submissions=(Submission(0, is_adopted=is_adopted),),
-                requests=(Request(3_000, Kind.SAVEPOINT, 0),),
-                events=(TimedFault(at_ms, Event.FREEZE_LEADER, 6_000),),
-            )
-            for at_ms in range(3_010, 3_060, 10)
-            for is_adopted in (False, True)
-        ],
-    ),
     # --- lease --------------------------------------------------------------------------------------------------------
     Mistake(
         Mutation(
