@@ -285,7 +285,7 @@ class Grown:
         if written is None:
             return None
         kept = self.draw.choice(self.keys(self.facts[written, "out"]))
-        params = {
+        params: dict[str, Any] = {
             "column": "json",
             "type": [["one" if kept == "json" else kept, "string"], ["two", "long"]],
             "alias": "made",

@@ -37,7 +37,7 @@ def bounded(name: str, directory: Path) -> dict[str, Any]:
         elif node["type"] == "source.replay":
             flights().sort("departed", nulls_last=True).head(ROWS).write_parquet(directory / "flights.parquet")
             columns = zip(FLIGHT_TYPE.get_field_names(), FLIGHT_TYPE.get_field_types(), strict=True)
-            files = {
+            files: dict[str, Any] = {
                 "paths": [str(directory / "flights.parquet")],
                 "time_column": "sched_dep",
                 "due_column": "departed",

@@ -30,12 +30,12 @@ def _share(default: float, title: str) -> dict[str, Any]:
 
 MAX_ZIPF = 1_000_000
 """Of a form: the shares of so many numbers are computed where a template is validated."""
-_NULLS = {"nulls": _share(0, "Share of nulls")}
+_NULLS = _share(0, "Share of nulls")
 _PLAIN = (
-    fields.branch("sequence", start=fields.integer(0), end=fields.optional_integer(), **_NULLS),
-    fields.branch("int", low=fields.integer(0), high=fields.integer(100), **_NULLS),
-    fields.branch("float", low=_number(0), high=_number(1), **_NULLS),
-    fields.branch("text", length=fields.integer(10, 1, 10_000), **_NULLS),
+    fields.branch("sequence", start=fields.integer(0), end=fields.optional_integer(), nulls=_NULLS),
+    fields.branch("int", low=fields.integer(0), high=fields.integer(100), nulls=_NULLS),
+    fields.branch("float", low=_number(0), high=_number(1), nulls=_NULLS),
+    fields.branch("text", length=fields.integer(10, 1, 10_000), nulls=_NULLS),
     fields.branch(
         "choice",
         ("values",),
@@ -47,14 +47,14 @@ _PLAIN = (
             "default": None,
             "title": "How often each comes, in proportion",
         },
-        **_NULLS,
+        nulls=_NULLS,
     ),
-    fields.branch("bool", share=_share(0.5, "Share of true"), **_NULLS),
+    fields.branch("bool", share=_share(0.5, "Share of true"), nulls=_NULLS),
     fields.branch(
         "zipf",
         count=fields.titled(fields.integer(1_000, 1, MAX_ZIPF), "Numbers from 1 to"),
         exponent={"type": "number", "minimum": 0, "maximum": 100, "default": 1, "title": "Exponent (0: no hot spots)"},
-        **_NULLS,
+        nulls=_NULLS,
     ),
     fields.branch(
         "times",
@@ -63,7 +63,7 @@ _PLAIN = (
         jitter={**fields.duration("0 s"), "title": "Earlier or later by at most"},
         late_share=_share(0, "Share of late rows"),
         late_by={**fields.duration("1 min"), "title": "Late by at most"},
-        **_NULLS,
+        nulls=_NULLS,
     ),
 )
 _WORD = {"type": "string", "pattern": "^[a-z][a-z0-9_]*$", "maxLength": 40}
@@ -72,7 +72,7 @@ _TEMPLATE = fields.branch(
     ("text",),
     text=fields.titled(fields.text(), "Text, with fields in braces: {shop}, {n:03d}, {index}"),
     fields={**fields.pairs(_WORD, fields.one_of(*_PLAIN), "generators", 0), "maxItems": 20, "default": []},
-    **_NULLS,
+    nulls=_NULLS,
 )
 _FIELD_KINDS = fields.one_of(*_PLAIN, _TEMPLATE)
 #: a width of four digits would make texts of kilobytes where a form is validated

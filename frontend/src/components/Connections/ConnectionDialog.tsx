@@ -62,7 +62,7 @@ export function ConnectionDialog({ connection, taken, onClose }: Props) {
           data={[...KINDS]}
           value={kind}
           allowDeselect={false}
-          onChange={(chosen) => setKind((chosen ?? 'postgres') as ConnectionKind)}
+          onChange={(chosen) => setKind(chosen ?? 'postgres')}
         />
         <p className={classes.note}>
           Its URL, with user and password, is a secret: it is given to the jobmanager as a variable or in the file of
