@@ -90,8 +90,8 @@ function Workbench({ store, begun, others }: Props) {
   const links = useEditorLinks();
   useArrival(store, links);
   // whoever selects something wants to see it
-  const hasSelection = useEditor(({ history: { selection } }) =>
-    Object.values(selection).some((ids) => ids.length > 0),
+  const hasSelection = useEditor(
+    ({ history: { selection } }) => selection.nodes.length + selection.edges.length + selection.notes.length > 0,
   );
   const isVersions = links.isVersions && !hasSelection;
   const toggleVersions = (isOpen: boolean) => {
