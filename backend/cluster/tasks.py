@@ -37,11 +37,14 @@ class CommandReceiver(Protocol):
 class _Process:
     #: set once, before the worker starts
     receiver: CommandReceiver | None = None
+    #: whose queue the commands come from; a request's own host name may be the machine's
+    worker_name = ""
 
 
-def serve(receiver: CommandReceiver) -> None:
-    """Make `receiver` the receiver of this process's commands."""
+def serve(receiver: CommandReceiver, worker_name: str = "") -> None:
+    """Make `receiver` the receiver of this process's commands, which are sealed for the worker of that name."""
     _Process.receiver = receiver
+    _Process.worker_name = worker_name
 
 
 def _receiver() -> CommandReceiver:
@@ -56,7 +59,7 @@ def _is_refused(task: Task[Any, Any]) -> bool:
     if request.called_directly:
         return False
     headers = request.headers or {}
-    if not is_sealed(headers, request.hostname or "", task.name, request.kwargs or {}):
+    if not is_sealed(headers, _Process.worker_name, task.name, request.kwargs or {}):
         logger.warning("a command without the seal of this cluster was refused: %s", task.name)
         return True
     try:

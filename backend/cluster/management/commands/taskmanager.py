@@ -75,7 +75,7 @@ class Command(BaseCommand):
             _die(cause)
 
         manager = TaskManager(identity, stages, watch.defect, SYSTEM_CLOCK, die)
-        tasks.serve(manager)
+        tasks.serve(manager, identity.worker_name)
         worker = threading.Thread(target=_consume, args=(identity.worker_name,), name="celery", daemon=True)
         worker.start()
         manager.start()
