@@ -257,7 +257,9 @@ class MicroBatchHost:
         restored = deploy.coordinator_states.get(head.operator_id)
         coordinator = SourceCoordinator(factory.source, deployment.vertex.parallelism, restored)
         self._coordinators[head.operator_id] = coordinator
-        self._schedule_discovery(head.operator_id)
+        if coordinator.discovery_delay_ms() is not None:
+            # the first batch finds what is there
+            self._discovery_due_ms[head.operator_id] = self._clock.now_ms()
 
     def _schedule_discovery(self, operator_id: OperatorId) -> None:
         delay_ms = self._coordinators[operator_id].discovery_delay_ms()
