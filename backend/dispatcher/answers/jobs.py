@@ -25,7 +25,7 @@ JobOverview = TypedDict(
     {
         "jid": str,
         "name": str,
-        "jobType": Literal["STREAMING"],
+        "jobType": Literal["STREAMING", "BATCH"],
         "schedulerType": Literal["Adaptive", "Default"],
         "start-time": int,
         "end-time": int,
@@ -78,7 +78,7 @@ JobDetail = TypedDict(
         "name": str,
         "isStoppable": bool,
         "state": JobState,
-        "job-type": Literal["STREAMING"],
+        "job-type": Literal["STREAMING", "BATCH"],
         "schedulerType": Literal["Adaptive", "Default"],
         "start-time": int,
         "end-time": int,

@@ -9,6 +9,8 @@ from typing import Any
 
 from backend.dispatcher.shapes.throwables import JOB_FAILED, throwable
 from backend.dispatcher.shapes.vertices import job_vertex, state_counts
+from runtime.common.configuration import Configuration
+from runtime.common.execution_kind import ExecutionKind
 
 Document = Mapping[str, Any]
 
@@ -99,7 +101,7 @@ def job_overview(job: JobFacts, document: Document) -> dict[str, Any]:
     return {
         "jid": job.id,
         "name": job.name,
-        "jobType": "STREAMING",
+        "jobType": job_type(job),
         "schedulerType": scheduler_type(document),
         "start-time": job.created_at,
         "end-time": job.end_time,
@@ -111,6 +113,12 @@ def job_overview(job: JobFacts, document: Document) -> dict[str, Any]:
     }
 
 
+def job_type(job: JobFacts) -> str:
+    """Return Flink's JobType."""
+    is_batch = ExecutionKind.of(Configuration.from_dict(dict(job.configuration))) is ExecutionKind.BATCH
+    return "BATCH" if is_batch else "STREAMING"
+
+
 def job_detail(job: JobFacts, document: Document) -> dict[str, Any]:
     """Return the response of /jobs/:jobid."""
     return {
@@ -119,7 +127,7 @@ def job_detail(job: JobFacts, document: Document) -> dict[str, Any]:
         "name": job.name,
         "isStoppable": False,
         "state": job.state,
-        "job-type": "STREAMING",
+        "job-type": job_type(job),
         "schedulerType": scheduler_type(document),
         "start-time": job.created_at,
         "end-time": job.end_time,

@@ -818,7 +818,7 @@ export interface JobDetail {
   name: string;
   isStoppable: boolean;
   state: JobState;
-  'job-type': 'STREAMING';
+  'job-type': 'STREAMING' | 'BATCH';
   schedulerType: 'Adaptive' | 'Default';
   'start-time': number;
   'end-time': number;
@@ -920,7 +920,7 @@ export interface JobManagers {
 export interface JobOverview {
   jid: string;
   name: string;
-  jobType: 'STREAMING';
+  jobType: 'STREAMING' | 'BATCH';
   schedulerType: 'Adaptive' | 'Default';
   'start-time': number;
   'end-time': number;
