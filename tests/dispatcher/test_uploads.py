@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 import pytest
-from asgiref.sync import sync_to_async
+from asgiref.sync import SyncToAsync, sync_to_async
 from django.contrib.auth.models import User
 from django.test import Client
 from pytest_django import Settings
@@ -143,6 +143,12 @@ async def status_and_taken(scope: dict[str, Any]) -> tuple[int, int]:
 
     await BodyLimit(application, Drain(max_bytes=0))(scope, receive, send)
     return statuses[0], answered_after
+
+
+@pytest.fixture(autouse=True, scope="module")
+def sync_thread() -> None:
+    """asgiref's one thread for synchronous code lives as long as the process: no test's own."""
+    SyncToAsync.single_thread_executor.submit(int).result()
 
 
 @pytest.fixture
