@@ -32,7 +32,8 @@ STOP_TIMEOUT_S = 7.0
 #: of it, for the jobmanagers
 LEADERS_STOP_TIMEOUT_S = 4.0
 READY_TIMEOUT_S = 120.0
-CHILD_TIMEOUT_S = 90.0
+CHILD_TIMEOUT_S = 300.0
+"""For the preparation, which takes seconds. Longer: a start that hangs says nothing; shorter: busy machines fail."""
 
 
 def home_hint(home: Path, directory: Path) -> str:

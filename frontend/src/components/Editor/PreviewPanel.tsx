@@ -4,6 +4,7 @@ import { Button, Select } from '@mantine/core';
 import { IconAlertTriangle, IconCircleCheck, IconPlayerPlayFilled, IconPlayerStopFilled } from '@tabler/icons-react';
 import { type ReactNode, useState } from 'react';
 
+import type { PreviewAnswer } from '../../gen/contract';
 import { useEditor, useEditorStore } from '../../hooks/useEditor';
 import { useIsStale, usePreview, usePreviewStore } from '../../hooks/usePreview';
 import { formatCount } from '../../model/format';
@@ -18,6 +19,16 @@ interface Props {
   /** Further actions for the rows of one port. */
   readonly actions?: (place: model.Place) => ReactNode;
 }
+
+/** What stands in the place of rows, by the preview's state. */
+const EMPTY: Readonly<Record<PreviewAnswer['state'], string>> = {
+  running: 'No rows yet.',
+  finished: 'No rows have passed here.',
+  failed: 'No rows have passed here: see the problems of this node.',
+  stopped: 'Stopped before a row came by.',
+  'timed out': 'No row came by in time.',
+  lost: 'The preview was lost before a row came by.',
+};
 
 export function PreviewPanel({ onStart, actions }: Props) {
   const shown = usePreview((state) => state.shown);
@@ -167,9 +178,7 @@ function Shown({ actions }: { readonly actions: Props['actions'] }) {
             {[traceback, printed].filter(Boolean).join('\n')}
           </pre>
         ) : chosen.length === 0 ? (
-          <p className={classes.none}>
-            {shown?.state === 'running' ? 'No rows yet.' : 'Nothing has passed here: see the problems of this node.'}
-          </p>
+          <p className={classes.none}>{shown === null ? '' : EMPTY[shown.state]}</p>
         ) : (
           chosen.map((place) => <PortRows key={model.placeKey(place)} place={place} actions={actions} />)
         )}
