@@ -6,8 +6,8 @@ import datetime
 import os
 import threading
 import time
+import uuid
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 import psutil
@@ -118,18 +118,19 @@ def test_endless_output_does_not_reach_this_process() -> None:
     assert len(end["output"]) <= 64 << 10
 
 
-def test_what_a_program_has_started_ends_with_the_preview(tmp_path: Path) -> None:
+def test_what_a_program_has_started_ends_with_the_preview() -> None:
     """Also if it has left the process group."""
-    note = tmp_path / "pid"
+    mark = f"mark-{uuid.uuid4().hex}"
     user = (
-        "\n    import subprocess, sys, pathlib"
-        "\n    child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'], start_new_session=True)"
-        f"\n    pathlib.Path({str(note)!r}).write_text(str(child.pid))"
+        "\n    import subprocess, sys"
+        f"\n    command = [sys.executable, '-c', 'import time; time.sleep(600)', {mark!r}]"
+        "\n    subprocess.Popen(command, start_new_session=True)"
+        "\n    print('started')"
         "\n    raise SystemExit"
     )
-    preview(around(user), F_LINES)
-    pid = int(note.read_text())
-    wait_until(lambda: not psutil.pid_exists(pid), 5, "the program's own child has ended")
+    _, end = preview(around(user), F_LINES)
+    assert "started" in end["output"]
+    wait_until(lambda: not _runs(mark), 5, "the program's own child has ended")
 
 
 def test_a_stop_takes_less_than_a_second() -> None:
@@ -151,6 +152,11 @@ def test_a_stop_takes_less_than_a_second() -> None:
         run.join(20)
     assert time.monotonic() - began < 1.0
     assert [end["state"] for end in ends] == ["stopped"]
+
+
+def _runs(argument: str) -> bool:
+    """Return whether a process has this argument, whoever its parent is."""
+    return any(argument in (process.info["cmdline"] or ()) for process in psutil.process_iter(["cmdline"]))
 
 
 def _commands() -> list[list[str]]:

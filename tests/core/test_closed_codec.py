@@ -52,8 +52,10 @@ def roundtrip(message: object) -> Any:
 
 
 points = st.builds(Point, st.integers(-(2**63), 2**64 - 1), st.floats(allow_nan=False))
+#: of larger ones see below
+integers = st.integers(-(2**63), 2**64 - 1)
 plain = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text() | st.binary(),
+    st.none() | st.booleans() | integers | st.floats(allow_nan=False) | st.text() | st.binary(),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
     max_leaves=8,
 )

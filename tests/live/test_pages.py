@@ -101,6 +101,7 @@ def test_a_page_that_is_not_built_says_how_to_build_it(client: Client, settings:
     assert b"make" in answer.content
 
 
+@pytest.mark.django_db
 def test_writing_to_pages_is_refused(client: Client, dist: Path) -> None:
     for path in ("/", "/ui/", "/livez", "/readyz"):
         assert client.post(path).status_code == 405

@@ -102,7 +102,7 @@ def test_the_hash_changes_with_the_job_and_with_nothing_else() -> None:
     same = [
         changed(layout={"positions": {"n0": [5, 5]}}),
         changed(description=["What it is for"]),
-        changed(samples={"n0": {"rows": [{"id": 1}]}}),
+        changed(samples={"n0": {"rows": [[{"id": 1}, None]]}}),
         changed(tests=[{"name": "t", "given": {}, "expect": {}}]),
         # defaults written out, and a whole number as browsers write it
         changed(settings={"parallelism": None}),

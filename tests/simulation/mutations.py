@@ -177,8 +177,8 @@ MUTATIONS = (
         "a source remembers where it was one record too late",
         SourceOperator,
         "snapshot_state",
-        "_SplitState(s.split, s.reader.position, s.tracker.current)",
-        "_SplitState(s.split, s.reader.position + 1, s.tracker.current)",
+        "_SplitState(s.split, s.reader.position, s.tracker.current,",
+        "_SplitState(s.split, s.reader.position + 1, s.tracker.current,",
         seeds=(4,),
     ),
     Mutation(
