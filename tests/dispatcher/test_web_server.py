@@ -7,12 +7,16 @@ import json
 import os
 import subprocess
 import sys
+import threading
 import time
+import uuid
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import psutil
 import pytest
 
 from runtime.client.rest import RequestRefusedError, RestClient
@@ -61,33 +65,53 @@ def test_twenty_programs_that_are_submitted_at_once_are_all_accepted(server: Ser
 
 
 SLEEPER = """
-import time
+import subprocess
+import sys
 
-with open({started!r}, "a") as file:
-    file.write("x")
-time.sleep(600)
+subprocess.run([sys.executable, "-c", "import time; time.sleep(600)", {mark!r}])
 """
 
 
+@contextmanager
+def watched(argument: str) -> Iterator[set[int]]:
+    """Give the ids of all processes that have had this argument so far: programs can leave no traces in files."""
+    seen, ended = set[int](), threading.Event()
+
+    def look() -> None:
+        while not ended.wait(0.05):
+            seen.update(p.pid for p in psutil.process_iter(["cmdline"]) if argument in (p.info["cmdline"] or ()))
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    try:
+        yield seen
+    finally:
+        ended.set()
+        thread.join()
+
+
 def test_programs_of_clients_that_have_left_hold_up_nobody(server: Server, tmp_path: Path) -> None:
-    started = tmp_path / "started"
+    mark = f"sleeper-{uuid.uuid4().hex}"
     sleeper, program = tmp_path / "sleeper.py", tmp_path / "program.py"
-    sleeper.write_text(SLEEPER.format(started=str(started)))
+    sleeper.write_text(SLEEPER.format(mark=mark))
     program.write_text(PROGRAM.format(number="of one who stayed"))
     client = RestClient(server)
     path, headers = f"/v1/jars/{client.upload(sleeper)}/run", {"Authorization": f"Bearer {server.token}"}
-    # two are run, the others wait for a turn
-    leavers = [http.client.HTTPConnection(urlsplit(server.url).netloc) for _ in range(5)]
-    for leaver in leavers:
-        leaver.request("POST", path, b"{}", headers | {"Content-Type": "application/json"})
-    wait_until(lambda: started.exists() and len(started.read_text()) == 2, 60, "two programs run")
-    for leaver in leavers:
-        leaver.close()
-    # one alone would be run for a minute
-    began = time.monotonic()
-    client.run(client.upload(program), (), {}, None, None)
-    assert time.monotonic() - began < 45
-    assert len(started.read_text()) == 2, "no program is run for a client that has left"
+    with ExitStack() as stack:
+        started = stack.enter_context(watched(mark))
+        # two are run, the others wait for a turn
+        leavers = [http.client.HTTPConnection(urlsplit(server.url).netloc) for _ in range(5)]
+        for leaver in leavers:
+            stack.callback(leaver.close)
+            leaver.request("POST", path, b"{}", headers | {"Content-Type": "application/json"})
+        wait_until(lambda: len(started) == 2, 60, "two programs run")
+        for leaver in leavers:
+            leaver.close()
+        # one alone would be run for a minute
+        began = time.monotonic()
+        client.run(client.upload(program), (), {}, None, None)
+        assert time.monotonic() - began < 45
+        assert len(started) == 2, "no program is run for a client that has left"
 
 
 MAIN = """
