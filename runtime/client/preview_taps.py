@@ -264,6 +264,9 @@ class _LimitedEnumerator(SplitEnumerator):
         # those that were told to wait ask again, and hear of the end
         return self._enumerator.discover() or self._budget.is_over
 
+    def is_discovering(self) -> bool:
+        return self._enumerator.is_discovering()
+
     def close(self) -> None:
         self._enumerator.close()
 

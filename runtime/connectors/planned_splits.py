@@ -60,6 +60,9 @@ class PlannedSplits(SplitEnumerator):
         self._splits.extend(plan.result())
         return True
 
+    def is_discovering(self) -> bool:
+        return self._plan is not None
+
     def close(self) -> None:
         plan, self._plan = self._plan, None
         if plan is not None:

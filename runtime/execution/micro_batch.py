@@ -63,6 +63,8 @@ from runtime.task.working_directory import WorkingDirectory
 
 _SLICE_MS = 20.0
 """How long a pass goes on before control messages are looked at, as a slot's slices."""
+_SEARCH_POLL_MS = 5.0
+"""Time between two looks at what the sources' first searches for splits have found."""
 _SPLITS_AHEAD = 8
 """Splits that each subtask of a source may begin in one batch: they are dealt before the batch begins. With fewer,
 batches of small files are small; with more, one subtask may get what another has time for."""
@@ -111,7 +113,10 @@ class MicroBatchHost:
         self._slot_of: dict[TaskId, _HostedSlot] = {}
         self._states: dict[TaskId, TaskState] = {}
         self._coordinators: dict[OperatorId, SourceCoordinator] = {}
+        self._coordinator_slots: dict[OperatorId, _HostedSlot] = {}
         self._discovery_due_ms: dict[OperatorId, int] = {}
+        #: sources whose first search for splits is under way: the first batch waits for what it finds
+        self._first_searches: set[OperatorId] = set()
         self._restores: Mapping[TaskId, TaskRestore] = {}
         self._facts: JobFacts | None = None
         self._directory: WorkingDirectory | None = None
@@ -119,7 +124,7 @@ class MicroBatchHost:
         self._started = 0
         self._only_ends = False
         #: snapshots that were asked for while the batch of another one is not complete
-        self._queued: list[tuple[_HostedSlot, JobMasterMessage]] = []
+        self._queued: list[tuple[_HostedSlot, SnapshotCoordinators | TriggerCheckpoint]] = []
         self._batch: _Batch | None = None
         self._newest = CheckpointId(0)
         #: the last pass, whose sinks are open until the next one begins
@@ -171,7 +176,7 @@ class MicroBatchHost:
             while not slot.is_released and (message := slot.link.poll()) is not None:
                 worked = True
                 self._handle(slot, message)
-        return self._work() or worked
+        return self._work() or self._end_first_searches() or worked
 
     # --- messages -----------------------------------------------------------------------------------------------------
 
@@ -192,6 +197,7 @@ class MicroBatchHost:
             case NotifyCheckpointComplete(checkpoint_id):
                 self._complete(checkpoint_id)
             case NotifyCheckpointAborted(checkpoint_id):
+                self._queued = [(s, m) for s, m in self._queued if s is not slot or m.checkpoint_id != checkpoint_id]
                 self._aborted(slot, checkpoint_id)
             case CancelTasks():
                 self._cancel(slot)
@@ -257,9 +263,12 @@ class MicroBatchHost:
         restored = deploy.coordinator_states.get(head.operator_id)
         coordinator = SourceCoordinator(factory.source, deployment.vertex.parallelism, restored)
         self._coordinators[head.operator_id] = coordinator
+        self._coordinator_slots[head.operator_id] = self._slot_of[deployment.task]
         if coordinator.discovery_delay_ms() is not None:
             # the first batch finds what is there
             self._discovery_due_ms[head.operator_id] = self._clock.now_ms()
+        if coordinator.is_discovering():
+            self._first_searches.add(head.operator_id)
 
     def _schedule_discovery(self, operator_id: OperatorId) -> None:
         delay_ms = self._coordinators[operator_id].discovery_delay_ms()
@@ -267,6 +276,35 @@ class MicroBatchHost:
             self._discovery_due_ms.pop(operator_id, None)
         else:
             self._discovery_due_ms[operator_id] = self._clock.now_ms() + delay_ms
+
+    @property
+    def is_searching(self) -> bool:
+        """Return whether the first batch waits for the splits that sources are looking for."""
+        return bool(self._first_searches)
+
+    def _end_first_searches(self) -> bool:
+        """Take what the sources' first searches have found; with the last of them begin what waited for it.
+
+        Returns whether a search has ended.
+        """
+        ended = [known for known in self._first_searches if self._has_searched(known)]
+        self._first_searches.difference_update(ended)
+        if ended and not self._first_searches:
+            self._handle_queued()
+        return bool(ended)
+
+    def _has_searched(self, known: OperatorId) -> bool:
+        coordinator = self._coordinators[known]
+        try:
+            coordinator.discover()
+        except Exception as error:
+            slot = self._coordinator_slots[known]
+            slot.reports.slot_failed(describe_failure(error, slot=slot.slot_id))
+            return True
+        if coordinator.is_discovering():
+            return False
+        self._schedule_discovery(known)
+        return True
 
     def _run_tasks(self) -> None:
         for task in self._deployments:
@@ -290,9 +328,11 @@ class MicroBatchHost:
     # --- a batch ------------------------------------------------------------------------------------------------------
 
     def _has_to_wait(self, slot: _HostedSlot, message: SnapshotCoordinators | TriggerCheckpoint) -> bool:
-        """Return whether another batch is not complete: the message then comes again when it is."""
+        """Return whether another batch is not complete, or the first one waits for splits: the message then comes
+        again.
+        """
         batch = self._batch
-        if batch is None or batch.barrier.checkpoint_id == message.checkpoint_id:
+        if not self._first_searches and (batch is None or batch.barrier.checkpoint_id == message.checkpoint_id):
             return False
         self._queued.append((slot, message))
         return True
@@ -301,12 +341,11 @@ class MicroBatchHost:
         """Deal splits for the batch, then take the coordinators' snapshots: none is dealt between these and those of
         the readers.
         """
-        mine = {self._deployments[task].vertex.head.operator_id for task in slot.tasks if not task.subtask_index}
         try:
             states = {
                 known: self._dealt_and_snapshotted(known, coordinator)
                 for known, coordinator in self._coordinators.items()
-                if known in mine
+                if self._coordinator_slots[known] is slot
             }
         except Exception as error:
             slot.reports.slot_failed(describe_failure(error, slot=slot.slot_id))
@@ -389,6 +428,9 @@ class MicroBatchHost:
 
     def _batch_over(self) -> None:
         self._batch = None
+        self._handle_queued()
+
+    def _handle_queued(self) -> None:
         queued, self._queued = self._queued, []
         for slot, message in queued:
             self._handle(slot, message)
@@ -616,7 +658,9 @@ class MicroBatchSlots:
 
     def idle_ms(self) -> float:
         """Return how long there is nothing to do if no message comes."""
-        return 0.0 if any(host.is_working for host in self.hosts) else MAX_WAIT_MS
+        if any(host.is_working for host in self.hosts):
+            return 0.0
+        return _SEARCH_POLL_MS if any(host.is_searching for host in self.hosts) else MAX_WAIT_MS
 
     def _remove(self, slot: SlotId, attempt: Attempt) -> None:
         entry = self._hosts.pop((slot, attempt), None)

@@ -143,6 +143,10 @@ class SplitEnumerator(ABC):
         """
         return False
 
+    def is_discovering(self) -> bool:
+        """Return whether a search for new splits is under way: what there is now may not be known yet."""
+        return False
+
     def close(self) -> None:
         """Release everything; idempotent."""
 

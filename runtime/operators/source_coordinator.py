@@ -204,6 +204,10 @@ class SourceCoordinator:
         """Return how long to wait before `discover` is called, see SplitEnumerator; None = no more."""
         return self._enumerator.discovery_delay_ms()
 
+    def is_discovering(self) -> bool:
+        """Return whether a search for new splits is under way, see SplitEnumerator."""
+        return self._enumerator.is_discovering()
+
     def discover(self) -> None:
         """Let the enumerator look for new splits, and the readers that wait ask again if there are any.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -38,12 +39,13 @@ def is_gone(pid: int) -> bool:
 
 def children_of(pid: int) -> list[psutil.Process]:
     """Return the extraction's processes below this one."""
-    try:
-        below = psutil.Process(pid).children(recursive=True)
-        launchers = [p for p in below if "runtime.client.launcher" in p.cmdline()[:3]]
-        return [q for p in launchers for q in (p, *p.children(recursive=True)) if p.ppid() == pid]
-    except psutil.NoSuchProcess:
-        return []
+    found: list[psutil.Process] = []
+    for child in psutil.Process(pid).children():
+        # others may end meanwhile, or have ended and not been waited for
+        with contextlib.suppress(psutil.NoSuchProcess):
+            if "runtime.client.launcher" in child.cmdline()[:3]:
+                found += [child, *child.children(recursive=True)]
+    return found
 
 
 @pytest.fixture(scope="module")

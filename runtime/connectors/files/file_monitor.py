@@ -104,6 +104,9 @@ class FileMonitor(SplitEnumerator):
         self._splits.extend(found.splits)
         return bool(found.splits)
 
+    def is_discovering(self) -> bool:
+        return self._scan is not None
+
     def close(self) -> None:
         scan, self._scan = self._scan, None
         if scan is not None:
