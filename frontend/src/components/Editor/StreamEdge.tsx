@@ -40,32 +40,36 @@ export const StreamEdge = memo(function StreamEdge(props: EdgeProps) {
             </span>
           )}
           <EdgeRows edge={id} place={from} />
-          {isNear && !isReadOnly && (
-            <button
-              type="button"
-              className={classes.insert}
-              tabIndex={-1}
-              title="Insert a node here"
-              aria-label="Insert a node here"
-              onClick={(event) => {
-                event.stopPropagation();
-                store.getState().openQuickAdd({ screen: { x: event.clientX, y: event.clientY }, edge: id });
-              }}
-            >
-              <IconPlus size={13} stroke={2.4} aria-hidden />
-            </button>
-          )}
-          {isNear && facts !== null && (
-            <span className={classes.edgeLabel}>
-              {facts.columns === null
-                ? 'Python objects'
-                : columns
-                    .slice(0, SHOWN_COLUMNS)
-                    .map(({ name }) => name)
-                    .join(', ')}
-              {more > 0 && `, +${more}`}
-              {facts.watermarks && <span title="Has event time and watermarks"> · watermarks</span>}
-            </span>
+          {isNear && (
+            <div className={classes.edgeNear}>
+              {!isReadOnly && (
+                <button
+                  type="button"
+                  className={classes.insert}
+                  tabIndex={-1}
+                  title="Insert a node here"
+                  aria-label="Insert a node here"
+                  onClick={(event) => {
+                    event.stopPropagation();
+                    store.getState().openQuickAdd({ screen: { x: event.clientX, y: event.clientY }, edge: id });
+                  }}
+                >
+                  <IconPlus size={13} stroke={2.4} aria-hidden />
+                </button>
+              )}
+              {facts !== null && (
+                <span className={classes.edgeLabel}>
+                  {facts.columns === null
+                    ? 'Python objects'
+                    : columns
+                        .slice(0, SHOWN_COLUMNS)
+                        .map(({ name }) => name)
+                        .join(', ')}
+                  {more > 0 && `, +${more}`}
+                  {facts.watermarks && <span title="Has event time and watermarks"> · watermarks</span>}
+                </span>
+              )}
+            </div>
           )}
         </div>
       </EdgeLabelRenderer>

@@ -2,7 +2,7 @@
 
 import { Button, Menu } from '@mantine/core';
 import { IconCheck, IconChevronDown, IconLogout, IconRoute, IconUser } from '@tabler/icons-react';
-import { useSyncExternalStore } from 'react';
+import { useState, useSyncExternalStore } from 'react';
 
 import type { Session } from '../../gen/contract';
 import { useLogout } from '../../hooks/useSession';
@@ -23,8 +23,10 @@ export function UserMenu({ user }: Props) {
   const { utc } = useSyncExternalStore(subscribePreferences, getPreferences);
   const { mutate: logout } = useLogout();
   const tour = useTour(user.name);
+  // the tour takes the focus: the menu must not take it back when it closes
+  const [startsTour, setStartsTour] = useState(false);
   return (
-    <Menu position="bottom-end" width={220}>
+    <Menu position="bottom-end" width={220} returnFocus={!startsTour} onOpen={() => setStartsTour(false)}>
       <Menu.Target>
         <Button
           variant="subtle"
@@ -50,7 +52,13 @@ export function UserMenu({ user }: Props) {
           ))}
         </Menu.RadioGroup>
         <Menu.Divider />
-        <Menu.Item leftSection={<IconRoute size={16} stroke={1.7} />} onClick={() => openTour(user.name)}>
+        <Menu.Item
+          leftSection={<IconRoute size={16} stroke={1.7} />}
+          onClick={() => {
+            setStartsTour(true);
+            openTour(user.name);
+          }}
+        >
           {tour.state === 'paused' ? `Go on with the tour (step ${tour.step + 1})` : 'Take the tour'}
         </Menu.Item>
         <Menu.Item leftSection={<IconLogout size={16} stroke={1.7} />} onClick={() => logout()}>

@@ -43,8 +43,6 @@ interface StepProps {
 function Step({ user, number, step }: StepProps) {
   const hasNone = usePageOf(step);
   const place = usePlace(step.target);
-  const next = useRef<HTMLButtonElement>(null);
-  useEffect(() => next.current?.focus({ preventScroll: true }), []);
   const isLast = number + 1 === STEPS.length;
   const titleId = `tour-step-${number}`;
   return (
@@ -92,7 +90,7 @@ function Step({ user, number, step }: StepProps) {
                   Back
                 </Button>
               )}
-              <Button size="compact-sm" ref={next} onClick={() => moveTour(user, 'next')}>
+              <Button size="compact-sm" ref={focus} onClick={() => moveTour(user, 'next')}>
                 {isLast ? 'Done' : 'Next'}
               </Button>
             </Group>
@@ -101,6 +99,10 @@ function Step({ user, number, step }: StepProps) {
       </Popover>
     </Portal>
   );
+}
+
+function focus(button: HTMLButtonElement | null): void {
+  button?.focus({ preventScroll: true });
 }
 
 /** Goes to the page of a step, once; returns whether there is no such page, because nothing runs or is drawn. */
