@@ -39,7 +39,7 @@ demo: setup ## Run the flights job on Spark with progress; print the worst hours
 
 test: setup ## Run all tests except slow ones and those with a browser
 	@scripts/frontend.sh test
-	$(PYTHON_IN_VENV) -m pytest -q -n 2 --dist loadfile -m "not slow and not e2e"
+	$(PYTHON_IN_VENV) -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder -m "not slow and not e2e"
 
 test-slow: setup ## Run the slow tests
 	$(PYTHON_IN_VENV) -m pytest -q -m slow

@@ -89,6 +89,17 @@ def keyboard() -> Iterator[None]:
     signal.signal(signal.SIGINT, before)
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run the files first that may take longest, so that no process is left with one of them at the end."""
+    longest: dict[Path, float] = {}
+    for item in items:
+        marker = item.get_closest_marker("timeout")
+        limit_s = float(marker.args[0]) if marker is not None and marker.args else 0.0
+        longest[item.path] = max(longest.get(item.path, 0.0), limit_s)
+    items.sort(key=lambda item: -longest[item.path])
+
+
 def pytest_configure() -> None:
     """Before anything starts a JVM."""
     os.environ.update(JAVA_OPTIONS)

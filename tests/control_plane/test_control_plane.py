@@ -109,7 +109,7 @@ EVERY_STEP = Scenario(
 MAX_CALLS = 800
 
 
-@pytest.mark.parametrize("step", [11, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("step", [41, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("action", [Action.FAIL, Action.LOSE_ANSWER], ids=lambda action: action.name)
 def test_whichever_call_fails_every_job_has_one_runner_and_every_operation_its_effect(
     action: Action, step: int
@@ -208,7 +208,7 @@ def test_a_stop_takes_one_savepoint_whenever_the_leader_dies(
     assert on_disk == told, verdict.report()
 
 
-@pytest.mark.parametrize("step", [13, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("step", [29, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("is_adopted", [True, False], ids=["adopted", "restarted"])
 def test_at_whichever_call_the_leader_dies_every_savepoint_is_told(is_adopted: bool, step: int) -> None:
     submissions = (Submission(0, is_adopted=is_adopted),)
