@@ -9,6 +9,7 @@ import html
 from typing import Any
 
 from runtime.graph.job_graph import ChainEdge, JobGraph, JobVertex
+from runtime.graph.partitioning import Partitioning
 from runtime.graph.stream_graph import StreamGraph
 from runtime.graph.validation import resolved_partitioning, topological_order
 
@@ -81,6 +82,51 @@ def _job_vertex(graph: JobGraph, vertex: JobVertex) -> dict[str, Any]:
     if inputs:
         plan["inputs"] = inputs
     return plan
+
+
+def operator_plan(graph: JobGraph) -> dict[str, Any]:
+    """Return the operators of a job as the program has defined them, before chaining.
+
+    Returns:
+        {"nodes": [{"id", "uid", "name", "description", "parallelism", "vertex", "output", "defined_at"}],
+        "edges": [{"source", "target", "ship_strategy", "side_output"}]}, producers first. "vertex" is the id of the
+        job vertex in whose chain the operator runs, "output" the type of its records, "defined_at" is "file:line"; ""
+        where something is not known. The strategy within a chain is FORWARD.
+    """
+    nodes, edges = [], []
+    for vertex in graph.vertices:
+        for operator in vertex.operators:
+            nodes.append(
+                {
+                    "id": operator.operator_id,
+                    "uid": operator.uid,
+                    "name": operator.name,
+                    "description": operator.description,
+                    "parallelism": vertex.parallelism,
+                    "vertex": vertex.vertex_id,
+                    "output": "" if operator.output_type is None else str(operator.output_type),
+                    "defined_at": operator.defined_at,
+                }
+            )
+        for chained in vertex.chain_edges:
+            edges.append(
+                {
+                    "source": vertex.operators[chained.source].operator_id,
+                    "target": vertex.operators[chained.target].operator_id,
+                    "ship_strategy": Partitioning.FORWARD.value,
+                    "side_output": chained.side_output_tag or "",
+                }
+            )
+    for edge in graph.edges:
+        edges.append(
+            {
+                "source": graph.vertex(edge.source).operators[edge.source_operator].operator_id,
+                "target": graph.vertex(edge.target).head.operator_id,
+                "ship_strategy": edge.partitioning.value,
+                "side_output": edge.side_output_tag or "",
+            }
+        )
+    return {"nodes": nodes, "edges": edges}
 
 
 def _to_html(text: str) -> str:

@@ -178,6 +178,27 @@ def test_the_plan_of_a_program(api: APIClient) -> None:
     assert plan["name"] == "tiny"
     assert any("add one" in node["description"] for node in plan["nodes"])
     assert "['--year', '2013']" in answer.json()["output"]
+
+
+def test_the_plan_has_the_operators_as_the_program_wrote_them_and_its_text(api: APIClient) -> None:
+    name = jar_id(upload(api, "tiny.py", PROGRAM))
+    operators = api.post(f"/v1/jars/{name}/plan").json()["operators"]
+    assert operators["files"] == {"tiny.py": PROGRAM}
+    nodes = {node["name"]: node for node in operators["nodes"]}
+    place, _, line = nodes["add one"]["defined_at"].rpartition(":")
+    assert place == "tiny.py"
+    assert ".map(" in PROGRAM.splitlines()[int(line) - 1]
+    known = {node["id"] for node in operators["nodes"]}
+    assert len(known) == len(operators["nodes"]) == 1 + len(operators["edges"])
+    assert all({edge["source"], edge["target"]} <= known for edge in operators["edges"])
+
+
+def test_the_text_of_an_archives_modules_comes_with_its_plan_unless_it_is_too_large(api: APIClient) -> None:
+    large = f"{PROGRAM}\n# {'x' * (256 << 10)}\n"
+    for module, shown in ((PROGRAM, ["jobs.zip/jobs/__main__.py"]), (large, [])):
+        name = jar_id(upload(api, "jobs.zip", archive(jobs__slash____init__="", jobs__slash____main__=module)))
+        operators = api.post(f"/v1/jars/{name}/plan").json()["operators"]
+        assert [*operators["files"]] == shown
     assert not Job.objects.exists()
 
 

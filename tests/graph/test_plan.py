@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from runtime.graph.partitioning import Partitioning
-from runtime.graph.plan import execution_plan, job_plan
+from runtime.graph.plan import execution_plan, job_plan, operator_plan
 from tests.graph.programs import Program, edge
 
 
@@ -120,3 +120,22 @@ def test_a_chain_is_drawn_as_a_tree() -> None:
         "   +- a &lt; b &amp; 'c'",
         "",
     ]
+
+
+def test_the_operator_plan_has_every_operator_and_how_records_reach_it() -> None:
+    graph = word_count().build()
+    plan = operator_plan(graph)
+    by_id = {node["id"]: node for node in plan["nodes"]}
+    assert [node["name"] for node in plan["nodes"]] == ["Source: words", "Map", "Window", "Sink: Print to Std. Out"]
+    assert [node["parallelism"] for node in plan["nodes"]] == [1, 2, 2, 2]
+    edges = {(by_id[e["source"]]["name"], by_id[e["target"]]["name"]): e["ship_strategy"] for e in plan["edges"]}
+    assert edges == {
+        ("Source: words", "Map"): "REBALANCE",
+        ("Map", "Window"): "HASH",
+        ("Window", "Sink: Print to Std. Out"): "FORWARD",
+    }
+    # the window and the sink are one chain
+    assert [node["vertex"] for node in plan["nodes"]] == [
+        vertex.vertex_id for vertex in graph.vertices for _ in vertex.operators
+    ]
+    json.dumps(plan)

@@ -75,8 +75,40 @@ RunRequest = TypedDict(
 )
 
 
+class PlannedOperator(TypedDict):
+    id: str
+    uid: str
+    name: str
+    description: str
+    parallelism: int
+    vertex: str
+    """The job vertex in whose chain it runs."""
+    output: str
+    """The type of its records; "" if not known."""
+    defined_at: str
+    """Place in the program, "file:line"; "" if not known."""
+
+
+class OperatorEdge(TypedDict):
+    source: str
+    target: str
+    ship_strategy: str
+    side_output: str
+    """Tag of the side output; "" = the main output."""
+
+
+class OperatorPlan(TypedDict):
+    """What the program defines, before its operators are chained."""
+
+    nodes: list[PlannedOperator]
+    edges: list[OperatorEdge]
+    files: dict[str, str]
+    """Text of the files of the program in which operators are defined."""
+
+
 class PlanAnswer(TypedDict):
     plan: Plan
+    operators: OperatorPlan
     warnings: list[str]
     """What the program should do better."""
     output: str

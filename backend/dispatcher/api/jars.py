@@ -24,9 +24,11 @@ from backend.dispatcher.api.base import FlinkView
 from backend.dispatcher.archives import ArchiveError
 from backend.dispatcher.errors import BadRequest
 from backend.dispatcher.presence import has_left
+from backend.dispatcher.program_text import texts_of
 from backend.dispatcher.programs import extract, read_program_request
 from runtime.client.extract import ExtractedJob
 from runtime.common.config_options import ConfigurationError
+from runtime.graph.plan import operator_plan
 
 logger = logging.getLogger(__name__)
 
@@ -98,8 +100,11 @@ class JarPlanView(FlinkView):
         return self._plan(request, jar_id, request.data)
 
     def _plan(self, request: Request, jar_id: str, body: Any) -> Response:
-        extracted = extract(find_artifact(jar_id), read_program_request(body, request.query_params), has_left(request))
-        return Response({"plan": extracted.plan_json, **_told(extracted)})
+        artifact = find_artifact(jar_id)
+        extracted = extract(artifact, read_program_request(body, request.query_params), has_left(request))
+        operators = operator_plan(extracted.graph)
+        operators["files"] = texts_of(artifact, {node["defined_at"].rpartition(":")[0] for node in operators["nodes"]})
+        return Response({"plan": extracted.plan_json, "operators": operators, **_told(extracted)})
 
 
 class JarRunView(FlinkView):

@@ -1312,6 +1312,22 @@ export interface Operator {
   defined_at?: string;
 }
 
+export interface OperatorEdge {
+  source: string;
+  target: string;
+  ship_strategy: string;
+  /** Tag of the side output; "" = the main output. */
+  side_output: string;
+}
+
+/** What the program defines, before its operators are chained. */
+export interface OperatorPlan {
+  nodes: PlannedOperator[];
+  edges: OperatorEdge[];
+  /** Text of the files of the program in which operators are defined. */
+  files: Record<string, string>;
+}
+
 export interface OperatorVerdict {
   operator_id: string;
   uid: string;
@@ -1414,6 +1430,7 @@ export interface Plan {
 
 export interface PlanAnswer {
   plan: Plan;
+  operators: OperatorPlan;
   /** What the program should do better. */
   warnings: string[];
   /** The end of its output. */
@@ -1435,6 +1452,20 @@ export interface PlanNode {
   description: string;
   inputs?: PlanInput[];
   optimizer_properties?: Record<string, unknown>;
+}
+
+export interface PlannedOperator {
+  id: string;
+  uid: string;
+  name: string;
+  description: string;
+  parallelism: number;
+  /** The job vertex in whose chain it runs. */
+  vertex: string;
+  /** The type of its records; "" if not known. */
+  output: string;
+  /** Place in the program, "file:line"; "" if not known. */
+  defined_at: string;
 }
 
 export interface Pong {

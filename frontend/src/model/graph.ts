@@ -3,7 +3,7 @@
  * same key have the same picture, so the layout is computed only when the key changes.
  */
 
-import type { LiveJob, Plan } from '../gen/contract';
+import type { LiveJob, OperatorPlan, Plan } from '../gen/contract';
 import { type Vertex, metricsOfVertex } from './job';
 
 export interface GraphNode {
@@ -28,6 +28,18 @@ export function topologyOfVertices(vertices: readonly Vertex[]): Topology {
 
 export function topologyOfPlan(plan: Plan): Topology {
   return topology(plan.nodes.map(({ id, inputs }) => ({ id, inputs: inputs ?? [] })));
+}
+
+export function topologyOfOperators({ nodes, edges }: OperatorPlan): Topology {
+  return {
+    nodes: nodes.map(({ id }) => ({ id })),
+    edges: edges.map(({ source, target, ship_strategy, side_output }, position) => ({
+      id: `${source}>${target}#${position}`,
+      source,
+      target,
+      shipStrategy: side_output === '' ? ship_strategy : `${ship_strategy} · ${side_output}`,
+    })),
+  };
 }
 
 function topology(

@@ -1,6 +1,6 @@
 /** Form for running a program: its settings, the resulting plan, and the run button. */
 
-import { Alert, Button, Group, NumberInput, TextInput, Textarea } from '@mantine/core';
+import { Alert, Button, Group, NumberInput, SegmentedControl, TextInput, Textarea } from '@mantine/core';
 import { IconAlertTriangle, IconPlayerPlay, IconSchema } from '@tabler/icons-react';
 import { useMutation } from '@tanstack/react-query';
 import { type SyntheticEvent, useState } from 'react';
@@ -18,6 +18,7 @@ import {
 } from '../../model/programForm';
 import { EmptyState } from '../EmptyState/EmptyState';
 import { ProgramNotes, type ProgramSaid } from '../ProgramNotes/ProgramNotes';
+import { OperatorGraph } from '../OperatorGraph/OperatorGraph';
 import { Panel } from '../Panel/Panel';
 import { PlanGraph } from '../PlanGraph/PlanGraph';
 import { NO_RESTORE, type Restore, RestoreFields, restoreRequest } from './RestoreFields';
@@ -44,6 +45,7 @@ export function RunForm({ program, mayRun, before, savepoint, chosenEntry }: Pro
   const [configuration, setConfiguration] = useState(() => configurationText(before?.configuration ?? {}));
   const [restore, setRestore] = useState<Restore>({ ...NO_RESTORE, path: savepoint });
   const plan = useMutation({ mutationFn: (settings: RunRequest) => fetchPlan(program.id, settings) });
+  const [view, setView] = useState('operators');
   const run = useMutation({
     mutationFn: (settings: RunRequest) => runProgram(program.id, settings),
     onSuccess: ({ jobid, warnings, output }) =>
@@ -156,12 +158,28 @@ export function RunForm({ program, mayRun, before, savepoint, chosenEntry }: Pro
       <Panel title={plan.data === undefined ? 'Plan' : `Plan of ${plan.data.plan.name}`} flush>
         {plan.data === undefined ? (
           <EmptyState compact icon={IconSchema} title="No plan yet">
-            “Show plan” draws the job graph of the program without starting the job.
+            “Show plan” draws what the program defines without starting the job.
           </EmptyState>
         ) : (
           <>
             <ProgramNotes said={plan.data} />
-            <PlanGraph plan={plan.data.plan} />
+            <SegmentedControl
+              m="sm"
+              size="xs"
+              value={view}
+              onChange={setView}
+              aria-label="What the plan shows"
+              data={[
+                { value: 'operators', label: 'Operators' },
+                { value: 'vertices', label: 'Job vertices' },
+              ]}
+            />
+            {view === 'operators' ? (
+              // a new plan begins with its first operator
+              <OperatorGraph key={plan.submittedAt} plan={plan.data.operators} />
+            ) : (
+              <PlanGraph plan={plan.data.plan} />
+            )}
           </>
         )}
       </Panel>
