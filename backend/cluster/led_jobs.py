@@ -227,7 +227,7 @@ class LedJobs:
                 continue
             with self._containment.of(f"job {runner.job.id}"):
                 job = runner.job
-                job.state, job.waiting_for = SUSPENDED, "a jobmanager"
+                job.state, job.waiting_for = SUSPENDED, "no jobmanager leads"
                 job.state_times = job.state_times | {SUSPENDED: self._clock.now_ms()}
                 job.document = (job.document or {}) | {"state": SUSPENDED, "waiting_for": job.waiting_for}
                 self._store.save(job, runner.exceptions())

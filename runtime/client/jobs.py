@@ -151,6 +151,8 @@ def stall_lines(document: dict[str, Any]) -> list[str]:
         name = stall["task_name"] or f"slot {stall['slot']}"
         lines.append(f"{name}: user code has not returned for {max(0, document['now'] - stall['since']) // 1000} s")
         lines.extend(f"    {line.strip()}" for line in stall["stack"].splitlines())
+    if lines:
+        lines.append("A job restarts for such a call only if task.stall.timeout is set.")
     return lines
 
 

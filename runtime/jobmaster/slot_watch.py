@@ -244,7 +244,10 @@ class SlotWatch:
         is_working = self._owner.is_working() and self._regions.is_up(message.slot)
         if is_working and 0 < self._options.stall_timeout_ms <= message.stalled_ms:
             # the process answers, but nothing in it will get anywhere, and no checkpoint completes
-            self._lose(message.slot, f"user code has not returned for {message.stalled_ms / 1000:.0f} s")
+            self._lose(
+                message.slot,
+                f"user code has not returned for {message.stalled_ms / 1000:.0f} s, longer than task.stall.timeout allows",
+            )
 
     def _deliver(self, event: OperatorEvent) -> None:
         target = self._run.execution.operator_slot(event.operator_id, event.target_subtask)

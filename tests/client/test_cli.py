@@ -473,6 +473,12 @@ def test_info_for_people_has_tasks_and_slots(tidemark: Tidemark, cluster: FakeCl
     assert "Busiest: Source: numbers -> Sink: print (busy 2 %); nothing is back-pressured" in out
 
 
+def test_info_says_what_a_job_waits_for(tidemark: Tidemark, cluster: FakeCluster, capsys: Captured) -> None:
+    cluster.documents = [document("CREATED", waiting_for="needs 4 slots, 2 are free")]
+    assert tidemark("info", "three numbers") == 0
+    assert "\nwaiting: needs 4 slots, 2 are free\n" in capsys.readouterr().out
+
+
 def test_info_tells_a_call_that_does_not_return_once(
     tidemark: Tidemark, cluster: FakeCluster, capsys: Captured
 ) -> None:

@@ -53,8 +53,9 @@ def test_a_slot_that_hosts_several_tasks_is_listed_once() -> None:
 
 def test_progress_says_what_a_job_waits_for_and_how_often_it_was_restarted() -> None:
     assert progress_text(document("CREATED", waiting_for="needs 4 slots")) == "CREATED: needs 4 slots"
+    assert progress_text(document("SUSPENDED", waiting_for="no jobmanager leads")) == "SUSPENDED: no jobmanager leads"
     assert progress_text(document(restarts=2)).endswith("2 restarts")
-    assert progress_text(document("FINISHED", waiting_for="a jobmanager")).startswith("FINISHED")
+    assert progress_text(document("FINISHED", waiting_for="no jobmanager leads")).startswith("FINISHED")
 
 
 FAILURE = {"timestamp": 7, "name": "ValueError", "message": "bad\n record", "task_name": "map (1/2)", "attempt": 1}
@@ -91,6 +92,7 @@ def test_a_call_that_does_not_return_is_told_with_its_lines() -> None:
         "map (1/2): user code has not returned for 9 s",
         '    File "job.py", line 3, in ask',
         "    get(url)",
+        "A job restarts for such a call only if task.stall.timeout is set.",
     ]
     assert stall_lines(document()) == []
 

@@ -113,6 +113,19 @@
     for (const box of range.getClientRects())
       words.push(...thing(element, box, true));
   }
+  // a column that leaves its words a letter or two a line
+  for (const cell of document.querySelectorAll("td, th")) {
+    const range = document.createRange();
+    range.selectNodeContents(cell);
+    const lines = new Set(
+      [...range.getClientRects()].map((box) => Math.round(box.top)),
+    );
+    const { width } = cell.getBoundingClientRect();
+    if (width > 0 && width < 56 && lines.size > 3)
+      problems.push(
+        `a column ${Math.round(width)} px wide: “${name(cell)}” takes ${lines.size} lines`,
+      );
+  }
   // lines of one text touch
   compare(
     words.map((each) => ({

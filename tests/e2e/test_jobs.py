@@ -38,8 +38,13 @@ def test_a_program_is_uploaded_previewed_run_once_and_cancelled_once(site: Site,
     page.goto(f"{site.url}/ui/submit")
     upload(page, PROGRAMS / "unbounded.py")
     page.get_by_role("button", name="Show plan").click()
-    plan = page.get_by_role("group", name="Plan")
-    expect(plan.get_by_text("Source: numbers")).to_be_visible(timeout=START_MS)
+    operators = page.get_by_role("group", name="Operators")
+    operators.get_by_role("button", name="label").click(timeout=START_MS)
+    # beside the operator is its line of the program
+    expect(page.get_by_role("region", name="label")).to_contain_text("Defined atunbounded.py:9")
+    expect(page.get_by_role("textbox", name="Text of unbounded.py")).to_contain_text('.name("label")')
+    page.get_by_text("Job vertices").click()
+    expect(page.get_by_role("group", name="Plan").get_by_text("Source: numbers")).to_be_visible()
     assert site.job_ids("endless numbers") == before, "a preview runs nothing"
 
     page.get_by_role("button", name="Run", exact=True).dblclick()

@@ -27,6 +27,8 @@ HEIGHTS = {1920: 1080, 1280: 800, 768: 1024, PHONE: 844}
 #: axe is slow: a wide and a narrow window, each theme once
 AXE_AT = ((1280, "light"), (PHONE, "dark"))
 START_MS = 40_000
+#: it cannot be broken at a space
+LONG_NAME = "endless-numbers-" * 16
 #: of an open menu: Mantine keeps a place for the focus in it, and opens it outside of all landmarks
 NOT_IN_OUR_HANDS = {menu: {"aria-required-children", "region"} for menu in ("user-menu", "actions-menu")}
 
@@ -41,11 +43,13 @@ class Jobs:
 
 
 @pytest.fixture(scope="module")
-def jobs(site: Site) -> Jobs:
+def jobs(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Jobs:
     running = site.wait_for_demo()
     failed = site.run(PROGRAMS / "failing.py")
     site.wait_for_state(failed, "FAILED")
-    waiting = site.run(PROGRAMS / "unbounded.py", parallelism=6)
+    program = tmp_path_factory.mktemp("programs") / "unbounded.py"
+    program.write_text((PROGRAMS / "unbounded.py").read_text().replace("endless numbers", LONG_NAME))
+    waiting = site.run(program, parallelism=6)
     return Jobs(running, failed, waiting)
 
 
@@ -70,7 +74,14 @@ def plan(site: Site, jobs: Jobs, page: Page) -> None:
     page.goto(f"{site.url}/ui/submit")
     upload(page, HELLO)
     page.get_by_role("button", name="Show plan").click()
-    expect(page.get_by_role("group", name="Plan").get_by_text("Source: views")).to_be_visible(timeout=START_MS)
+    expect(page.get_by_role("group", name="Operators").get_by_text("Source: views")).to_be_visible(timeout=START_MS)
+    expect(page.get_by_role("textbox", name="Text of")).to_be_visible()
+
+
+def plan_of_vertices(site: Site, jobs: Jobs, page: Page) -> None:
+    plan(site, jobs, page)
+    page.get_by_text("Job vertices").click()
+    expect(page.get_by_role("group", name="Plan").get_by_text("Source: views")).to_be_visible()
 
 
 def job(site: Site, jobs: Jobs, page: Page) -> None:
@@ -123,6 +134,11 @@ def configuration(site: Site, jobs: Jobs, page: Page) -> None:
 def cancel_dialog(site: Site, jobs: Jobs, page: Page) -> None:
     job(site, jobs, page)
     confirm_cancel(page)
+
+
+def cancel_dialog_of_a_long_name(site: Site, jobs: Jobs, page: Page) -> None:
+    waiting_job(site, jobs, page)
+    expect(confirm_cancel(page)).to_contain_text(LONG_NAME)
 
 
 def checkpoints(site: Site, jobs: Jobs, page: Page) -> None:
@@ -210,6 +226,38 @@ def savepoints(site: Site, jobs: Jobs, page: Page) -> None:
     expect(page.get_by_role("table", name="Savepoints").get_by_role("button", name="Dispose").first).to_be_visible()
 
 
+def pipelines(site: Site, jobs: Jobs, page: Page) -> None:
+    page.goto(f"{site.url}/ui/pipelines")
+    expect(page.get_by_role("link", name="Flights live").first).to_be_visible()
+
+
+def editor(site: Site, jobs: Jobs, page: Page) -> None:
+    pipelines(site, jobs, page)
+    page.get_by_role("link", name="Flights live").first.click()
+    expect(page.locator(".react-flow__node").first).to_be_visible(timeout=START_MS)
+
+
+def editor_node(site: Site, jobs: Jobs, page: Page) -> None:
+    editor(site, jobs, page)
+    page.locator(".react-flow__node").first.click()
+    expect(page.get_by_role("textbox", name="Name of the node")).to_be_visible()
+
+
+def connections(site: Site, jobs: Jobs, page: Page) -> None:
+    page.goto(f"{site.url}/ui/connections")
+    expect(page.get_by_text("No connection yet")).to_be_visible()
+
+
+def access(site: Site, jobs: Jobs, page: Page) -> None:
+    page.goto(f"{site.url}/ui/access")
+    expect(page.get_by_label("Role of admin")).to_be_visible()
+
+
+def audit(site: Site, jobs: Jobs, page: Page) -> None:
+    page.goto(f"{site.url}/ui/audit")
+    expect(page.get_by_role("table").get_by_role("row").nth(1)).to_be_visible()
+
+
 def not_found(site: Site, jobs: Jobs, page: Page) -> None:
     page.goto(f"{site.url}/ui/jobs/{'0' * 32}")
     expect(page.get_by_role("heading", name="Job not found")).to_be_visible()
@@ -225,6 +273,7 @@ PAGES: dict[str, Callable[[Site, Jobs, Page], None]] = {
     "overview": overview,
     "submit": submit,
     "plan": plan,
+    "plan-vertices": plan_of_vertices,
     "job": job,
     "job-waiting": waiting_job,
     "job-failed": failed_job,
@@ -240,6 +289,7 @@ PAGES: dict[str, Callable[[Site, Jobs, Page], None]] = {
     "logs": logs,
     "configuration": configuration,
     "cancel": cancel_dialog,
+    "cancel-long-name": cancel_dialog_of_a_long_name,
     "checkpoints": checkpoints,
     "checkpoints-none": no_checkpoints,
     "savepoint": savepoint_dialog,
@@ -253,6 +303,12 @@ PAGES: dict[str, Callable[[Site, Jobs, Page], None]] = {
     "taskmanagers": taskmanagers,
     "taskmanager": taskmanager,
     "savepoints": savepoints,
+    "pipelines": pipelines,
+    "editor": editor,
+    "editor-node": editor_node,
+    "connections": connections,
+    "access": access,
+    "audit": audit,
     "not-found": not_found,
     "login": login,
 }

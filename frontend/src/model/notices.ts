@@ -99,7 +99,7 @@ function hangingCall(job: Told, now: number): Notice | null {
     id: 'hanging',
     tone: 'trouble',
     title: 'User code does not return',
-    text: stack === '' ? lasts : `${lasts}: ${stack}`,
+    text: `${stack === '' ? lasts : `${lasts}: ${stack}`} (task.stall.timeout restarts a job for such a call)`,
     tab: 'logs',
   };
 }
