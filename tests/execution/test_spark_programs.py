@@ -124,6 +124,37 @@ with large.rebalance().map(lambda text: text + "y", Types.STRING()).execute_and_
     assert done.stdout == "[(20000001, 'y')]\n"
 
 
+@pytest.mark.slow
+def test_time_and_memory_of_a_large_record_grow_with_its_size(tmp_path: Path) -> None:
+    took, peak = {}, {}
+    for megabytes in (50, 200):
+        line = tmp_path / f"{megabytes}.txt"
+        line.write_text("x" * (megabytes << 20))
+        done = run_text(
+            tmp_path,
+            f"""
+import resource, time
+def measure(text):
+    return len(text), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
+source = FileSource.for_record_stream_format(StreamFormat.text_line_format(), {str(line)!r}).build()
+lines = env.from_source(source, WatermarkStrategy.no_watermarks(), "lines").set_parallelism(1)
+began = time.monotonic()
+with lines.rebalance().map(measure).execute_and_collect() as collected:
+    [(size, rss_mib)] = list(collected)
+print(size, rss_mib, time.monotonic() - began)
+""",
+        )
+        assert done.exit_code == 0, done.stderr
+        size, rss_mib, seconds = done.stdout.split()
+        assert int(size) == megabytes << 20
+        took[megabytes], peak[megabytes] = float(seconds), int(rss_mib)
+    print(f"peak {peak} MiB, took {took} s")
+    # four copies at most, and no more of them for a larger record
+    assert peak[200] - peak[50] < 4 * 150
+    # what does not depend on the size is in both
+    assert took[200] < 4 * took[50] + 5
+
+
 def test_a_missing_file_is_one_clear_message(tmp_path: Path) -> None:
     done = run_text(
         tmp_path,
