@@ -134,7 +134,7 @@ class _Writer:
                 continue
             yield from found.names
             # a name that it takes from elsewhere must not become one of ours
-            yield from (name for name, _ in found.used)
+            yield from (name for name, _, _ in found.used)
 
     def unique(self, wanted: str) -> str:
         """Return a name that nothing else has, and take it."""

@@ -22,13 +22,13 @@ class Definitions:
     Attributes:
         defined: every name, with its line; of functions and classes the last ones come last.
         callables: functions and classes, in order.
-        used: names that it takes from outside of itself, with the line of the first use.
+        used: names that it takes from outside of itself, with line (from 1) and column (from 0) of the first use.
         star: whether it imports names that are not known (`from x import *`).
     """
 
     defined: tuple[tuple[str, int], ...]
     callables: tuple[str, ...]
-    used: tuple[tuple[str, int], ...]
+    used: tuple[tuple[str, int, int], ...]
     star: bool
 
     @property
@@ -80,7 +80,7 @@ def _looked_at(text: str) -> Definitions | tuple[str, int, int]:
     # what a function declares as global and sets is there, too
     made = {symbol.get_name() for symbol in table.get_symbols() if symbol.is_assigned() or symbol.is_imported()}
     defined |= {name: 1 for name in made if name not in defined}
-    used = _used(tree, table, defined.keys())
+    used = _used(text, tree, table, defined.keys())
     return Definitions(tuple(defined.items()), callables, used, star)
 
 
@@ -98,13 +98,19 @@ def _defined(tree: ast.Module) -> Iterator[tuple[str, int]]:
                     yield part.id, part.lineno
 
 
-def _used(tree: ast.Module, table: symtable.SymbolTable, defined: Iterable[str]) -> tuple[tuple[str, int], ...]:
+def _used(
+    text: str, tree: ast.Module, table: symtable.SymbolTable, defined: Iterable[str]
+) -> tuple[tuple[str, int, int], ...]:
     wanted = set(_global_names(table)) - set(defined) - _ALWAYS_THERE
-    lines: dict[str, int] = {}
+    places: dict[str, tuple[int, int]] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Name) and node.id in wanted:
-            lines[node.id] = min(node.lineno, lines.get(node.id, node.lineno))
-    return tuple(sorted(lines.items(), key=lambda item: (item[1], item[0])))
+            place = node.lineno, node.col_offset
+            places[node.id] = min(place, places.get(node.id, place))
+    # ast counts columns in bytes, and lines as the reader of Python source does
+    lines = text.encode().splitlines()
+    found = [(name, line, len(lines[line - 1][:column].decode())) for name, (line, column) in places.items()]
+    return tuple(sorted(found, key=lambda item: (item[1], item[0])))
 
 
 def _global_names(table: symtable.SymbolTable) -> Iterator[str]:

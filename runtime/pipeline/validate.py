@@ -365,12 +365,14 @@ class _Run:
             around = frozenset() if shared is None else shared.names
             if piece.star or (shared is not None and shared.star):
                 continue
-            for name, line in piece.used:
+            for name, line, column in piece.used:
                 if name not in around:
                     pointer = "/code" if node_id is None else "/params/code"
                     message = f"line {line}: {name} is not defined"
                     hint = "Define or import it here, or in the pipeline's shared code."
-                    self._add(node_id, Problem(Code.UNDEFINED_NAME, message, field=f"{pointer}/{line - 1}", hint=hint))
+                    place = f"{pointer}/{line - 1}"
+                    span = (column, column + len(name))
+                    self._add(node_id, Problem(Code.UNDEFINED_NAME, message, field=place, span=span, hint=hint))
 
 
 def _inferred(

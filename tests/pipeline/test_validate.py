@@ -298,6 +298,14 @@ def test_two_pieces_of_code_may_not_define_one_name() -> None:
     assert (problem.node, problem.code, problem.related) == ("n", Code.NAME_DEFINED_TWICE, (("m", "/params/code"),))
 
 
+def test_a_name_that_is_missing_is_marked_where_it_stands() -> None:
+    code = ["def f(row):", '    return "é", missing(row)']
+    value = chain(orders(), node("python.map", "M", code=code, type=[["a", "string"], ["b", "long"]]))
+    (problem,) = validated(value).problems
+    assert (problem.code, problem.field) == (Code.UNDEFINED_NAME, "/params/code/1")
+    assert problem.span is not None and code[1][slice(*problem.span)] == "missing"
+
+
 def test_settings_are_checked_like_options_of_a_job() -> None:
     settings = {
         "max_parallelism": 2,

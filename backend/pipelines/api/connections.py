@@ -70,7 +70,7 @@ class ConnectionTestView(PipelinesView):
 
 
 class ConnectionDescribeView(PipelinesView):
-    """What is behind a connection: tables, or the columns of one, as "Read schema" of a node takes them."""
+    """What is behind a connection: tables, or the columns of one, with the types that a node declares them by."""
 
     roles = {"GET": Role.DEVELOPER}  # noqa: RUF012
 

@@ -10,6 +10,7 @@ import { createStore } from 'zustand/vanilla';
 import type { Catalog, Facts, NodeType, Ports, Problem, Validation } from '../model/pipeline/catalog';
 import { NOTHING_KNOWN, portsOf, typeOf } from '../model/pipeline/catalog';
 import type { PipelineDocument } from '../model/pipeline/document';
+import { codeLine } from '../model/pipeline/forms';
 import * as history from '../model/pipeline/history';
 import { applyPatch } from '../model/pipeline/jsonPatch';
 import type { Conflict } from '../model/pipeline/merge';
@@ -142,8 +143,9 @@ export function createEditor({ document, ...opened }: Opened) {
     seal: () => set({ history: history.seal(get().history) }),
     announce: (announcement) => set({ announcement }),
     openQuickAdd: (quickAdd) => set({ quickAdd }),
-    jumpTo: (node, field = null, line = null) => {
+    jumpTo: (node, field = null, wanted = null) => {
       get().select({ nodes: [node] });
+      const line = wanted ?? codeLine(typeOfNode(get(), node)?.schema, field);
       set({ focus: { node, field, line, nonce: (get().focus?.nonce ?? 0) + 1 } });
     },
     applyFix: (problem, index) => {

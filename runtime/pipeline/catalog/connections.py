@@ -53,7 +53,7 @@ def declared_rows(node: NodeInput, param: str = "type") -> RowTypeInfo:
     row = None if node.row is None else parse_type(node.row)
     if isinstance(row, RowTypeInfo):
         return row
-    hint = "Read the schema from the server, or declare the columns."
+    hint = "Declare the columns: each with its name and type."
     raise NodeProblem(Problem(Code.MISSING_PARAM, "the columns are not known yet", field=f"/params/{param}", hint=hint))
 
 

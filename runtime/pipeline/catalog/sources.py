@@ -181,7 +181,7 @@ class Files(SourceType):
     title = "Files"
     summary = "Records of files, once or as new files appear"
     icon = "files"
-    keywords = ("csv", "json", "ndjson", "parquet", "avro", "directory", "s3")
+    keywords = ("csv", "json", "ndjson", "parquet", "avro", "directory")
     docs = (
         "Reads files, directories and patterns, in parallel. With an interval it watches for new files, without end. "
         "Records that cannot be read fail the job, are skipped, or leave by a port of their own."
@@ -271,7 +271,7 @@ class Files(SourceType):
         if node.row is not None:
             return parse_type(node.row)
         message = "the columns are not known yet"
-        hint = "Read the schema from the files, or declare the columns."
+        hint = "Declare the columns: each with its name and type."
         raise NodeProblem(Problem(Code.MISSING_PARAM, message, field="/params/type", hint=hint))
 
     def emit(self, context: EmitContext) -> Mapping[str, Expr]:

@@ -21,15 +21,9 @@ import { tags } from '@lezer/highlight';
 import { useEffect, useEffectEvent, useRef } from 'react';
 
 import type { Column } from '../../model/pipeline/catalog';
+import type { Mark } from '../../model/pipeline/forms';
 import { completions } from './completions';
 import classes from './CodeEditor.module.css';
-
-export interface Mark {
-  readonly from: number;
-  readonly to: number;
-  readonly message: string;
-  readonly severity: 'error' | 'warning' | 'info';
-}
 
 interface Props {
   readonly value: string;
@@ -122,11 +116,16 @@ export function CodeEditor(props: Props) {
     const made = view.current;
     if (made === null) return;
     made.dispatch({ effects: MARKED.reconfigure(linesOf(made, marked)) });
-    const first = marked[0]?.[0];
-    if (first !== undefined && first <= made.state.doc.lines) {
-      made.dispatch({ effects: EditorView.scrollIntoView(made.state.doc.line(first).from, { y: 'center' }) });
-    }
   }, [marked, value]);
+
+  // once: typing must not bring the view back to the line
+  useEffect(() => {
+    const made = view.current;
+    const first = marked[0]?.[0];
+    if (made === null || first === undefined || first > made.state.doc.lines) return;
+    const { from } = made.state.doc.line(first);
+    made.dispatch({ selection: { anchor: from }, effects: EditorView.scrollIntoView(from, { y: 'center' }) });
+  }, [marked]);
 
   return (
     <div ref={parent} className={classes.code} data-line={isLine || undefined} data-read={isReadOnly || undefined} />

@@ -313,8 +313,8 @@ function Follow({ id, onClose, deployments }: Props & { readonly id: string }) {
   const found = deployments.all?.find((each) => each.id === id);
   if (found === undefined) {
     return (
-      <div className={classes.body} role="status">
-        <Loader size={18} aria-label="Reading the deployment" />
+      <div className={classes.body}>
+        <Loader size={18} role="status" aria-label="Reading the deployment" />
       </div>
     );
   }

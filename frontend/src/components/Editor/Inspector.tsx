@@ -35,7 +35,7 @@ function useForm(columns: (port: string) => readonly Column[], node: string | nu
   const store = useEditorStore();
   const all = useEditor((state) => state.validation.problems);
   const isReadOnly = useEditor((state) => state.isReadOnly);
-  const line = useEditor(({ focus }) => (focus?.node === node ? focus.line : null));
+  const place = useEditor(({ focus }) => (focus?.node === node ? focus : null));
   // what other branches of a choice held lives as long as the panel
   const [remembered] = useState(() => new Map<string, Json>());
   return useMemo(
@@ -43,11 +43,11 @@ function useForm(columns: (port: string) => readonly Column[], node: string | nu
       columns,
       problems: all.filter((problem) => problem.node === node),
       isReadOnly,
-      line,
+      place,
       onSeal: () => store.getState().seal(),
       remembered,
     }),
-    [columns, all, node, isReadOnly, line, store, remembered],
+    [columns, all, node, isReadOnly, place, store, remembered],
   );
 }
 

@@ -21,7 +21,7 @@ import { type ReactNode, Suspense, createContext, lazy, useContext, useId, useMe
 import type { Column, FormSchema, Problem } from '../../model/pipeline/catalog';
 import { defaultParams } from '../../model/pipeline/catalog';
 import type { Json } from '../../model/pipeline/document';
-import { chosenBranch, fieldTitle, isMissing, kindOf, problemAt } from '../../model/pipeline/forms';
+import { chosenBranch, codeProblems, fieldTitle, isMissing, kindOf, problemAt } from '../../model/pipeline/forms';
 import { ConnectionField } from './ConnectionField';
 import classes from './SchemaForm.module.css';
 import { WindowPicture } from './WindowPicture';
@@ -32,8 +32,8 @@ export interface FormSurroundings {
   readonly columns: (port: string) => readonly Column[];
   readonly problems: readonly Problem[];
   readonly isReadOnly: boolean;
-  /** The line of the Python to mark, from 1; null: none. */
-  readonly line: number | null;
+  /** The line of the Python to go to and to mark, from 1, by another object each time; null: none. */
+  readonly place: { readonly line: number | null } | null;
   /** Ends a step of the history: a field has lost the focus. */
   readonly onSeal: () => void;
   /** What branches that are not chosen held, by pointer: choosing them again brings it back. */
@@ -319,28 +319,37 @@ function SqlField(props: FieldProps) {
 
 function PythonField(props: FieldProps) {
   const { value, schema, pointer, onChange } = props;
-  const { columns, isReadOnly, line, onSeal } = useSurroundings();
-  const { title, common } = useField(props);
-  const marked = useMemo(() => (line === null ? [] : [[line, line] as const]), [line]);
+  const { columns, problems, isReadOnly, place, onSeal } = useSurroundings();
+  const { title } = useField(props);
+  const marked = useMemo(() => {
+    const line = place?.line ?? null;
+    return line === null ? [] : [[line, line] as const];
+  }, [place]);
   const lines = Array.isArray(value) ? value : Array.isArray(schema.default) ? schema.default : [];
+  const text = lines.join('\n');
+  const found = useMemo(() => codeProblems(problems, pointer, text.split('\n')), [problems, pointer, text]);
   return (
     <div className={classes.labelled} data-field={pointer}>
       <span className={classes.label}>{title}</span>
       <div className={classes.python}>
-        <Suspense fallback={<pre>{lines.join('\n')}</pre>}>
+        <Suspense fallback={<pre>{text}</pre>}>
           <CodeEditor
-            value={lines.join('\n')}
+            value={text}
             language="python"
             label={title}
             isReadOnly={isReadOnly}
             columns={columns('in')}
+            problems={found.marks}
             marked={marked}
-            onChange={(text) => onChange(text.split(/\r?\n/))}
+            onChange={(changed) => onChange(changed.split(/\r?\n/))}
             onBlur={onSeal}
           />
         </Suspense>
       </div>
-      {common.error !== null && <span className={classes.error}>{common.error}</span>}
+      {found.worst !== null && found.worst.severity !== 'incomplete' && (
+        <span className={classes.error}>{found.worst.message}</span>
+      )}
+      {found.worst !== null && found.worst.hint !== '' && <span className={classes.hint}>{found.worst.hint}</span>}
     </div>
   );
 }

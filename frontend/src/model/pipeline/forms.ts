@@ -1,6 +1,6 @@
 /** What a form needs to know of a field: its name for people, its kind, the branch that a value means, its problem. */
 
-import type { FormSchema, Problem } from './catalog';
+import type { FormSchema, Problem, Severity } from './catalog';
 import type { Json } from './document';
 
 /** The type of a field beside null. */
@@ -33,10 +33,58 @@ export function chosenBranch(branches: readonly FormSchema[], value: Json | unde
   });
 }
 
-/** The worst problem of exactly this field, or of something within it that has no field of its own. */
+/** The worst problem of exactly this field. */
 export function problemAt(problems: readonly Problem[], pointer: string): Problem | null {
   const exact = problems.filter(({ field }) => field === pointer);
   return exact.find(({ severity }) => severity === 'error') ?? exact[0] ?? null;
+}
+
+/** The line of Python that a problem is in, from 1; null: its field is no line of a field of Python. */
+export function codeLine(schema: FormSchema | undefined, field: string | null): number | null {
+  const [, name, index] = /^\/params\/([^/]+)\/(\d+)$/.exec(field ?? '') ?? [];
+  if (name === undefined || schema?.properties?.[name]?.['x-widget'] !== 'python') return null;
+  return Number(index) + 1;
+}
+
+/** A place in a text that something is wrong with: offsets, from and to. */
+export interface Mark {
+  readonly from: number;
+  readonly to: number;
+  readonly message: string;
+  readonly severity: 'error' | 'warning' | 'info';
+}
+
+const MARKED_AS: Readonly<Record<Severity, Mark['severity']>> = {
+  error: 'error',
+  incomplete: 'warning',
+  warning: 'warning',
+  info: 'info',
+};
+
+export interface CodeProblems {
+  /** Of those of a line, in the order of the text. */
+  readonly marks: readonly Mark[];
+  /** What to show below the field: an error, else the first. */
+  readonly worst: Problem | null;
+}
+
+/**
+ * The problems of a field of Python and of its lines. One of a line marks what it names, else the text of the line
+ * without its indentation.
+ */
+export function codeProblems(problems: readonly Problem[], pointer: string, lines: readonly string[]): CodeProblems {
+  const within = problems.filter(({ field }) => field === pointer || field?.startsWith(`${pointer}/`) === true);
+  const marks = within.flatMap(({ field, span, message, severity }): Mark[] => {
+    const index = Number(field?.slice(pointer.length + 1));
+    const line = lines[index];
+    if (field === pointer || line === undefined) return [];
+    const start = lines.slice(0, index).reduce((sum, { length }) => sum + length + 1, 0);
+    const [from, to] = span ?? [line.length - line.trimStart().length, line.length];
+    const within = (offset: number) => start + Math.min(offset, line.length);
+    return [{ from: within(from), to: within(to), message, severity: MARKED_AS[severity] }];
+  });
+  marks.sort((one, other) => one.from - other.from);
+  return { marks, worst: within.find(({ severity }) => severity === 'error') ?? within[0] ?? null };
 }
 
 /** One line of what a node does, from its parameters: "price > 100", "10 s per auction". */
