@@ -246,7 +246,8 @@ class SlotWatch:
             # the process answers, but nothing in it will get anywhere, and no checkpoint completes
             self._lose(
                 message.slot,
-                f"user code has not returned for {message.stalled_ms / 1000:.0f} s, longer than task.stall.timeout allows",
+                f"user code has not returned for {message.stalled_ms / 1000:.0f} s, "
+                "longer than task.stall.timeout allows",
             )
 
     def _deliver(self, event: OperatorEvent) -> None:
