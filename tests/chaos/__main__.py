@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import signal
 import statistics
 import sys
 import time
@@ -65,6 +66,8 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--no-postgres", action="store_true", help="the file sink only")
     parser.add_argument("--leaders", action="store_true", help="kill and freeze the leaders of a session cluster")
     given = parser.parse_args(arguments)
+    # whoever ends the run ends what it has started, too
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))
     if given.leaders:
         leaders = lose_leaders(given.faults, given.seed, given.only, _log, 60 * given.minutes)
         print("", *leaders.lines(), sep="\n", flush=True)

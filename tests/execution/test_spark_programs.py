@@ -155,6 +155,77 @@ print(size, rss_mib, time.monotonic() - began)
     assert took[200] < 4 * took[50] + 5
 
 
+@pytest.mark.slow
+def test_two_million_timers_at_one_watermark_hold_up_neither_heartbeats_nor_checkpoints(tmp_path: Path) -> None:
+    """A slot without heartbeats for 5 s would be lost, a slice of 5 s would fail the job: nothing is restarted."""
+    timers, parallelism = 2_000_000, 2
+    done = run_text(
+        tmp_path,
+        f"""
+import resource, time
+from runtime.common import Configuration
+from runtime.common.watermark_strategy import TimestampAssigner
+from runtime.datastream.connectors.number_seq import NumberSequenceSource
+from runtime.datastream.functions import KeyedProcessFunction
+
+options = Configuration.from_dict({{
+    "heartbeat.timeout": "5 s", "task.stall.timeout": "5 s",
+    "execution.checkpointing.interval": "1 s", "execution.checkpointing.tolerable-failed-checkpoints": "0",
+    "restart-strategy.type": "none",
+    "execution.checkpointing.dir": {str(tmp_path / "checkpoints")!r},
+}})
+env = StreamExecutionEnvironment.get_execution_environment(options)
+env.set_parallelism({parallelism})
+
+def rss_mib():
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * resource.getpagesize() >> 20
+
+class AtOnce(TimestampAssigner):
+    def extract_timestamp(self, value, record_timestamp):
+        return 0
+
+class Waits(KeyedProcessFunction):
+    fired, before, most, began = 0, 0, 0, 0.0
+
+    def process_element(self, value, ctx):
+        ctx.timer_service().register_event_time_timer(1_000)
+
+    def on_timer(self, timestamp, ctx):
+        if not self.fired:
+            self.before, self.began = rss_mib(), time.monotonic()
+        self.fired += 1
+        if not self.fired % 10_000:
+            self.most = max(self.most, rss_mib())
+        if ctx.get_current_key() % 1_000 == 0:
+            yield ctx.get_current_key()
+
+    def close(self):
+        print("slot", self.fired, self.before, self.most, time.monotonic() - self.began)
+
+source = NumberSequenceSource(0, {timers - 1})
+marks = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(AtOnce())
+keyed = env.from_source(source, marks, "numbers").key_by(lambda n: n, Types.LONG())
+with keyed.process(Waits(), Types.LONG()).execute_and_collect() as collected:
+    print("results", len(set(collected)))
+""",
+    )
+    assert done.exit_code == 0, done.stderr
+    lines = [line.split() for line in done.stdout.splitlines()]
+    assert ["results", str(timers // 1_000)] in lines
+    slots = [
+        (int(fired), int(before), int(most), float(took))
+        for word, *rest in lines
+        if word == "slot"
+        for fired, before, most, took in [rest]
+    ]
+    print(slots)
+    assert sum(fired for fired, *_ in slots) == timers
+    for _, before, most, _ in slots:
+        # what fires is not copied: a tenth for what is sent, and for allocators
+        assert most < 1.1 * before + 50
+
+
 def test_a_missing_file_is_one_clear_message(tmp_path: Path) -> None:
     done = run_text(
         tmp_path,
