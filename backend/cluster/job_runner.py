@@ -28,6 +28,7 @@ from backend.cluster.leader_machine import SUSPENDED
 from backend.cluster.leadership import LeadershipLostError
 from backend.cluster.live_document import LiveDocument, Placement, exception_document
 from backend.cluster.models import TERMINAL_STATES, Job, Operation
+from backend.cluster.placement_records import PlacementRecords
 from backend.cluster.placements import ClusterPlacement
 from backend.cluster.resource_manager import ResourceManager
 from backend.cluster.slot_provider import ClusterSlotProvider
@@ -121,6 +122,7 @@ class JobRunner:
         #: wall-clock time minus the state machine's monotonic time
         self._offset_ms = clock.now_ms() - clock.monotonic_ms()
         self._places: dict[Attempt, dict[SlotId, Placement]] = {}
+        self._placements_left = PlacementRecords(job.id, store)
         #: failures under this leader, as last observed
         self._failures = 0
         #: whether it is not decided yet how many slots it begins with
@@ -358,6 +360,15 @@ class JobRunner:
         """Note that SQL has these counts."""
         self._checkpoints.statistics = record
 
+    def record_placements(self) -> None:
+        """Record where the job runs, as far as that could not be recorded when it was placed.
+
+        Raises:
+            DatabaseError: it cannot be recorded now either.
+            LeadershipLostError: another jobmanager leads.
+        """
+        self._placements_left.write()
+
     def checkpoints(self) -> CheckpointsSnapshot:
         """Return the statistics of the job's checkpoints, also of those under earlier leaders."""
         return self._driver.status().checkpoints
@@ -384,6 +395,7 @@ class JobRunner:
         """Record an attempt; called by the driver while none of its slots runs, so it may wait for SQL."""
         if attempt <= self._first_attempt:
             return True
+        self._placements_left.drop(regions)
         try:
             while not self._attempt_given_up.is_set():
                 try:
@@ -400,12 +412,13 @@ class JobRunner:
         return False
 
     def _record_placements(self, placements: Sequence[ClusterPlacement]) -> None:
-        """Record where regions run; called by the driver, once. Where that fails, a change of leader restarts them."""
+        """Record where regions run; called by the driver, once. Where that fails, the leader's next polls do it."""
+        self._placements_left.add(placements)
         try:
             with brief_connection():
-                self._store.record_placements(self.job.id, placements)
+                self._placements_left.write()
         except (DatabaseFailure, LeadershipLostError) as error:
-            logger.warning("where job %s runs could not be recorded: %s", self.job.id, error)
+            logger.warning("where job %s runs could not be recorded yet: %s", self.job.id, error)
 
     # --- small things -------------------------------------------------------------------------------------------------
 

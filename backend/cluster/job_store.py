@@ -6,7 +6,7 @@ Called by the jobmanager's loop only, except `record_attempt` and `record_placem
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from django.db.models import F, Q, QuerySet, Value
@@ -120,11 +120,17 @@ class JobStore:
             Placement.objects.filter(job_id=job_id, region__in=regions).delete()
         return True
 
-    def record_placements(self, job_id: str, placements: Sequence[ClusterPlacement]) -> None:
-        """Record where regions run, for the next leader. Any thread."""
+    def record_placements(self, job_id: str, placements: Callable[[], Sequence[ClusterPlacement]]) -> None:
+        """Record where regions run, for the next leader. Any thread.
+
+        Args:
+            job_id: the job; nothing is recorded of one that has ended, or is not this leader's.
+            placements: returns them; called while no other write of this leader is in progress.
+        """
         with self._leadership.fenced():
-            if Job.objects.filter(id=job_id, leader_epoch=self._epoch).exists():
-                write_placements(job_id, placements)
+            mine = Job.objects.filter(id=job_id, leader_epoch=self._epoch)
+            if mine.exclude(state__in=TERMINAL_STATES).exists():
+                write_placements(job_id, placements())
 
     def record_statistics(self, job_id: str, record: StatisticsRecord) -> None:
         """Record the counts of a job's checkpoints: of those that have failed, too, which have no rows."""

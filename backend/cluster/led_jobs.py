@@ -197,6 +197,8 @@ class LedJobs:
                     self.unsaved.add(job_id)
                 for action in self._machine.runner(self.seen(runner, answers)):
                     self._act_on_runner(action, runner)
+                if not runner.job.is_terminal:
+                    runner.record_placements()
                 self._record_statistics(runner)
 
     def seen(self, runner: JobRunner, answers: Mapping[str, Document] | None = None) -> RunnerSeen:

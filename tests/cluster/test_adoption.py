@@ -7,17 +7,20 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from django.db import OperationalError
 
 from backend.cluster import commands, services
 from backend.cluster.job_store import JobStore
 from backend.cluster.leader_machine import SLOTS_LOST, AdoptJob, EndJob, JobRow, LeaderMachine, RunJob, TakeJob
 from backend.cluster.models import Checkpoint, Job, Operation
+from backend.cluster.placement_records import PlacementRecords
 from backend.cluster.placements import ClusterPlacement, placed_stages, placements_of
 from backend.cluster.resource_manager import DEPLOY_TIMEOUT_MS, ResourceManager
 from backend.cluster.slot_pool import SlotRequest, Stage, StageKey
 from runtime.core.ids import Attempt, SlotId, VertexId
 from runtime.jobmaster.placement import PlacedRegion, PlacedSlot
 from runtime.testing.clock import ManualClock
+from tests.cluster.failing_database import FailingDatabase, Loss
 from tests.cluster.graphs import graph_json
 from tests.cluster.leading import take_leadership
 
@@ -144,7 +147,7 @@ def running_job(store: JobStore) -> Job:
     job = services.submit_job(graph_json(2), None, [], {}, None)
     job.state, job.attempt = "RUNNING", 3
     assert store.take(job)
-    store.record_placements(job.id, [placement(job.id, 0), placement(job.id, 1)])
+    store.record_placements(job.id, lambda: [placement(job.id, 0), placement(job.id, 1)])
     return job
 
 
@@ -185,10 +188,30 @@ def test_a_job_that_begins_anew_or_has_ended_is_placed_nowhere() -> None:
     job = running_job(store)
     assert store.take(job)
     assert regions_of(job) == []
-    store.record_placements(job.id, [placement(job.id, 0)])
+    store.record_placements(job.id, lambda: [placement(job.id, 0)])
     job.state, job.ended_at = "FINISHED", 5
     store.save(job, [])
     assert regions_of(job) == []
+    store.record_placements(job.id, lambda: [placement(job.id, 0)])
+    assert regions_of(job) == [], "too late"
+
+
+@pytest.mark.django_db
+def test_a_placement_that_could_not_be_recorded_is_written_until_the_next_attempt_of_its_region() -> None:
+    store = JobStore(take_leadership("first"))
+    job = running_job(store)
+    assert store.record_attempt(job.id, Attempt(4), [0, 1])
+    records = PlacementRecords(job.id, store)
+    records.add([placement(job.id, 0, 4), placement(job.id, 1, 4)])
+    with FailingDatabase(2, Loss.REQUEST).in_use(), pytest.raises(OperationalError):
+        records.write()
+    assert regions_of(job) == []
+    records.drop([1])
+    records.write()
+    assert regions_of(job) == [0], "of region 1 the next attempt is about to begin"
+    store.record_attempt(job.id, Attempt(5), [0])
+    records.write()
+    assert regions_of(job) == [], "it is written once"
 
 
 @pytest.mark.django_db
@@ -198,7 +221,7 @@ def test_a_job_of_another_leader_is_placed_by_that_one_alone() -> None:
     second = JobStore(take_leadership("second"))
     assert second.take(job)
     with pytest.raises(Exception, match="epoch"):
-        first.record_placements(job.id, [placement(job.id, 0)])
+        first.record_placements(job.id, lambda: [placement(job.id, 0)])
     assert regions_of(job) == []
 
 

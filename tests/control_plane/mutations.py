@@ -54,7 +54,17 @@ from tests.control_plane.oracle import (
     UNUSED,
     ZOMBIE,
 )
-from tests.control_plane.scenario import Action, CallFault, Event, Point, Request, Scenario, Submission, TimedFault
+from tests.control_plane.scenario import (
+    PLACEMENT,
+    Action,
+    CallFault,
+    Event,
+    Point,
+    Request,
+    Scenario,
+    Submission,
+    TimedFault,
+)
 from tests.simulation.mutations import Mutation
 
 Kind = Operation.Kind
@@ -134,6 +144,17 @@ MISTAKES = (
             found_as=REUSED,
         ),
         [LEADER_DIES],
+    ),
+    Mistake(
+        Mutation(
+            "a placement that could not be recorded is forgotten",
+            JobRunner,
+            "record_placements",
+            "self._placements_left.write()",
+            "pass",
+            found_as=RESTARTED,
+        ),
+        [replace(ADOPTED, calls=(sql(Action.FAIL, PLACEMENT),))],
     ),
     Mistake(
         Mutation(

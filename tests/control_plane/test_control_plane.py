@@ -18,6 +18,7 @@ import pytest
 from backend.cluster import bus
 from backend.cluster.models import Checkpoint, Operation
 from tests.control_plane.scenario import (
+    PLACEMENT,
     Action,
     CallFault,
     Event,
@@ -316,6 +317,19 @@ def test_slots_are_adopted_when_only_leaders_fail_and_no_attempt_begins_anew() -
     oracle = verdict.world.oracle
     assert oracle.epoch == 3 and oracle.counts["adopted"] == 6, verdict.report()
     assert {attempt for _, attempt, _ in oracle._started} == {0}, verdict.report()
+
+
+@pytest.mark.parametrize("call", [PLACEMENT, f"COMMIT {PLACEMENT}"], ids=["statement", "commit"])
+@pytest.mark.parametrize("action", [Action.FAIL, Action.LOSE_ANSWER], ids=lambda action: action.name)
+def test_a_job_is_adopted_whose_placement_could_not_be_recorded_at_once(action: Action, call: str) -> None:
+    fault = CallFault(Point.SQL, 1, action, what=call)
+    submissions = (Submission(0, parallelism=2, is_adopted=True),)
+    events = (TimedFault(6_000, Event.KILL_LEADER),)
+    verdict = simulate(Scenario(5, submissions=submissions, calls=(fault,), events=events))
+    check(verdict)
+    assert len(verdict.world.happened) == 2, verdict.report()
+    assert verdict.world.oracle.counts["adopted"] == 2, verdict.report()
+    assert {attempt for _, attempt, _ in verdict.world.oracle._started} == {0}, verdict.report()
 
 
 def test_without_a_standby_the_same_leader_goes_on() -> None:
