@@ -21,6 +21,7 @@ from runtime.datastream.state import ValueStateDescriptor
 from runtime.execution.micro_batch import MicroBatchSlots
 from runtime.jobmaster.actions import RequestAnswered
 from runtime.jobmaster.events import AfterSavepoint
+from runtime.jobmaster.job_state import JobState
 from runtime.testing import MICRO_BATCH_ON_MINI_CLUSTER, ScriptedSource, crash, pause, record, run_job
 from tests.checkpoint.running_jobs import JobClock, RunningJob
 from tests.datastream.running import ROW_BY_ROW, environment
@@ -285,6 +286,16 @@ def test_a_job_that_takes_what_is_there_stops_and_goes_on_later(tmp_path: Path, 
         RunningJob(build, JobClock(), 1, options, restore).run()
         [restore] = map(str, saved.iterdir())
         assert sorted(map(int, lines(tmp_path / "out"))) == list(range(first * (run + 1)))
+
+
+def test_a_first_listing_that_fails_fails_the_job_and_says_why(tmp_path: Path) -> None:
+    def build(env: StreamExecutionEnvironment) -> None:
+        source = FileSource.for_record_stream_format(StreamFormat.text_line_format(), str(tmp_path / "gone")).build()
+        env.from_source(source, PLAIN, "inbox").uid("inbox").sink_to(files(tmp_path / "out")).uid("files")
+
+    job = RunningJob(build, JobClock(), 1, {**MICRO, "restart-strategy.type": "none"})
+    job.run(JobState.FAILED)
+    assert str(tmp_path / "gone") in job.failure()
 
 
 # --- which programs ---------------------------------------------------------------------------------------------------
