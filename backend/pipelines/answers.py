@@ -196,6 +196,10 @@ class NodePort(TypedDict):
     label: str
     many: bool
     help: str
+    takes_changelogs: bool
+    """Of an input: whether it takes streams whose rows take earlier ones back."""
+    changelog_option: str
+    """What to set so that an input which does not take them does; "" = nothing."""
 
 
 class NodePorts(TypedDict):
@@ -210,6 +214,8 @@ class ValidationAnswer(TypedDict):
     facts: dict[str, dict[str, Facts | None]]
     """Node → output port → facts; null: not known yet."""
     ports: dict[str, NodePorts]
+    labels: dict[str, str]
+    """Node → one line of what it does, from its parameters; "" if its type has none."""
     inactive: list[str]
     """Nodes that are disabled, or get nothing because nodes above them are."""
 

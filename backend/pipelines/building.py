@@ -56,21 +56,13 @@ def _validation(document: Document, found: Validation) -> dict[str, Any]:
     facts: dict[str, dict[str, Any]] = {node_id: {} for node_id in document.nodes}
     for (node_id, port), known in found.facts.items():
         facts[node_id][port] = known.to_json() if isinstance(known, StreamFacts) else None
-    ports = {
-        node_id: {
-            "inputs": [{"name": p.name, "label": p.label or p.name, "many": p.many, "help": p.help} for p in of.inputs],
-            "outputs": [
-                {"name": p.name, "label": p.label or p.name, "many": p.many, "help": p.help} for p in of.outputs
-            ],
-        }
-        for node_id, of in found.ports.items()
-    }
     return {
         "semantic_hash": document.semantic_hash,
         "is_deployable": found.is_deployable,
         "problems": [problem.to_json() for problem in found.problems],
         "facts": facts,
-        "ports": ports,
+        "ports": {node_id: ports.to_json() for node_id, ports in found.ports.items()},
+        "labels": found.labels,
         "inactive": sorted(found.inactive),
     }
 

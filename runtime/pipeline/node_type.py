@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 from runtime.common.typeinfo import BasicTypeInfo, RowTypeInfo, SqlTimeTypeInfo, TypeInformation, parse_type
 from runtime.pipeline.emit import Expr, Variable
 from runtime.pipeline.facts import StreamFacts
+from runtime.pipeline.json_schema import with_defaults
 from runtime.pipeline.problems import Code, NodeProblem, Problem, unknown_column
 
 
@@ -26,12 +27,28 @@ class Port:
         label: for people; "" = the name.
         many: an input that takes any number of edges, at least one.
         help: one sentence.
+        takes_changelogs: whether an input takes streams whose rows take earlier ones back. The page refuses such a
+            connection where it is False; `infer` has to refuse it too (`NodeInput.needs_appends`).
+        changelog_option: what to set so that an input that refuses them takes them; "" = nothing helps.
     """
 
     name: str
     label: str = ""
     many: bool = False
     help: str = ""
+    takes_changelogs: bool = True
+    changelog_option: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the port for the page."""
+        return {
+            "name": self.name,
+            "label": self.label or self.name,
+            "many": self.many,
+            "help": self.help,
+            "takes_changelogs": self.takes_changelogs,
+            "changelog_option": self.changelog_option,
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +58,17 @@ class Ports:
     inputs: tuple[Port, ...] = ()
     outputs: tuple[Port, ...] = ()
 
+    def to_json(self) -> dict[str, Any]:
+        """Return the ports for the page."""
+        return {
+            "inputs": [port.to_json() for port in self.inputs],
+            "outputs": [port.to_json() for port in self.outputs],
+        }
+
 
 IN = Port("in")
+APPENDS = Port("in", takes_changelogs=False)
+"""The input of a node that takes new rows only."""
 OUT = Port("out")
 
 
@@ -318,7 +344,6 @@ class NodeType(ABC):
 
     def to_json(self) -> dict[str, Any]:
         """Return the type for the page."""
-        ports = self.ports({})
         return {
             "type": self.type,
             "version": self.version,
@@ -329,12 +354,8 @@ class NodeType(ABC):
             "keywords": list(self.keywords),
             "docs": self.docs,
             "schema": self.schema,
-            "ports": {"inputs": list(map(_port_json, ports.inputs)), "outputs": list(map(_port_json, ports.outputs))},
+            "ports": self.ports(with_defaults(self.schema, {})).to_json(),
             "examples": [{"title": example.title, "params": example.params} for example in self.examples],
             "is_parallel": self.is_parallel,
             "is_sink": self.is_sink,
         }
-
-
-def _port_json(port: Port) -> dict[str, Any]:
-    return {"name": port.name, "label": port.label or port.name, "many": port.many, "help": port.help}

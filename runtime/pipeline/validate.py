@@ -25,6 +25,8 @@ from runtime.pipeline.python_code import definitions
 from runtime.pipeline.settings import is_checkpointed, settings_problems
 
 MEMO_NODES = 5_000
+#: a condition may be pages long, and the box has one line; more would only make the answers larger
+MAX_LABEL_CHARS = 200
 PARAMETER = "$parameter"
 """`{"$parameter": "min_price"}` stands for the value of a parameter of the pipeline."""
 Facts = StreamFacts | Unknown
@@ -37,6 +39,7 @@ class Validation:
     Attributes:
         facts: (node, output port) → what leaves it.
         ports: node → its ports.
+        labels: node → one line of what it does, from its parameters; "" if its type has none.
         nodes: node → as its type saw it; only those whose inputs are known.
         problems: of all nodes, in the order of the nodes, and then of the whole.
         inactive: nodes that are disabled, or get nothing because nodes above them are.
@@ -44,6 +47,7 @@ class Validation:
 
     facts: Mapping[tuple[str, str], Facts]
     ports: Mapping[str, Ports]
+    labels: Mapping[str, str]
     nodes: Mapping[str, NodeInput]
     problems: tuple[Problem, ...]
     inactive: frozenset[str]
@@ -136,7 +140,8 @@ class _Run:
             for node_id in sorted(self._problems, key=lambda item: order.get(item, len(order)) if item else len(order))
             for problem in self._problems[node_id]
         ]
-        return Validation(self._facts, self._ports, self._nodes, tuple(problems), frozenset(self._inactive))
+        labels = {node_id: self._label_of(node) for node_id, node in document.nodes.items()}
+        return Validation(self._facts, self._ports, labels, self._nodes, tuple(problems), frozenset(self._inactive))
 
     def _add(self, node_id: str | None, problem: Problem) -> None:
         found = problem if node_id is None else problem.at(node_id)
@@ -185,6 +190,20 @@ class _Run:
         except Exception:
             # the parameters are not checked yet
             return node_type.ports({})
+
+    def _label_of(self, node: Node) -> str:
+        node_type = self._catalog.get(node.type)
+        if node_type is None:
+            return ""
+        params: Any = node.params
+        try:
+            if node.type_version < node_type.version:
+                params = node_type.migrate(params, node.type_version)
+            params = with_defaults(node_type.schema, self._substituted(params, "/params"))
+            return node_type.label(params)[:MAX_LABEL_CHARS]
+        except Exception:
+            # the parameters are not checked yet
+            return ""
 
     def _inputs(self, node: Node, ports: Ports) -> dict[str, list[tuple[Edge, Facts]]]:
         """Return the edges of each input, without those that carry nothing because a node above is disabled."""

@@ -5,16 +5,20 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
 
+from runtime.common.typeinfo import parse_type
 from runtime.pipeline import Code, NodeType, StreamFacts, compile_pipeline, load_catalog, read_document, validate
 from runtime.pipeline.catalog import own_types
 from runtime.pipeline.emit import Expr, Literal
-from runtime.pipeline.node_type import EmitContext, Example, NodeInput
+from runtime.pipeline.json_schema import with_defaults
+from runtime.pipeline.node_type import EmitContext, Example, NodeInput, Surroundings
+from runtime.pipeline.problems import NodeProblem
 from runtime.testing import check_node_type
 from tests.pipeline.pipelines import chain, node, orders
 from tests.pipeline.programs import graph_of
@@ -32,6 +36,9 @@ class Doubled(NodeType):
     category = "Acme"
     schema = {"type": "object", "properties": {"column": {"type": "string", "x-widget": "column"}}}
     examples = (Example("Price", {"column": "price"}),)
+
+    def label(self, params):
+        return "twice " + params.get("column", "what?")
 
     def infer(self, node):
         return {"out": node.input()}
@@ -53,6 +60,56 @@ NODE_TYPES = [Doubled]
 @pytest.mark.parametrize("kind", [type(own) for own in own_types()], ids=lambda kind: kind.type)
 def test_every_type_passes_the_suite_for_types(kind: type[NodeType]) -> None:
     check_node_type(kind)
+
+
+def refuses_changelogs(kind: NodeType, params: Mapping[str, Any], example: Example, port: str) -> bool:
+    """Return whether a node refuses a changelog at a port, and appends at the others."""
+    inputs: dict[str, tuple[StreamFacts, ...]] = {}
+    for each in kind.ports(params).inputs:
+        row = parse_type(example.inputs.get(each.name, example.rows))
+        facts = StreamFacts(row, event_time=True, watermarks=True, unique_key=("auction",))
+        inputs[each.name] = (replace(facts, changelog="retract") if each.name == port else facts,)
+    try:
+        kind.infer(NodeInput("n", params, inputs, around=Surroundings(is_checkpointed=True)))
+    except NodeProblem as found:
+        codes = {problem.code for problem in found.problems}
+        assert codes <= {Code.NEEDS_APPENDS, Code.SINK_TAKES_APPENDS_ONLY}
+        return True
+    return False
+
+
+SETTINGS_FOR_CHANGELOGS: Mapping[str, Mapping[str, Any]] = {
+    "sink.files": {"format": {"kind": "text"}},
+    "sink.postgres": {"mode": {"kind": "upsert", "keys": ["auction"]}},
+    **{f"python.{name}": {"changelog": "rows"} for name in ("map", "flat_map", "process")},
+}
+
+
+@pytest.mark.parametrize("kind", own_types(), ids=lambda kind: kind.type)
+def test_ports_say_whether_they_take_changelogs_as_inference_has_it(kind: NodeType) -> None:
+    for example in kind.examples:
+        params = with_defaults(kind.schema, dict(example.params))
+        for port in kind.ports(params).inputs:
+            assert refuses_changelogs(kind, params, example, port.name) is not port.takes_changelogs
+            option = SETTINGS_FOR_CHANGELOGS.get(kind.type)
+            assert (port.changelog_option != "") is (option is not None)
+            if option is not None:
+                changed = with_defaults(kind.schema, {**params, **option})
+                (set_port,) = kind.ports(changed).inputs
+                assert set_port.takes_changelogs
+                text = replace(example, rows="string") if kind.type == "sink.files" else example
+                assert not refuses_changelogs(kind, changed, text, port.name)
+
+
+def test_labels_say_what_a_node_does_by_its_type_and_never_fail(acme: EntryPoint) -> None:
+    total = node("aggregate", "Total", keys=["id"], aggregates=[["total", "sum(cents)"]])
+    code = node("python.map", "Code", code=["def euros(row):", "    return (1,)"], type=[["a", "long"]])
+    half = node("python.map", "Half", code=["def euros(ro"], type=[["a", "long"]])
+    wrong = node("acme.doubled", "Wrong", column=7)
+    doubled = node("acme.doubled", "Twice", column="cents")
+    value = chain(orders(), doubled, total, code, half, wrong, node("acme.lost", "Lost"))
+    found = validate(read_document(value), load_catalog([acme])).labels
+    assert list(found.values())[1:] == ["twice cents", "total per id", "euros", "", "", ""]
 
 
 def test_the_catalog_is_json_with_a_tag_that_changes_with_it() -> None:

@@ -221,6 +221,7 @@ interface ValidationAnswer {
   /** By node and output; null: not known yet. */
   readonly facts: Readonly<Record<string, Readonly<Record<string, Facts | null>>>>;
   readonly ports: Readonly<Record<string, Ports>>;
+  readonly labels: Readonly<Record<string, string>>;
   /** Nodes that do not run, because they or all above them are disabled. */
   readonly inactive: readonly string[];
   readonly is_deployable: boolean;
@@ -231,7 +232,7 @@ export async function validate(document: PipelineDocument, signal: AbortSignal):
   const inactive = new Set(answer.inactive);
   const nodes = Object.entries(answer.ports).map(([id, ports]): [string, NodeState] => [
     id,
-    { ports, outputs: answer.facts[id] ?? {}, is_active: !inactive.has(id) },
+    { ports, outputs: answer.facts[id] ?? {}, is_active: !inactive.has(id), label: answer.labels[id] ?? '' },
   ]);
   return { problems: answer.problems, is_deployable: answer.is_deployable, nodes: Object.fromEntries(nodes) };
 }

@@ -1250,6 +1250,10 @@ export interface NodePort {
   label: string;
   many: boolean;
   help: string;
+  /** Of an input: whether it takes streams whose rows take earlier ones back. */
+  takes_changelogs: boolean;
+  /** What to set so that an input which does not take them does; "" = nothing. */
+  changelog_option: string;
 }
 
 export interface NodePorts {
@@ -2144,6 +2148,8 @@ export interface ValidationAnswer {
   /** Node → output port → facts; null: not known yet. */
   facts: Record<string, Record<string, Facts | null>>;
   ports: Record<string, NodePorts>;
+  /** Node → one line of what it does, from its parameters; "" if its type has none. */
+  labels: Record<string, string>;
   /** Nodes that are disabled, or get nothing because nodes above them are. */
   inactive: string[];
 }

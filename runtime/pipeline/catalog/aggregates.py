@@ -20,7 +20,7 @@ from runtime.pipeline.catalog.columns import (
 from runtime.pipeline.catalog.windows import ORDER, check_rank, renamed_order, top_n_call, top_n_type
 from runtime.pipeline.emit import Expr, Literal, duration, texts
 from runtime.pipeline.facts import StreamFacts, origins_of
-from runtime.pipeline.node_type import EmitContext, Example, NodeInput, NodeType
+from runtime.pipeline.node_type import APPENDS, OUT, EmitContext, Example, NodeInput, NodeType, Ports
 from runtime.pipeline.problems import Code, NodeProblem, Problem
 from runtime.pipeline.sql import problems_of
 
@@ -73,6 +73,12 @@ class Aggregate(NodeType):
     )
     examples = (Example("Totals", {"keys": ["auction"], "aggregates": [["total", "sum(price)"]]}),)
 
+    def label(self, params: Mapping[str, Any]) -> str:
+        return f"{fields.names_in(params.get('aggregates'))} {fields.per(params.get('keys'))}".strip()
+
+    def ports(self, params: Mapping[str, Any]) -> Ports:
+        return Ports((APPENDS,), (OUT,))
+
     def infer(self, node: NodeInput) -> Mapping[str, StreamFacts]:
         facts, params = node.input(), node.params
         keys = node.keys()
@@ -118,6 +124,12 @@ class Deduplicate(NodeType):
     )
     examples = (Example("First bids", {"keys": ["auction", "bidder"], "keep": "first"}),)
 
+    def label(self, params: Mapping[str, Any]) -> str:
+        return f"{params.get('keep', 'first')} {fields.per(params.get('keys'))}".strip()
+
+    def ports(self, params: Mapping[str, Any]) -> Ports:
+        return Ports((APPENDS,), (OUT,))
+
     def infer(self, node: NodeInput) -> Mapping[str, StreamFacts]:
         facts, params = node.input(), node.params
         keys = node.keys()
@@ -152,6 +164,12 @@ class TopN(NodeType):
         ttl=_TTL,
     )
     examples = (Example("Dearest bids", {"keys": ["auction"], "n": 3, "by": [{"expression": "price"}]}),)
+
+    def label(self, params: Mapping[str, Any]) -> str:
+        return f"top {params.get('n', '?')} {fields.per(params.get('keys'))}".strip()
+
+    def ports(self, params: Mapping[str, Any]) -> Ports:
+        return Ports((APPENDS,), (OUT,))
 
     def infer(self, node: NodeInput) -> Mapping[str, StreamFacts]:
         facts, params = node.input(), node.params

@@ -131,7 +131,7 @@ class Select(NodeType):
     examples = (Example("In euros", {"columns": [["auction", "auction"], ["euros", "price / 100.0"]]}),)
 
     def label(self, params: Mapping[str, Any]) -> str:
-        return _names(params.get("columns"))
+        return fields.names_in(params.get("columns"))
 
     def infer(self, node: NodeInput) -> Mapping[str, StreamFacts]:
         facts, columns = node.input(), node.params["columns"]
@@ -165,7 +165,7 @@ class WithColumns(NodeType):
     examples = (Example("In euros", {"columns": [["euros", "price / 100.0"]]}),)
 
     def label(self, params: Mapping[str, Any]) -> str:
-        return _names(params.get("columns"))
+        return fields.names_in(params.get("columns"))
 
     def infer(self, node: NodeInput) -> Mapping[str, StreamFacts]:
         facts, columns = node.input(), node.params["columns"]
@@ -221,6 +221,11 @@ class Columns(NodeType):
         cast={**fields.pairs(fields.column(), fields.choice(*_CASTS), "casts", 0), "default": []},
     )
     examples = (Example("Drop and rename", {"rename": [["price", "cents"]], "drop": ["channel"]}),)
+
+    def label(self, params: Mapping[str, Any]) -> str:
+        words = (("rename", "renames"), ("drop", "drops"), ("cast", "converts"))
+        found = [(verb, fields.names_in(params.get(name))) for name, verb in words]
+        return "; ".join(f"{verb} {names}" for verb, names in found if names)
 
     def infer(self, node: NodeInput) -> Mapping[str, StreamFacts]:
         facts = node.input()
@@ -335,6 +340,9 @@ class Split(NodeType):
     )
     examples = (Example("Cheap and dear", {"branches": [["dear", "price > 100"]], "rest": True}),)
 
+    def label(self, params: Mapping[str, Any]) -> str:
+        return fields.names_in(params.get("branches"))
+
     def ports(self, params: Mapping[str, Any]) -> Ports:
         branches = params.get("branches", [])
         names = [item[0] for item in branches if isinstance(item, list) and item and isinstance(item[0], str)]
@@ -440,12 +448,6 @@ def _matches(first: StreamFacts, facts: StreamFacts, match: str) -> bool:
 
 def _shown(row: TypeInformation | None) -> str:
     return "of Python objects" if row is None else str(row)
-
-
-def _names(columns: Any) -> str:
-    if not isinstance(columns, list):
-        return ""
-    return ", ".join(str(item[0]) for item in columns if isinstance(item, list) and item)
 
 
 NODE_TYPES = (Filter, Select, WithColumns, Columns, Unnest, Split, Union)

@@ -19,7 +19,7 @@ from runtime.pipeline.catalog.sinks import SinkType, check_changelog
 from runtime.pipeline.catalog.sources import BAD, SourceType, source_facts, with_dead_letters
 from runtime.pipeline.emit import Expr, Imported, Listing, Literal, duration, plain, type_expr
 from runtime.pipeline.facts import StreamFacts, origins_of
-from runtime.pipeline.node_type import OUT, EmitContext, Example, NodeInput, NodeType, Ports
+from runtime.pipeline.node_type import APPENDS, OUT, EmitContext, Example, NodeInput, NodeType, Port, Ports
 from runtime.pipeline.problems import Code, NodeProblem, Problem, unknown_column
 
 _BEHIND = "Secrets of the connection come from the cluster, when the job begins."
@@ -264,6 +264,9 @@ class Lookup(NodeType):
     def label(self, params: Mapping[str, Any]) -> str:
         return str(params.get("table", ""))
 
+    def ports(self, params: Mapping[str, Any]) -> Ports:
+        return Ports((APPENDS,), (OUT,))
+
     def infer(self, node: NodeInput) -> Mapping[str, StreamFacts]:
         params, facts = node.params, node.input()
         row = node.named_rows()
@@ -348,6 +351,12 @@ class PostgresSink(SinkType):
     def label(self, params: Mapping[str, Any]) -> str:
         return str(params.get("table", ""))
 
+    def ports(self, params: Mapping[str, Any]) -> Ports:
+        mode = params.get("mode")
+        takes = isinstance(mode, Mapping) and mode.get("kind") == "upsert"
+        option = "" if takes else "set its Mode to upsert, with keys"
+        return Ports((Port("in", takes_changelogs=takes, changelog_option=option),), ())
+
     def infer(self, node: NodeInput) -> Mapping[str, StreamFacts]:
         mode, facts = node.params["mode"], node.input()
         row = node.named_rows()
@@ -409,6 +418,9 @@ class RedisSink(SinkType):
     def label(self, params: Mapping[str, Any]) -> str:
         streams = params.get("streams")
         return ", ".join(map(str, streams[:2])) if isinstance(streams, list) else ""
+
+    def ports(self, params: Mapping[str, Any]) -> Ports:
+        return Ports((APPENDS,), ())
 
     def infer(self, node: NodeInput) -> Mapping[str, StreamFacts]:
         check_changelog(node, False)

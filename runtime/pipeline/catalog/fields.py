@@ -117,6 +117,20 @@ def branch(kind: str, required: tuple[str, ...] = (), **properties: dict[str, An
     return form(("kind", *required), kind={"const": kind}, **properties)
 
 
+def names_in(value: Any) -> str:
+    """Return the names in a list of names, or of lists that begin with one: "auction, euros"."""
+    if not isinstance(value, list):
+        return ""
+    firsts = [item[0] if isinstance(item, list) and item else item for item in value]
+    return ", ".join(first for first in firsts if isinstance(first, str))
+
+
+def per(keys: Any) -> str:
+    """Return the words for keys: "per auction, bidder"; "" without keys."""
+    names = names_in(keys)
+    return f"per {names}" if names else ""
+
+
 def _field(schema: dict[str, Any], default: Any, widget: str | None) -> dict[str, Any]:
     return {
         **schema,

@@ -121,6 +121,9 @@ class Generator(SourceType):
         ),
     )
 
+    def label(self, params: Mapping[str, Any]) -> str:
+        return fields.names_in(params.get("fields"))
+
     def infer(self, node: NodeInput) -> Mapping[str, StreamFacts]:
         made: dict[str, FieldGenerator] = {}
         for index, (name, spec) in enumerate(node.params["fields"]):

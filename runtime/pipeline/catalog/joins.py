@@ -26,7 +26,7 @@ from runtime.pipeline.facts import Origin, StreamFacts
 from runtime.pipeline.node_type import OUT, EmitContext, Example, NodeInput, NodeType, Port, Ports
 from runtime.pipeline.problems import Code, NodeProblem, Problem
 
-LEFT, RIGHT = Port("left"), Port("right")
+LEFT, RIGHT = Port("left", takes_changelogs=False), Port("right", takes_changelogs=False)
 _SUFFIX = {**fields.text("_right"), "title": "Suffix of the right side's columns"}
 _ORDERS = 'row<"order": long, "item": string, "ordered_at": sql_timestamp>'
 _PAYMENTS = 'row<"order": long, "cents": long, "paid_at": sql_timestamp>'
@@ -228,7 +228,11 @@ class IntervalJoin(NodeType):
         return renamed_keys(params, names)
 
 
-VERSIONS = Port("versions", help="Rows that are each valid from their event time until the next one of the key.")
+VERSIONS = Port(
+    "versions",
+    help="Rows that are each valid from their event time until the next one of the key.",
+    takes_changelogs=False,
+)
 
 
 class VersionJoin(NodeType):
@@ -257,6 +261,9 @@ class VersionJoin(NodeType):
             inputs={"left": _PAYMENTS, "versions": _ORDERS},
         ),
     )
+
+    def label(self, params: Mapping[str, Any]) -> str:
+        return fields.names_in(params.get("left_keys"))
 
     def ports(self, params: Mapping[str, Any]) -> Ports:
         late = (Port("late", "late rows"),) if params.get("late_output") is True else ()

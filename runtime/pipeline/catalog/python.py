@@ -10,7 +10,7 @@ from runtime.operators.columnar.map_frames import EVENT_TIME
 from runtime.pipeline.catalog import fields
 from runtime.pipeline.emit import Call, Expr, Literal, texts, type_expr
 from runtime.pipeline.facts import StreamFacts
-from runtime.pipeline.node_type import EmitContext, Example, NodeInput, NodeType
+from runtime.pipeline.node_type import APPENDS, IN, OUT, EmitContext, Example, NodeInput, NodeType, Port, Ports
 from runtime.pipeline.problems import Code, NodeProblem, Problem
 from runtime.pipeline.python_code import definitions
 
@@ -23,6 +23,7 @@ FUNCTION = {
 }
 RESULT = {**fields.row_type(), "title": "Columns of the result"}
 _CHANGELOG = {**fields.choice("refuse", "rows", default="refuse"), "title": "Rows that take others back"}
+_ASKS = Port("in", takes_changelogs=False, changelog_option="set its Rows that take others back to rows")
 
 
 def function_name(node: NodeInput) -> str:
@@ -39,6 +40,18 @@ def function_name(node: NodeInput) -> str:
     return name
 
 
+def function_label(params: Mapping[str, Any]) -> str:
+    """Return the name of the function or class that a node runs; "" if it defines none yet."""
+    if params.get("function"):
+        return str(params["function"])
+    try:
+        found = definitions(params.get("code") or [], "/params/code")
+    except (NodeProblem, TypeError):
+        # it is still being written
+        return ""
+    return found.callables[-1] if found.callables else ""
+
+
 def check_changelog(node: NodeInput, port: str = "in") -> None:
     """Refuse a changelog whose rows the function has not asked for.
 
@@ -49,6 +62,11 @@ def check_changelog(node: NodeInput, port: str = "in") -> None:
         message = "the function would take rows that take others back for new ones"
         hint = "Let it have them as rows, and look at each row's get_row_kind()."
         raise NodeProblem(Problem(Code.NEEDS_APPENDS, message, port=port, field="/params/changelog", hint=hint))
+
+
+def ports_by_choice(params: Mapping[str, Any]) -> Ports:
+    """Return the ports of a node whose function may ask for the rows of changelogs."""
+    return Ports((IN if params.get("changelog") == "rows" else _ASKS,), (OUT,))
 
 
 def made_by_python(node: NodeInput, row: RowTypeInfo, port: str = "in") -> StreamFacts:
@@ -74,7 +92,10 @@ class _PythonType(NodeType):
     method: ClassVar[str]
 
     def label(self, params: Mapping[str, Any]) -> str:
-        return str(params.get("function") or "")
+        return function_label(params)
+
+    def ports(self, params: Mapping[str, Any]) -> Ports:
+        return ports_by_choice(params)
 
     def infer(self, node: NodeInput) -> Mapping[str, StreamFacts]:
         function_name(node)
@@ -152,6 +173,9 @@ class PythonFilter(NodeType):
     schema = fields.form((), code=fields.python(_FILTER), function=FUNCTION)
     examples = (Example("Round prices", {"code": _FILTER}),)
 
+    def label(self, params: Mapping[str, Any]) -> str:
+        return function_label(params)
+
     def infer(self, node: NodeInput) -> Mapping[str, StreamFacts]:
         function_name(node)
         return {"out": node.input()}
@@ -185,7 +209,10 @@ class PythonFrames(NodeType):
     examples = (Example("Euros", {"code": _FRAMES, "type": [["auction", "long"], ["euros", "double"]]}),)
 
     def label(self, params: Mapping[str, Any]) -> str:
-        return str(params.get("function") or "")
+        return function_label(params)
+
+    def ports(self, params: Mapping[str, Any]) -> Ports:
+        return Ports((APPENDS,), (OUT,))
 
     def infer(self, node: NodeInput) -> Mapping[str, StreamFacts]:
         function_name(node)
@@ -231,6 +258,12 @@ class PythonProcess(NodeType):
     examples = (
         Example("Numbered", {"keys": ["auction"], "code": _PROCESS, "type": [["auction", "long"], ["n", "long"]]}),
     )
+
+    def label(self, params: Mapping[str, Any]) -> str:
+        return f"{function_label(params)} {fields.per(params.get('keys'))}".strip()
+
+    def ports(self, params: Mapping[str, Any]) -> Ports:
+        return ports_by_choice(params)
 
     def infer(self, node: NodeInput) -> Mapping[str, StreamFacts]:
         node.keys()

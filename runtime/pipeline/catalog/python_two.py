@@ -8,14 +8,14 @@ from typing import Any
 from runtime.common.typeinfo import RowTypeInfo
 from runtime.pipeline.catalog import fields
 from runtime.pipeline.catalog.joins import LEFT, RIGHT
-from runtime.pipeline.catalog.python import FUNCTION, RESULT, function_name
+from runtime.pipeline.catalog.python import FUNCTION, RESULT, function_label, function_name
 from runtime.pipeline.emit import Call, Expr, Variable, texts, type_expr
 from runtime.pipeline.facts import StreamFacts
-from runtime.pipeline.node_type import IN, OUT, EmitContext, Example, NodeInput, NodeType, Port, Ports
+from runtime.pipeline.node_type import APPENDS, OUT, EmitContext, Example, NodeInput, NodeType, Port, Ports
 from runtime.pipeline.problems import Code, NodeProblem, Problem
 from runtime.pipeline.python_code import definitions
 
-RULES = Port("rules", help="Rows that every subtask gets.")
+RULES = Port("rules", help="Rows that every subtask gets.", takes_changelogs=False)
 _CLASS = {**FUNCTION, "title": "Class (the last one, if none is named)"}
 _STATE = {"type": "string", "pattern": r"^[A-Za-z_][A-Za-z0-9_]*\Z", "maxLength": 100}
 _WATCH = [
@@ -104,6 +104,9 @@ class PythonCoProcess(NodeType):
         ),
     )
 
+    def label(self, params: Mapping[str, Any]) -> str:
+        return f"{function_label(params)} {fields.per(params.get('left_keys'))}".strip()
+
     def ports(self, params: Mapping[str, Any]) -> Ports:
         return Ports((LEFT, RIGHT), (OUT,))
 
@@ -178,10 +181,10 @@ class PythonBroadcast(NodeType):
     )
 
     def label(self, params: Mapping[str, Any]) -> str:
-        return str(params.get("function") or "")
+        return function_label(params)
 
     def ports(self, params: Mapping[str, Any]) -> Ports:
-        return Ports((IN, RULES), (OUT,))
+        return Ports((APPENDS, RULES), (OUT,))
 
     def infer(self, node: NodeInput) -> Mapping[str, StreamFacts]:
         params = node.params

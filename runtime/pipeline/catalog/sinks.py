@@ -17,7 +17,7 @@ from runtime.connectors.formats.writer_format import FileWriterFormat
 from runtime.pipeline.catalog import fields
 from runtime.pipeline.emit import Expr, Imported, Literal, texts
 from runtime.pipeline.facts import StreamFacts
-from runtime.pipeline.node_type import IN, EmitContext, Example, NodeInput, NodeType, Ports
+from runtime.pipeline.node_type import IN, EmitContext, Example, NodeInput, NodeType, Port, Ports
 from runtime.pipeline.problems import Code, NodeProblem, Problem
 
 CONNECTORS = "runtime.connectors"
@@ -139,6 +139,12 @@ class Files(SinkType):
 
     def label(self, params: Mapping[str, Any]) -> str:
         return str(params.get("path", ""))
+
+    def ports(self, params: Mapping[str, Any]) -> Ports:
+        spec = params.get("format")
+        takes = isinstance(spec, Mapping) and spec.get("kind") == "text"
+        option = "" if takes else "write them as text, each with its kind"
+        return Ports((Port("in", takes_changelogs=takes, changelog_option=option),), ())
 
     def infer(self, node: NodeInput) -> Mapping[str, StreamFacts]:
         params, facts = node.params, node.input()

@@ -30,7 +30,7 @@ from runtime.pipeline.catalog.columns import (
 )
 from runtime.pipeline.emit import Expr, Imported, Literal, plain, texts, time
 from runtime.pipeline.facts import StreamFacts, origins_of
-from runtime.pipeline.node_type import IN, OUT, EmitContext, Example, NodeInput, NodeType, Port, Ports
+from runtime.pipeline.node_type import APPENDS, OUT, EmitContext, Example, NodeInput, NodeType, Port, Ports
 from runtime.pipeline.problems import Code, NodeProblem, Problem
 from runtime.pipeline.sql import Expression, problems_of, renamed_in
 
@@ -147,12 +147,10 @@ class WindowAggregate(NodeType):
     )
 
     def label(self, params: Mapping[str, Any]) -> str:
-        keys = params.get("keys")
-        per = f" per {', '.join(map(str, keys))}" if isinstance(keys, list) and keys else ""
-        return window_label(params.get("window")) + per
+        return f"{window_label(params.get('window'))} {fields.per(params.get('keys'))}".strip()
 
     def ports(self, params: Mapping[str, Any]) -> Ports:
-        return Ports((IN,), (OUT, LATE) if params.get("late_output") is True else (OUT,))
+        return Ports((APPENDS,), (OUT, LATE) if params.get("late_output") is True else (OUT,))
 
     def infer(self, node: NodeInput) -> Mapping[str, StreamFacts]:
         facts, params = node.input(), node.params
@@ -350,7 +348,7 @@ class WindowTopN(NodeType):
         return f"top {params.get('n', '?')}, {window_label(params.get('window'))}"
 
     def ports(self, params: Mapping[str, Any]) -> Ports:
-        return Ports((IN,), (OUT, LATE) if params.get("late_output") is True else (OUT,))
+        return Ports((APPENDS,), (OUT, LATE) if params.get("late_output") is True else (OUT,))
 
     def infer(self, node: NodeInput) -> Mapping[str, StreamFacts]:
         facts, params = node.input(), node.params

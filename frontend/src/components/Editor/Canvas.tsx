@@ -32,7 +32,7 @@ import { useEditor, useEditorStore } from '../../hooks/useEditor';
 import { typeOf, worst } from '../../model/pipeline/catalog';
 import { type PipelineDocument, type Point, nameOf, positionOf } from '../../model/pipeline/document';
 import * as operations from '../../model/pipeline/operations';
-import { type Selection, documentOf, makeId, portsOfNode } from '../../store/editor';
+import { type Selection, documentOf, factsOf, makeId, portsOfNode } from '../../store/editor';
 import { addAt } from './actions';
 import classes from './Canvas.module.css';
 import { NodeBox } from './NodeBox';
@@ -154,7 +154,13 @@ export function Canvas() {
     ({ source, sourceHandle, target, targetHandle }: Connection | Edge) => {
       const state = store.getState();
       const lookup = (id: string) => portsOfNode(state, id);
-      return operations.refusal(documentOf(state), [source, sourceHandle ?? ''], [target, targetHandle ?? ''], lookup);
+      return operations.refusal(
+        documentOf(state),
+        [source, sourceHandle ?? ''],
+        [target, targetHandle ?? ''],
+        lookup,
+        (from) => factsOf(state, from),
+      );
     },
     [store],
   );
@@ -356,7 +362,12 @@ function edgeBelow(state: Parameters<typeof documentOf>[0], node: Node): string 
   if (!Object.hasOwn(document.nodes, node.id)) return null;
   if (Object.values(document.edges).some(({ from, to }) => from[0] === node.id || to[0] === node.id)) return null;
   const box = globalThis.document.querySelector(`[data-node="${node.id}"]`)?.getBoundingClientRect();
-  return box === undefined ? null : edgeAt(box.x + box.width / 2, box.y + box.height / 2);
+  const found = box === undefined ? null : edgeAt(box.x + box.width / 2, box.y + box.height / 2);
+  const edge = document.edges[found ?? ''];
+  const [input] = portsOfNode(state, node.id).inputs;
+  if (edge === undefined || input === undefined) return found;
+  const isRefused = operations.changelogRefusal(input, factsOf(state, edge.from), '') !== null;
+  return isRefused ? null : found;
 }
 
 /** Says why the input below the pointer refuses the connection that is being drawn. */

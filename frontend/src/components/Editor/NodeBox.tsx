@@ -7,9 +7,8 @@ import { useShallow } from 'zustand/react/shallow';
 
 import { useEditor, useEditorStore } from '../../hooks/useEditor';
 import { type Port, type Ports, bySeverity, portsOf, typeOf } from '../../model/pipeline/catalog';
-import { summaryOf } from '../../model/pipeline/forms';
 import { refusal } from '../../model/pipeline/operations';
-import { documentOf, portsOfNode } from '../../store/editor';
+import { documentOf, factsOf, portsOfNode } from '../../store/editor';
 import { TypeIcon, SeverityIcon, hueOf, SEVERITY_TEXT } from './icons';
 import classes from './NodeBox.module.css';
 import { PreviewBadge } from './PreviewBadge';
@@ -29,7 +28,7 @@ export const NodeBox = memo(function NodeBox({ id, selected }: NodeProps) {
   if (node === undefined) return null;
   const [problem] = bySeverity(problems);
   const isPlain = [...ports.inputs, ...ports.outputs].every(({ name }) => PLAIN.has(name));
-  const label = summaryOf(node.params);
+  const label = state?.label ?? '';
   return (
     <div
       className={classes.node}
@@ -134,7 +133,13 @@ function useRefusal(node: string, port: string, kind: 'source' | 'target'): stri
     [node, port],
   ] as const;
   const [output, input] = kind === 'target' ? ends : [ends[1], ends[0]];
-  return refusal(documentOf(state), output, input, (id) => portsOfNode(state, id));
+  return refusal(
+    documentOf(state),
+    output,
+    input,
+    (id) => portsOfNode(state, id),
+    (from) => factsOf(state, from),
+  );
 }
 
 function AddNext({ node, port }: { readonly node: string; readonly port: string }) {

@@ -7,7 +7,8 @@ import { type KeyboardEvent, useMemo, useState } from 'react';
 
 import { useEditor, useEditorStore } from '../../hooks/useEditor';
 import { type NodeType, searchTypes } from '../../model/pipeline/catalog';
-import { type QuickAddAt, documentOf } from '../../store/editor';
+import { fitsBehind } from '../../model/pipeline/operations';
+import { type QuickAddAt, documentOf, factsOf } from '../../store/editor';
 import { addAt, freePlace } from './actions';
 import { TypeIcon, hueOf } from './icons';
 import box from './NodeBox.module.css';
@@ -33,12 +34,16 @@ function Search({ at }: { readonly at: QuickAddAt }) {
     document.querySelector<HTMLElement>('[data-canvas]')?.focus();
   };
   const ref = useClickOutside(() => store.getState().openQuickAdd(null));
+  const facts = useEditor((state) => {
+    const from = at.from ?? documentOf(state).edges[at.edge ?? '']?.from;
+    return from === undefined ? null : factsOf(state, from);
+  });
   const types = useMemo(() => {
-    const fits = ({ ports }: NodeType) =>
-      (at.from === undefined || ports.inputs.length > 0) &&
-      (at.edge === undefined || (ports.inputs.length > 0 && ports.outputs.length > 0));
+    const fits = (type: NodeType) =>
+      (at.from === undefined || fitsBehind(type, facts)) &&
+      (at.edge === undefined || (fitsBehind(type, facts) && type.ports.outputs.length > 0));
     return searchTypes(catalog, text).filter(fits);
-  }, [catalog, text, at]);
+  }, [catalog, text, at, facts]);
   const add = (type: NodeType) => {
     const state = store.getState();
     const from = at.from;

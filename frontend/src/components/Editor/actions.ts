@@ -5,7 +5,7 @@ import { copied, inlineNode, inlineType, pasted, readClip, readTable } from '../
 import { type PipelineDocument, type Point, nameOf, positionOf } from '../../model/pipeline/document';
 import { type Direction, neighbour } from '../../model/pipeline/outline';
 import * as operations from '../../model/pipeline/operations';
-import { type EditorStore, documentOf, makeId, portsOfNode } from '../../store/editor';
+import { type EditorStore, documentOf, factsOf, makeId, portsOfNode } from '../../store/editor';
 
 interface Where {
   readonly from?: readonly [string, string];
@@ -15,6 +15,15 @@ interface Where {
 /** Adds a node of a type at a place; into an edge, or connected to an output, if `where` names one. */
 export function addAt(store: EditorStore, type: NodeType, at: Point, where: Where = {}): string | null {
   const state = store.getState();
+  const edge = where.edge === undefined ? undefined : documentOf(state).edges[where.edge];
+  if (edge !== undefined && !operations.fitsBehind(type, factsOf(state, edge.from))) {
+    // it stands where it was dropped, beside the edge
+    const [input] = type.ports.inputs;
+    const why = input && operations.changelogRefusal(input, factsOf(state, edge.from), type.title);
+    const alone = addAt(store, type, at);
+    if (typeof why === 'string') store.getState().announce(why);
+    return alone;
+  }
   let id = '';
   const isDone = state.transact(`Added ${type.title}`, (document) => {
     const inserted = where.edge === undefined ? null : operations.insertNew(document, where.edge, type, makeId);
@@ -208,7 +217,7 @@ export function targetsFor(store: EditorStore, id: string): readonly Target[] {
             from,
             to,
             text: `${start}${nameOf(document, other)}${port}`,
-            refusal: operations.refusal(document, from, to, lookup),
+            refusal: operations.refusal(document, from, to, lookup, (output) => factsOf(state, output)),
           };
         });
       }),

@@ -8,6 +8,10 @@ export interface Port {
   /** An input that takes any number of edges. */
   readonly many: boolean;
   readonly help: string;
+  /** Of an input: whether it takes streams whose rows take earlier ones back. */
+  readonly takes_changelogs: boolean;
+  /** What to set so that an input which does not take them does; empty: nothing. */
+  readonly changelog_option: string;
 }
 
 export interface Ports {
@@ -113,6 +117,8 @@ export interface NodeState {
   /** By output; null: not known yet. */
   readonly outputs: Readonly<Record<string, Facts | null>>;
   readonly is_active: boolean;
+  /** One line of what the node does, by its type; empty: the type says nothing. */
+  readonly label: string;
 }
 
 /** What validating a document gives. */
@@ -144,7 +150,8 @@ export function portsOf(
   const inputs = [...known.inputs];
   const outputs = [...known.outputs];
   const add = (ports: Port[], name: string) => {
-    if (!ports.some((port) => port.name === name)) ports.push({ name, label: name, many: false, help: '' });
+    if (ports.some((port) => port.name === name)) return;
+    ports.push({ name, label: name, many: false, help: '', takes_changelogs: true, changelog_option: '' });
   };
   for (const { from, to } of Object.values(document.edges)) {
     if (from[0] === id) add(outputs, from[1]);

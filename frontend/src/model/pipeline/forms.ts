@@ -87,36 +87,6 @@ export function codeProblems(problems: readonly Problem[], pointer: string, line
   return { marks, worst: within.find(({ severity }) => severity === 'error') ?? within[0] ?? null };
 }
 
-/** One line of what a node does, from its parameters: "price > 100", "10 s per auction". */
-export function summaryOf(params: Readonly<Record<string, Json>>): string {
-  const { condition, window: over, keys } = params;
-  if (typeof condition === 'string') return condition;
-  const per = Array.isArray(keys) && keys.length > 0 ? `per ${keys.map(String).join(', ')}` : '';
-  if (isObject(over)) {
-    const lengths = ['size', 'slide', 'max', 'step', 'gap'].flatMap((name) => over[name] ?? []);
-    return [lengths.map(String).join(' / '), per].filter(Boolean).join(' ');
-  }
-  if (per !== '') return per;
-  for (const name of ['columns', 'branches', 'aggregates', 'fields', 'by', 'rename', 'drop']) {
-    const names = namesIn(params[name]);
-    if (names !== '') return names;
-  }
-  if (Array.isArray(params.rows)) return `${params.rows.length} rows`;
-  const texts = ['path', 'paths', 'column', 'kind', 'label'].flatMap((name) => params[name] ?? []);
-  const [text] = texts.filter((each) => typeof each === 'string');
-  return text ?? '';
-}
-
-function isObject(value: Json | undefined): value is Readonly<Record<string, Json>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
-}
-
-function namesIn(value: Json | undefined): string {
-  if (!Array.isArray(value)) return '';
-  const names = (value as readonly Json[]).map((item) => (Array.isArray(item) ? (item as readonly Json[])[0] : item));
-  return names.filter((name) => typeof name === 'string').join(', ');
-}
-
 /** The field that a problem is about, in words: "Window › Size"; empty if it is about the whole node. */
 export function fieldWords(field: string | null): string {
   if (field === null) return '';

@@ -1,10 +1,11 @@
 import { expect, test } from 'vitest';
 
+import type { Facts } from './catalog';
 import { emptyDocument, faults } from './document';
 import { neighbour, outline } from './outline';
 import * as operations from './operations';
 import { canonicalText, isSameJob } from './order';
-import { TYPES, idsFrom, line, portsIn, seeded } from './testPipelines';
+import { TYPES, idsFrom, line, nodeType, port, portsIn, seeded } from './testPipelines';
 
 const makeId = idsFrom(seeded(7));
 
@@ -36,6 +37,50 @@ test('a connection that cannot be is refused with a reason', () => {
   const fed = operations.connect(more, [join, 'out'], [union, 'in'], makeId).document;
   expect(operations.refusal(fed, [union, 'out'], [join, 'right'], portsIn(fed))).toBe('That would make a cycle');
   expect(operations.openInput(fed, ['n1', 'out'], join, portsIn(fed))).toBe('right');
+});
+
+test('a stream that takes rows back is refused where only new ones go, with what helps', () => {
+  const choosy = nodeType('choosy', [], ['out'], {
+    ports: {
+      inputs: [port('in', false, { takes_changelogs: false, changelog_option: 'set its Mode to upsert' })],
+      outputs: [port('out')],
+    },
+  });
+  const windows = nodeType('windows', [], ['out'], {
+    ports: { inputs: [port('in', false, { takes_changelogs: false })], outputs: [port('out')] },
+  });
+  const facts = (changelog: 'append' | 'retract'): Facts => ({
+    columns: [],
+    changelog,
+    unique_key: null,
+    event_time: true,
+    watermarks: true,
+    time_column: null,
+    bounded: false,
+  });
+  const first = operations.addNode(line(), choosy, [0, 300], makeId);
+  const { document, id } = operations.addNode(first.document, windows, [0, 400], makeId);
+  const lookup = (each: string) =>
+    each === first.id ? choosy.ports : each === id ? windows.ports : portsIn(document)(each);
+  const why = (to: string, changelog: 'append' | 'retract') =>
+    operations.refusal(document, ['n1', 'out'], [to, 'in'], lookup, () => facts(changelog));
+  expect(why(first.id, 'append')).toBeNull();
+  expect(why(first.id, 'retract')).toBe(
+    'choosy takes new rows only, and this stream takes rows back: set its Mode to upsert',
+  );
+  expect(why(id, 'retract')).toBe(
+    'windows takes new rows only, and this stream takes rows back: ' +
+      'put it before the node that makes the changelog, or aggregate by window there',
+  );
+  expect(operations.refusal(document, ['n1', 'out'], [id, 'in'], lookup)).toBeNull();
+  expect(operations.openInput(document, ['n1', 'out'], id, lookup, () => facts('retract'))).toBeNull();
+  // a new node can be set to take them: it is offered
+  const fits = [choosy, windows, TYPES.filter, TYPES.source].map((type) =>
+    operations.fitsBehind(type, facts('retract')),
+  );
+  expect(fits).toEqual([true, false, true, false]);
+  expect(operations.fitsBehind(windows, facts('append'))).toBe(true);
+  expect(operations.fitsBehind(windows, null)).toBe(true);
 });
 
 test('a node put on an edge stands between its ends, and what is behind makes room', () => {

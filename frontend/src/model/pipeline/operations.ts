@@ -1,6 +1,6 @@
 /** What a user can do to a pipeline. Each operation returns another document; one that cannot be done says why. */
 
-import type { NodeType, Port, Ports } from './catalog';
+import type { Facts, NodeType, Port, Ports } from './catalog';
 import { newNode } from './catalog';
 import {
   type Group,
@@ -45,6 +45,10 @@ export function withNode(document: PipelineDocument, node: PipelineNode, at: Poi
 // --- edges ----------------------------------------------------------------------------------------------------------
 
 export type PortsLookup = (id: string) => Ports;
+/** What is known of the stream that leaves an output of a node; null: nothing. */
+export type FactsLookup = (from: readonly [string, string]) => Facts | null;
+
+const NOTHING_KNOWN: FactsLookup = () => null;
 
 /** Why an output cannot be connected to an input; null if it can. */
 export function refusal(
@@ -52,6 +56,7 @@ export function refusal(
   from: readonly [string, string],
   to: readonly [string, string],
   ports: PortsLookup,
+  facts: FactsLookup = NOTHING_KNOWN,
 ): string | null {
   const source = document.nodes[from[0]];
   const node = document.nodes[to[0]];
@@ -64,7 +69,23 @@ export function refusal(
   if (into.some((edge) => edge.from[0] === from[0] && edge.from[1] === from[1])) return 'Already connected';
   if (into.length > 0 && !input.many) return `The input ${labelOf(input)} is taken: put a Union before it`;
   if (below(document, to[0]).has(from[0])) return 'That would make a cycle';
-  return null;
+  return changelogRefusal(input, facts(from), node.name);
+}
+
+/** Why an input cannot take a stream whose rows take earlier ones back, and what helps; null if it can. */
+export function changelogRefusal(input: Port, facts: Facts | null, name: string): string | null {
+  if (input.takes_changelogs || facts?.changelog !== 'retract') return null;
+  const helps =
+    input.changelog_option === ''
+      ? 'put it before the node that makes the changelog, or aggregate by window there'
+      : input.changelog_option;
+  return `${name} takes new rows only, and this stream takes rows back: ${helps}`;
+}
+
+/** Whether a new node of a type may stand behind a stream: it takes it as it is, or once an option is set. */
+export function fitsBehind(type: NodeType, facts: Facts | null): boolean {
+  const [input] = type.ports.inputs;
+  return input !== undefined && (input.changelog_option !== '' || changelogRefusal(input, facts, type.title) === null);
 }
 
 function labelOf(port: Port): string {
@@ -88,9 +109,10 @@ export function openInput(
   from: readonly [string, string],
   id: string,
   ports: PortsLookup,
+  facts: FactsLookup = NOTHING_KNOWN,
 ): string | null {
   const inputs = ports(id).inputs;
-  return inputs.find(({ name }) => refusal(document, from, [id, name], ports) === null)?.name ?? null;
+  return inputs.find(({ name }) => refusal(document, from, [id, name], ports, facts) === null)?.name ?? null;
 }
 
 export function setPartitioning(document: PipelineDocument, id: string, partitioning: Partitioning | null) {

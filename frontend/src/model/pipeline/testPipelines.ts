@@ -1,11 +1,13 @@
 /** Pipelines for tests: a small catalog, and random edits from a seed. */
 
-import type { NodeType, Ports } from './catalog';
+import type { NodeType, Port, Ports } from './catalog';
 import { copied, pasted } from './clipboard';
 import { type MakeId, type PipelineDocument, emptyDocument } from './document';
 import * as operations from './operations';
 
-const port = (name: string, many = false) => ({ name, label: name, many, help: '' });
+export function port(name: string, many = false, more: Partial<Port> = {}): Port {
+  return { name, label: name, many, help: '', takes_changelogs: true, changelog_option: '', ...more };
+}
 
 export function nodeType(type: string, inputs: string[], outputs: string[], more: Partial<NodeType> = {}): NodeType {
   return {

@@ -138,6 +138,7 @@ test('what enters a node is the columns of all its inputs', () => {
     ports: { inputs: [], outputs: [] },
     outputs: { out: facts(...names) },
     is_active: true,
+    label: '',
   });
   const validation = { problems: [], is_deployable: true, nodes: { n1: state('a', 'b'), n2: state('b', 'c') } };
   const document = { ...line(), edges: { ...line().edges, e3: { from: ['n1', 'out'], to: ['n3', 'other'] } as const } };
