@@ -2,7 +2,7 @@
 PYTHON_IN_VENV := .venv/bin/python
 BENCH_ARGS ?=
 N ?= 100
-chaos-leaders: N = 200
+chaos-leaders: N = 240
 SEED ?= 7
 DEMO_OUTPUT ?= .tidemark/demo
 DEMO_ARGS ?= --parallelism 2
@@ -47,7 +47,7 @@ test-slow: setup ## Run the slow tests
 chaos: setup ## Run a job on Spark under N random faults drawn from SEED (N=100 SEED=7); its last line is violations=0
 	@$(PYTHON_IN_VENV) -m tests.chaos --faults $(N) --seed $(SEED)
 
-chaos-leaders: setup ## Kill and freeze N leaders of a session cluster under jobs on Spark (N=200 SEED=7), 20 minutes
+chaos-leaders: setup ## Kill and freeze N leaders of a session cluster under jobs on Spark (N=240 SEED=7), 25 minutes
 	@$(PYTHON_IN_VENV) -m tests.chaos --leaders --faults $(N) --seed $(SEED)
 
 e2e: setup frontend ## Run the journeys through the page, with headless Chromium on the whole stack
