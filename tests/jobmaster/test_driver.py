@@ -20,9 +20,9 @@ from runtime.jobmaster.actions import AdoptSlots, JobMasterAction, SlotProcess
 from runtime.jobmaster.client_outputs import ClientOutputs
 from runtime.jobmaster.driver import JobMasterDriver, JobRequestError
 from runtime.jobmaster.events import SlotLost, SlotMessageReceived
-from runtime.jobmaster.execution_graph import Region
+from runtime.jobmaster.execution_graph import ExecutionGraph, Region
 from runtime.jobmaster.job_state import JobState
-from runtime.jobmaster.placement import PlacedRegion
+from runtime.jobmaster.placement import PlacedRegion, PlacedSlot
 from runtime.jobmaster.slot_provider import SlotProvider
 from runtime.jobmaster.storage_worker import StorageWorker
 from runtime.task.messages import JobMasterMessage, RegisterSlot
@@ -33,7 +33,7 @@ from tests.job_runs import record_run
 from tests.support.waiting import wait_until
 
 WAIT_S = 20.0
-#: but for what only the JobMaster of another leader's job does
+#: but for what only the JobMaster of another leader's job does, see the test of that
 ACTIONS = [action for action in get_args(JobMasterAction) if action is not AdoptSlots]
 
 
@@ -117,6 +117,49 @@ def test_an_action_that_breaks_the_jobmaster_ends_the_job_and_answers_everybody(
     handle.cancel()
 
 
+def test_an_adoption_that_breaks_the_jobmaster_ends_the_job_and_answers_everybody(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    perform = JobMasterDriver._perform
+    open_requests: list[Future[Any]] = []
+
+    def break_at(driver: JobMasterDriver, given: JobMasterAction) -> None:
+        if isinstance(given, AdoptSlots):
+            open_requests.append(driver.trigger_checkpoint())
+            raise BrokenError("AdoptSlots")
+        perform(driver, given)
+
+    monkeypatch.setattr(JobMasterDriver, "_perform", break_at)
+    slots = NoSlots()
+    job, attempt = graph(), Attempt(3)
+    regions = ExecutionGraph(job, attempt).regions
+    parallelism = {vertex.vertex_id: vertex.parallelism for vertex in job.vertices}
+    placement = [
+        PlacedRegion(
+            region.index, attempt, [PlacedSlot(slot, 11, "h", "nowhere") for slot in region.slots], parallelism
+        )
+        for region in regions
+    ]
+    driver = JobMasterDriver(
+        job, lambda post: slots, ClientOutputs(), ManualClock(0), Attempt(4), is_inline=True, placement=placement
+    )
+    while driver.step():
+        pass
+
+    status, cause = driver.status(), "the JobMaster failed: BrokenError('AdoptSlots')"
+    assert isinstance(driver.broken, BrokenError) and driver.ended.is_set()
+    assert status.state is JobState.FAILED and status.leaves_checkpoints
+    assert status.exceptions[-1].cause.message == cause
+    assert all(task.state.is_terminal for task in status.tasks)
+    # what runs under its earlier leader is not left running without one
+    assert slots.released == [attempt] and slots.is_closed
+    assert "JobMaster of job" in caplog.text
+    for request in (*open_requests, driver.trigger_savepoint(), driver.trigger_checkpoint(), driver.rescale({})):
+        with pytest.raises(JobRequestError, match="AdoptSlots"):
+            request.result(0)
+    assert open_requests
+
+
 def test_a_storage_thread_that_breaks_ends_the_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def break_at(worker: StorageWorker, action: StoreCheckpoint) -> None:
         raise BrokenError("storage")
@@ -142,6 +185,10 @@ def test_a_request_that_the_end_of_the_jobmaster_overtakes_is_refused() -> None:
 class NoSlots(SlotProvider):
     """Has no slots, and takes what it is told."""
 
+    def __init__(self) -> None:
+        self.released: list[Attempt] = []
+        self.is_closed = False
+
     def request_slots(self, attempt: Attempt, regions: Sequence[Region]) -> None:
         pass
 
@@ -161,10 +208,10 @@ class NoSlots(SlotProvider):
         pass
 
     def release_attempt(self, attempt: Attempt, regions: Sequence[Region] | None = None) -> None:
-        pass
+        self.released.append(attempt)
 
     def close(self) -> None:
-        pass
+        self.is_closed = True
 
 
 class ThreadedDriver(JobMasterDriver):
