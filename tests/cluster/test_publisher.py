@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from backend.cluster.bus import Document
+from backend.cluster.cluster_document import MAX_ENDED_JOBS
 from backend.cluster.events import ReceivedEvent
 from backend.cluster.publisher import Publisher
 from runtime.testing.clock import ManualClock
@@ -15,6 +16,8 @@ class RecordingBus:
 
     def __init__(self) -> None:
         self.written: list[str] = []
+        #: the newest document of each topic
+        self.documents: dict[str, Document] = {}
 
     def take_events(self, wait_s: float) -> list[ReceivedEvent]:
         return []
@@ -25,6 +28,7 @@ class RecordingBus:
 
     def publish(self, topic: str, document: Document) -> None:
         self.written.append(topic)
+        self.documents[topic] = document
 
     def put_fields(self, key: str, fields: Mapping[str, Document], expiry_s: int, dropped: Sequence[str]) -> None:
         self.written.append(key)
@@ -33,14 +37,39 @@ class RecordingBus:
         pass
 
 
+def ended(job_id: str, start_time: int = 1) -> Document:
+    """The final document of a job."""
+    fields = dict.fromkeys(("name", "end_time", "duration", "parallelism", "restarts"))
+    return fields | {
+        "id": job_id,
+        "state": "FINISHED",
+        "waiting_for": "",
+        "vertices": [],
+        "start_time": start_time,
+    }
+
+
 def test_a_leader_without_a_valid_lease_publishes_nothing() -> None:
     """A bus that was emptied does not know whom to refuse."""
     leader_bus, lease = RecordingBus(), [False]
     publisher = Publisher(leader_bus, ManualClock(1_000), lambda: lease[0])
-    ended = dict.fromkeys(("name", "start_time", "end_time", "duration", "parallelism", "restarts"))
-    publisher.job_ended(ended | {"id": "j", "state": "FINISHED", "waiting_for": "", "vertices": [], "start_time": 1})
+    publisher.job_ended(ended("j"))
     publisher.cluster([])
     assert leader_bus.written == []
     lease[0] = True
     publisher.cluster([])
     assert leader_bus.written == ["job:j", "cluster", "beat"]
+
+
+def test_of_the_jobs_that_have_ended_the_newest_are_listed_and_the_others_forgotten() -> None:
+    """A leader lives for months: what it keeps of jobs that are over is bounded."""
+    leader_bus = RecordingBus()
+    publisher = Publisher(leader_bus, ManualClock(1_000), lambda: True)
+    publisher.job_ended(ended("runs", 0) | {"state": "RUNNING"})
+    # the oldest job is not the one that ended first
+    for start_time in (*range(2, MAX_ENDED_JOBS + 2), 1):
+        publisher.job_ended(ended(f"job {start_time}", start_time))
+    publisher.cluster([])
+    listed = {entry["id"] for entry in leader_bus.documents["cluster"]["jobs"]}
+    assert listed == {"runs", *(f"job {start_time}" for start_time in range(2, MAX_ENDED_JOBS + 2))}
+    assert publisher._entries.keys() == listed
