@@ -133,7 +133,7 @@ class JobManager:
         self._left = LeftSavepoints(cluster_storage().files(), leadership.may_act, clock)
         self.publisher = Publisher(leader_bus, clock, leadership.may_act)
         self.resources = ResourceManager(epoch, clock, partial(self._command, send))
-        machine = LeaderMachine(epoch, clock.now_ms())
+        machine = LeaderMachine(epoch)
         self.jobs = LedJobs(
             machine,
             self._store,

@@ -129,8 +129,8 @@ class OperationRow:
     trigger_id: str
     kind: str
     job_id: str | None
-    created_at: int
-    """Epoch ms."""
+    age_ms: int
+    """For how long this leader has known of it, by its own clock."""
     is_begun: bool = False
     """Whether a leader has begun it, this one or an earlier one."""
     job_state: str = ""
@@ -304,12 +304,10 @@ class LeaderMachine:
 
     Args:
         epoch: its epoch.
-        since: epoch ms at which it began to lead.
     """
 
-    def __init__(self, epoch: int, since: int) -> None:
+    def __init__(self, epoch: int) -> None:
         self.epoch = epoch
-        self._since = since
 
     # --- jobs ---------------------------------------------------------------------------------------------------------
 
@@ -357,7 +355,6 @@ class LeaderMachine:
         rows: Iterable[OperationRow],
         runners: Mapping[str, RunnerSeen],
         disposals: Mapping[str, Document | None],
-        now: int,
     ) -> list[OperationAction]:
         """Return what begins, or is answered, of the operations without a recorded result.
 
@@ -365,20 +362,19 @@ class LeaderMachine:
             rows: the operations, oldest first.
             runners: the jobs that run here, by id.
             disposals: trigger id → result of the disposals begun here; None while in progress.
-            now: epoch ms.
         """
-        decided = (self._operation(row, runners.get(row.job_id or ""), disposals, now) for row in rows)
+        decided = (self._operation(row, runners.get(row.job_id or ""), disposals) for row in rows)
         return [action for action in decided if action is not None]
 
     def _operation(
-        self, row: OperationRow, runner: RunnerSeen | None, disposals: Mapping[str, Document | None], now: int
+        self, row: OperationRow, runner: RunnerSeen | None, disposals: Mapping[str, Document | None]
     ) -> OperationAction | None:
         if row.kind == Operation.Kind.DISPOSE:
             return self._disposal(row, disposals)
         if row.follows is not None:
             return None if row.followed_result is None else Answer(row.trigger_id, row.followed_result)
         patience_ms = SLOT_PATIENCE_MS if runner is not None and runner.waits_for_slots else OPERATION_PATIENCE_MS
-        is_patient = now - max(row.created_at, self._since) <= patience_ms
+        is_patient = row.age_ms <= patience_ms
         if row.job_state in TERMINAL_STATES:
             return self._after_end(row, is_patient)
         if row.left is not None and _is_answer(row.left, row):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from typing import Any
 
+from backend.cluster.ages import Ages
 from backend.cluster.checkpoint_home import cluster_storage
 from backend.cluster.containment import Containment
 from backend.cluster.job_store import JobStore
@@ -47,7 +48,7 @@ class LedOperations:
         jobs: the jobs that run here.
         disposal: deletes snapshots.
         left: looks at savepoints that earlier leaders have begun.
-        clock: for the times in rows.
+        clock: for the times in rows, and their ages.
         containment: contains failures.
     """
 
@@ -68,17 +69,20 @@ class LedOperations:
         self._left = left
         self._clock = clock
         self._containment = containment
+        #: of the operations without a recorded result, by trigger id
+        self._ages = Ages(clock)
 
     def poll(self) -> None:
         """Begin or answer what is due."""
         rows: dict[str, Operation] = {row.trigger_id: row for row in self._store.due_operations()}
+        self._ages.keep(rows)
         seen = []
         for row in rows.values():
             with self._containment.of(f"operation {row.trigger_id}"):
                 seen.append(self._observe(row))
         runners = {job_id: self._jobs.seen(runner) for job_id, runner in self._jobs.runners.items()}
         disposals = {name: self._disposal.answer(name) for name in rows if name in self._disposal}
-        for action in self._machine.operations(seen, runners, disposals, self._clock.now_ms()):
+        for action in self._machine.operations(seen, runners, disposals):
             with self._containment.of(f"operation {action.trigger_id}"):
                 self._act(action, rows[action.trigger_id])
 
@@ -88,7 +92,7 @@ class LedOperations:
             row.trigger_id,
             row.kind,
             row.job_id,
-            row.created_at,
+            self._ages.of(row.trigger_id),
             is_begun=row.state != Operation.State.PENDING,
             job_state="" if row.job is None else row.job.state,
             snapshot=_snapshot(str(row.parameters.get("path", ""))) if is_new_disposal else None,

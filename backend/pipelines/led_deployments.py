@@ -11,6 +11,7 @@ import logging
 from typing import Any
 
 from backend.cluster import services as cluster_services
+from backend.cluster.ages import Ages
 from backend.cluster.containment import Containment
 from backend.cluster.leadership import Leadership
 from backend.cluster.models import Checkpoint, CheckpointStatistics, Job, Operation
@@ -47,7 +48,7 @@ class LedDeployments:
 
     Args:
         leadership: fences all writes.
-        clock: for the times in rows.
+        clock: for the times in rows, and the ages of what they describe.
         containment: contains failures.
     """
 
@@ -55,21 +56,31 @@ class LedDeployments:
         self._leadership = leadership
         self._clock = clock
         self._containment = containment
+        #: of the present states of deployments and jobs; of a job that runs again it begins anew
+        self._ages = Ages(clock)
+        #: states that this poll has seen
+        self._seen: set[tuple[str, str, int]] = set()
 
     def poll(self) -> None:
         """Move every open deployment on by one step, if one is due."""
-        rows = Deployment.objects.filter(state__in=OPEN_STATES).select_related("previous", "created_by")
-        for row in rows.defer("graph", "previous__graph").order_by("created_at"):
+        found = Deployment.objects.filter(state__in=OPEN_STATES).select_related("previous", "created_by")
+        rows = list(found.defer("graph", "previous__graph").order_by("created_at"))
+        observed = 0
+        self._seen.clear()
+        for row in rows:
             with self._containment.of(f"deployment {row.id}"):
                 action = next_action(self._observe(row))
+                observed += 1
                 if action is not None:
                     self._act(row, action)
+        if observed == len(rows):
+            self._ages.keep(self._seen)
 
     def _observe(self, row: Deployment) -> DeploymentSeen:
         stop = Operation.objects.filter(trigger_id=row.stop_id, state=Operation.State.COMPLETED).first()
         return DeploymentSeen(
             row.state,
-            self._clock.now_ms() - row.state_times.get(row.state, row.created_at),
+            self._age_ms(row.id, row.state, row.state_times.get(row.state, 0)),
             None if row.previous is None else self._job(row.previous.job_id),
             None if stop is None else stop.result or {},
             str(row.restore.get("savepoint", "")),
@@ -82,7 +93,7 @@ class LedDeployments:
             return None
         own = Checkpoint.objects.filter(job_id=job_id, is_savepoint=False).exists()
         counted = CheckpointStatistics.objects.filter(job_id=job_id).first()
-        running_ms = self._clock.now_ms() - job.state_times["RUNNING"] if job.state == "RUNNING" else None
+        running_ms = self._age_ms(job.id, job.state, job.state_times["RUNNING"]) if job.state == "RUNNING" else None
         return JobSeen(
             job.state,
             job.restarts,
@@ -91,6 +102,12 @@ class LedDeployments:
             own or (counted is not None and counted.record.get("completed", 0) > 0),
             job.waiting_for,
         )
+
+    def _age_ms(self, name: str, state: str, entered: int) -> int:
+        """Return for how long this leader has seen a deployment or a job in its state; `entered` only identifies it."""
+        key = (name, state, entered)
+        self._seen.add(key)
+        return self._ages.of(key)
 
     def _act(self, row: Deployment, action: Action) -> None:
         match action:

@@ -128,7 +128,7 @@ ROW = JobRow("a", "RUNNING", 6, 3, has_run=True, is_placed=True)
     ],
 )
 def test_a_job_that_is_placed_is_adopted_unless_it_is_cancelled(row: JobRow, action: object) -> None:
-    assert LeaderMachine(7, 0).job(row) == action
+    assert LeaderMachine(7).job(row) == action
 
 
 # --- rows -------------------------------------------------------------------------------------------------------------

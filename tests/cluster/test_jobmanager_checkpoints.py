@@ -28,6 +28,7 @@ pytestmark = pytest.mark.django_db
 
 CHECKPOINTING = {"execution.checkpointing.interval": "1 s"}
 Kind = Operation.Kind
+HOUR_MS = 3_600_000
 
 
 @pytest.fixture
@@ -121,14 +122,16 @@ def test_directories_are_the_clusters_unless_the_job_names_one_that_is_allowed(h
     submit(**{"execution.checkpointing.dir": "s3://bucket/flink/jobs"})
 
 
-def test_an_operation_waits_for_its_job_and_is_given_up_in_the_end(lead: Any) -> None:
+@pytest.mark.parametrize("web_ms", [0, HOUR_MS, -HOUR_MS], ids=["the same clock", "ahead", "behind"])
+def test_an_operation_waits_for_its_job_and_is_given_up_in_the_end(lead: Any, web_ms: int) -> None:
+    """However far the clock is off of the machine on which it was asked for."""
     manager, job = lead(), submit(**CHECKPOINTING)
     operation = services.request_operation(job, Kind.SAVEPOINT, {}, None)
+    Operation.objects.update(created_at=operation.created_at + web_ms)
     turn(manager)
     operation.refresh_from_db()
     assert operation.state == Operation.State.PENDING
-    manager._operations._machine._since -= 2 * OPERATION_PATIENCE_MS
-    Operation.objects.update(created_at=operation.created_at - 2 * OPERATION_PATIENCE_MS)
+    manager._operations._ages._since_ms[operation.trigger_id] -= OPERATION_PATIENCE_MS
     turn(manager)
     operation.refresh_from_db()
     assert operation.state == Operation.State.COMPLETED

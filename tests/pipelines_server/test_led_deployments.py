@@ -16,11 +16,12 @@ from backend.cluster.containment import Containment
 from backend.cluster.leadership import Leadership, LeadershipLostError
 from backend.cluster.models import Checkpoint, Job, Operation
 from backend.pipelines import services
+from backend.pipelines.deployment_machine import SETTLED_MS
 from backend.pipelines.documents import check
 from backend.pipelines.led_deployments import LedDeployments
 from backend.pipelines.models import Deployment, Pipeline
 from runtime.common import options
-from runtime.core.clock import SYSTEM_CLOCK
+from runtime.testing.clock import ManualClock
 from tests.cluster.failing_database import FailingDatabase, Loss
 from tests.cluster.graphs import graph_json
 from tests.cluster.leading import take_leadership
@@ -63,12 +64,13 @@ class Leader:
 
     def __init__(self, savepoint: str) -> None:
         self._savepoint = savepoint
+        self.clock = ManualClock(cluster_services.now_ms())
         self.become()
 
     def become(self) -> None:
         """Take the leadership, as a successor."""
         self.leadership: Leadership = take_leadership("leader")
-        self._led = LedDeployments(self.leadership, SYSTEM_CLOCK, Containment())
+        self._led = LedDeployments(self.leadership, self.clock, Containment())
 
     def poll(self) -> None:
         self._led.poll()
@@ -161,6 +163,21 @@ def test_a_job_that_restarts_is_ended_before_the_old_one_comes_back(leader: Lead
         leader.poll()
     assert (Operation.objects.filter(kind="cancel").count(), Job.objects.count()) == (1, 2)
     assert go_on(leader, made) == ["ROLLING_BACK", "ROLLED_BACK"]
+
+
+@pytest.mark.parametrize("writer_ms", [3_600_000, -3_600_000], ids=["ahead", "behind"])
+def test_a_job_without_checkpoints_is_settled_by_the_leaders_own_clock(
+    leader: Leader, made: Deployment, writer_ms: int
+) -> None:
+    """The times of states in rows may be of another machine, whose clock is off."""
+    assert go_on(leader, made, polls=3, has_checkpoint=False)[-1] == "SUBMITTED"
+    at = cluster_services.now_ms() + writer_ms
+    Job.objects.filter(id=made.job_id).update(state_times={"RUNNING": at})
+    for passes_ms, state in ((0, "SUBMITTED"), (SETTLED_MS - 1, "SUBMITTED"), (1, "RUNNING")):
+        leader.clock.advance(passes_ms)
+        leader.poll()
+        made.refresh_from_db()
+        assert made.state == state
 
 
 def test_a_job_that_is_refused_is_rolled_back(leader: Leader, made: Deployment) -> None:
