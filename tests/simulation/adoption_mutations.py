@@ -11,11 +11,21 @@ from runtime.jobmaster.operations import JobOperations
 from runtime.operators.source_coordinator import SourceCoordinator
 from runtime.operators.source_operator import SourceOperator
 from runtime.task.control_session import AdoptionOffer, ControlSession
+from tests.simulation.control import OLD_EPOCH
 from tests.simulation.mutations import Mutation
 
 NOT_ADOPTED = "was not adopted"
 
 ADOPTION_MUTATIONS = (
+    Mutation(
+        "a slot still listens to the JobMaster that it has left",
+        ControlSession,
+        "_come_over",
+        "old.drop()",
+        "poll, link.poll = link.poll, lambda: poll() or (old.poll() if old._inbox and not old.lost else None)",
+        seeds=(15,),
+        found_as=OLD_EPOCH,
+    ),
     Mutation(
         "a slot comes over to a JobMaster of a lower epoch",
         ControlSession,

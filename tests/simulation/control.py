@@ -36,6 +36,8 @@ from tests.simulation.faults import Point
 if TYPE_CHECKING:
     from tests.simulation.world import JobMasterProcess, SlotProcess, World
 
+OLD_EPOCH = "a message of an older epoch is acted on"
+
 _POINTS: dict[type, Point] = {
     SnapshotCoordinators: Point.SOURCES,
     TriggerCheckpoint: Point.TRIGGER,
@@ -77,6 +79,10 @@ class SimulatedLink:
         if not self._inbox:
             return None
         message = self._inbox.popleft()
+        if self.master.epoch < self._process.epoch:
+            self._world.violate(
+                f"{OLD_EPOCH}: {self._process.name} hears {type(message).__name__} of {self.master.name}"
+            )
         self._process.heard(message)
         point = _POINTS.get(type(message))
         if point is not None:

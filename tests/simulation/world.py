@@ -183,6 +183,11 @@ class SlotProcess(Process):
         """Note what it says to the JobMaster that it goes over to."""
         self._undecided = set(report.pending)
 
+    @property
+    def epoch(self) -> int:
+        """Of the newest leader that it has come over to, or is about to."""
+        return self._epoch
+
     def heard(self, message: JobMasterMessage) -> None:
         """Note that it is about to act on a message."""
         if self._is_coming_over and isinstance(message, SnapshotCoordinators | TriggerCheckpoint):
