@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 import pytest
 
 from runtime.common.typeinfo import parse_type
+from runtime.operators.columnar.aggregates import KINDS
 from runtime.pipeline import Code, NodeType, StreamFacts, compile_pipeline, load_catalog, read_document, validate
 from runtime.pipeline.catalog import own_types
 from runtime.pipeline.emit import Expr, Literal
@@ -60,6 +61,13 @@ NODE_TYPES = [Doubled]
 @pytest.mark.parametrize("kind", [type(own) for own in own_types()], ids=lambda kind: kind.type)
 def test_every_type_passes_the_suite_for_types(kind: type[NodeType]) -> None:
     check_node_type(kind)
+
+
+def test_the_catalog_lists_the_functions_of_expressions() -> None:
+    functions = {each["name"]: each for each in load_catalog([]).to_json()["functions"]}
+    assert {name for name, each in functions.items() if each["is_aggregate"]} == set(KINDS)
+    assert functions["round"]["detail"] == "(x: number, digits: literal = 0) → number, as x"
+    assert functions.keys() >= {"date_trunc", "json_value", "CAST", "array_get"} and "x % y" not in functions
 
 
 def refuses_changelogs(kind: NodeType, params: Mapping[str, Any], example: Example, port: str) -> bool:

@@ -33,6 +33,7 @@ from runtime.pipeline.catalog import (
 )
 from runtime.pipeline.json_schema import schema_faults
 from runtime.pipeline.node_type import NodeType
+from runtime.pipeline.sql_words import sql_functions
 
 GROUP = "tidemark.nodes"
 _OWN = (
@@ -67,6 +68,7 @@ class Catalog:
         """Return the catalog for the page; "etag" changes with anything in it."""
         value = {
             "types": [found.to_json() for found in self.types.values()],
+            "functions": list(sql_functions()),
             "broken": [{"name": name, "traceback": text} for name, text in sorted(self.broken.items())],
         }
         digest = hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()

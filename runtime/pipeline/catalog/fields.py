@@ -91,8 +91,8 @@ def pairs(first: dict[str, Any], second: dict[str, Any], widget: str, least: int
 
 
 def expressions(widget: str) -> dict[str, Any]:
-    """Return a field for a list of [name, SQL expression]."""
-    return pairs(text(), sql(), widget)
+    """Return a field for a list of [name, SQL expression]; the widget "aggregates" offers aggregates there."""
+    return pairs(text(), {**sql(), **({"x-aggregates": True} if widget == "aggregates" else {})}, widget)
 
 
 def row_type(least: int = 1) -> dict[str, Any]:

@@ -20,7 +20,7 @@ import {
 import { tags } from '@lezer/highlight';
 import { useEffect, useEffectEvent, useRef } from 'react';
 
-import type { Column } from '../../model/pipeline/catalog';
+import type { Column, SqlFunction } from '../../model/pipeline/catalog';
 import type { Mark } from '../../model/pipeline/forms';
 import { completions } from './completions';
 import classes from './CodeEditor.module.css';
@@ -33,6 +33,8 @@ interface Props {
   /** One line only: Enter leaves the field. */
   readonly isLine?: boolean;
   readonly columns?: readonly Column[];
+  readonly functions?: readonly SqlFunction[];
+  readonly takesAggregates?: boolean;
   readonly placeholder?: string;
   readonly problems?: readonly Mark[];
   /** Lines that are shown as belonging to what is selected: first and last, from 1. */
@@ -45,7 +47,7 @@ const NONE: readonly never[] = [];
 
 export function CodeEditor(props: Props) {
   const { value, language, label, isReadOnly = false, isLine = false, columns = NONE, placeholder = '' } = props;
-  const { problems = NONE, marked = NONE } = props;
+  const { problems = NONE, marked = NONE, functions = NONE, takesAggregates = false } = props;
   const parent = useRef<HTMLDivElement>(null);
   const view = useRef<EditorView | null>(null);
   const completing = useRef(new Compartment());
@@ -93,11 +95,11 @@ export function CodeEditor(props: Props) {
   }, [value]);
 
   useEffect(() => {
-    const source = completions(language, columns);
+    const source = completions(language, columns, functions, takesAggregates);
     view.current?.dispatch({
       effects: completing.current.reconfigure(autocompletion({ override: [source], icons: false })),
     });
-  }, [language, columns]);
+  }, [language, columns, functions, takesAggregates]);
 
   useEffect(() => {
     const made = view.current;

@@ -34,6 +34,7 @@ export function Inspector() {
 function useForm(columns: (port: string) => readonly Column[], node: string | null): FormSurroundings {
   const store = useEditorStore();
   const all = useEditor((state) => state.validation.problems);
+  const functions = useEditor((state) => state.catalog.functions);
   const isReadOnly = useEditor((state) => state.isReadOnly);
   const place = useEditor(({ focus }) => (focus?.node === node ? focus : null));
   // what other branches of a choice held lives as long as the panel
@@ -41,13 +42,14 @@ function useForm(columns: (port: string) => readonly Column[], node: string | nu
   return useMemo(
     () => ({
       columns,
+      functions,
       problems: all.filter((problem) => problem.node === node),
       isReadOnly,
       place,
       onSeal: () => store.getState().seal(),
       remembered,
     }),
-    [columns, all, node, isReadOnly, place, store, remembered],
+    [columns, functions, all, node, isReadOnly, place, store, remembered],
   );
 }
 

@@ -18,7 +18,7 @@ import {
 import { IconArrowDown, IconArrowUp, IconPlus, IconX } from '@tabler/icons-react';
 import { type ReactNode, Suspense, createContext, lazy, useContext, useId, useMemo, useState } from 'react';
 
-import type { Column, FormSchema, Problem } from '../../model/pipeline/catalog';
+import type { Column, FormSchema, Problem, SqlFunction } from '../../model/pipeline/catalog';
 import { defaultParams } from '../../model/pipeline/catalog';
 import type { Json } from '../../model/pipeline/document';
 import { chosenBranch, codeProblems, fieldTitle, isMissing, kindOf, problemAt } from '../../model/pipeline/forms';
@@ -30,6 +30,7 @@ const CodeEditor = lazy(async () => ({ default: (await import('./CodeEditor')).C
 
 export interface FormSurroundings {
   readonly columns: (port: string) => readonly Column[];
+  readonly functions: readonly SqlFunction[];
   readonly problems: readonly Problem[];
   readonly isReadOnly: boolean;
   /** The line of the Python to go to and to mark, from 1, by another object each time; null: none. */
@@ -287,7 +288,7 @@ function ColumnsField(props: FieldProps) {
 
 function SqlField(props: FieldProps) {
   const { value, schema, pointer, onChange, isBare = false } = props;
-  const { columns, isReadOnly, onSeal } = useSurroundings();
+  const { columns, functions, isReadOnly, onSeal } = useSurroundings();
   const { title, problem, common } = useField(props);
   const text = typeof value === 'string' ? value : '';
   const marks =
@@ -305,6 +306,8 @@ function SqlField(props: FieldProps) {
           isLine
           isReadOnly={isReadOnly}
           columns={columns(schema['x-port'] ?? 'in')}
+          functions={functions}
+          takesAggregates={schema['x-aggregates'] === true}
           placeholder="SQL"
           problems={marks}
           onChange={onChange}

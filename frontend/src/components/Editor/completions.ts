@@ -2,16 +2,10 @@
 
 import type { Completion, CompletionContext, CompletionResult } from '@codemirror/autocomplete';
 
-import type { Column } from '../../model/pipeline/catalog';
+import type { Column, SqlFunction } from '../../model/pipeline/catalog';
 
 type Source = (context: CompletionContext) => CompletionResult | null;
 
-const AGGREGATES = ['count(*)', 'sum(x)', 'min(x)', 'max(x)', 'avg(x)', 'first(x)', 'last(x)'];
-const FUNCTIONS = [
-  ...['abs(x)', 'round(x, digits)', 'floor(x)', 'ceil(x)', 'coalesce(a, b)', 'nullif(a, b)', 'greatest(a, b)'],
-  ...['least(a, b)', 'lower(text)', 'upper(text)', 'length(text)', 'concat(a, b)', 'substr(text, start, length)'],
-  ...['replace(text, from, to)', 'starts_with(text, start)', 'strpos(text, part)', 'date_part(part, time)'],
-];
 const WORDS = [
   'AND',
   'OR',
@@ -21,7 +15,7 @@ const WORDS = [
   'BETWEEN',
   'IN',
   'LIKE',
-  'CAST',
+  'AS',
   'CASE',
   'WHEN',
   'THEN',
@@ -37,12 +31,21 @@ function inSql(name: string): string {
   return /^[a-z_][a-z0-9_]*$/i.test(name) ? name : `"${name.replaceAll('"', '""')}"`;
 }
 
-function called(signature: string): Completion {
-  const name = signature.slice(0, signature.indexOf('('));
-  return option(name, signature.slice(name.length), 'function', `${name}(`);
+function called({ name, detail }: SqlFunction): Completion {
+  return option(name, detail, 'function', `${name}(`);
 }
 
-export function completions(language: 'sql' | 'python', columns: readonly Column[]): Source {
+/**
+ * What is offered in a field.
+ *
+ * Aggregates, and FILTER behind them, are offered where `takesAggregates`: elsewhere expressions see one row.
+ */
+export function completions(
+  language: 'sql' | 'python',
+  columns: readonly Column[],
+  functions: readonly SqlFunction[] = [],
+  takesAggregates = false,
+): Source {
   if (language === 'python') {
     const found = columns.map(({ name, type }) => option(name, type, 'property'));
     return (context) => {
@@ -54,8 +57,8 @@ export function completions(language: 'sql' | 'python', columns: readonly Column
   }
   const options = [
     ...columns.map(({ name, type }) => ({ ...option(name, type, 'property', inSql(name)), boost: 10 })),
-    ...[...AGGREGATES, ...FUNCTIONS].map(called),
-    ...WORDS.map((word) => option(word, '', 'keyword')),
+    ...functions.filter((each) => takesAggregates || !each.is_aggregate).map(called),
+    ...[...WORDS, ...(takesAggregates ? ['FILTER (WHERE'] : [])].map((word) => option(word, '', 'keyword')),
   ];
   return (context) => {
     const before = context.matchBefore(/[\w"]+/);

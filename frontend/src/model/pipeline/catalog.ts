@@ -41,6 +41,8 @@ export interface FormSchema {
   readonly format?: string;
   readonly 'x-widget'?: string;
   readonly 'x-port'?: string;
+  /** Of a field of SQL: whether it may aggregate rows. */
+  readonly 'x-aggregates'?: boolean;
 }
 
 export interface NodeType {
@@ -60,8 +62,17 @@ export interface NodeType {
   readonly is_sink: boolean;
 }
 
+/** A function of SQL expressions. */
+export interface SqlFunction {
+  readonly name: string;
+  /** What it takes and gives: "(x: number) → DOUBLE". */
+  readonly detail: string;
+  readonly is_aggregate: boolean;
+}
+
 export interface Catalog {
   readonly types: readonly NodeType[];
+  readonly functions: readonly SqlFunction[];
 }
 
 export interface Column {

@@ -37,7 +37,7 @@ export const TYPES = {
   sink: nodeType('sink', ['in'], []),
 };
 
-export const catalog = { types: Object.values(TYPES) };
+export const catalog = { types: Object.values(TYPES), functions: [] };
 
 export function portsIn(document: PipelineDocument): (id: string) => Ports {
   return (id) =>
