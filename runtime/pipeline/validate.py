@@ -389,9 +389,9 @@ class _Run:
                     pointer = "/code" if node_id is None else "/params/code"
                     message = f"line {line}: {name} is not defined"
                     hint = "Define or import it here, or in the pipeline's shared code."
-                    place = f"{pointer}/{line - 1}"
+                    line_pointer = f"{pointer}/{line - 1}"
                     span = (column, column + len(name))
-                    self._add(node_id, Problem(Code.UNDEFINED_NAME, message, field=place, span=span, hint=hint))
+                    self._add(node_id, Problem(Code.UNDEFINED_NAME, message, field=line_pointer, span=span, hint=hint))
 
 
 def _inferred(
