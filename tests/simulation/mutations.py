@@ -73,6 +73,7 @@ MUTATIONS = (
         "os.fsync(file.fileno())",
         "pass",
         seeds=(21,),
+        found_as="the snapshot to restore cannot be read",
     ),
     Mutation(
         "files of a sink are not synced",
@@ -81,6 +82,7 @@ MUTATIONS = (
         "os.fsync(self._file.fileno())",
         "pass",
         seeds=(4,),
+        found_as="aborted read: ",
     ),
     Mutation(
         "names of a sink's files are not synced",
@@ -90,6 +92,7 @@ MUTATIONS = (
         "return set()",
         seeds=(4,),
         hangs=True,
+        found_as="aborted read: ",
     ),
     Mutation(
         "a file sink goes on with all that a former writer wrote, not with what the snapshot holds",
@@ -115,6 +118,7 @@ MUTATIONS = (
         "if not pending.waiting_tasks:",
         "if not {task for task in pending.waiting_tasks if not task.subtask_index}:",
         seeds=(0,),
+        found_as="broke: KeyError",
     ),
     Mutation(
         "sinks hear of a checkpoint before it is recorded",
@@ -123,6 +127,7 @@ MUTATIONS = (
         "pending.stage = Stage.STORING",
         "pending.stage = Stage.STORING; self._actions.append(NotifyComplete(pending.checkpoint_id))",
         seeds=(0,),
+        found_as="duplicated: ",
     ),
     Mutation(
         "a JobMaster that was replaced still records checkpoints",
@@ -131,6 +136,7 @@ MUTATIONS = (
         "if last.owner != self._owner:",
         "if last.owner == '':",
         seeds=(18,),
+        found_as="is to be committed and was aborted",
     ),
     Mutation(
         "a JobMaster that has brought the job to its end leaves nothing that says so",
@@ -139,6 +145,7 @@ MUTATIONS = (
         "if self._leader_epoch == 0:",
         "if True:",
         seeds=(626, 3359),
+        found_as="duplicated: ",
     ),
     Mutation(
         "what sinks prepare is committed at once",
@@ -147,6 +154,7 @@ MUTATIONS = (
         "self._pending.extend(_Pending(None, committable) for committable in committables)",
         "self._pending.extend(_Pending(None, c) for c in committables); self._commit(self._pending)",
         seeds=(0,),
+        found_as="duplicated: ",
     ),
     Mutation(
         "what was prepared for a checkpoint that was given up is forgotten",
@@ -156,6 +164,7 @@ MUTATIONS = (
         "checkpoint_id = int(request.checkpoint_id); "
         "self._pending = [p for p in self._pending if p.checkpoint_id is None]",
         seeds=(1,),
+        found_as="lost: ",
     ),
     Mutation(
         "what a checkpoint holds for sinks is not committed after a restore",
@@ -164,6 +173,7 @@ MUTATIONS = (
         "self._commit(self._pending)",
         "pass",
         seeds=(9,),
+        found_as="lost: ",
     ),
     Mutation(
         "a barrier does not block its channel",
@@ -172,6 +182,7 @@ MUTATIONS = (
         "gate.block(in_gate)",
         "pass",
         seeds=(10,),
+        found_as="duplicated: ",
     ),
     Mutation(
         "a source remembers where it was one record too late",
@@ -180,6 +191,7 @@ MUTATIONS = (
         "_SplitState(s.split, s.reader.position, s.tracker.current,",
         "_SplitState(s.split, s.reader.position + 1, s.tracker.current,",
         seeds=(4,),
+        found_as="lost: ",
     ),
     Mutation(
         "timers are not restored",
@@ -188,6 +200,7 @@ MUTATIONS = (
         "(group.event_timers, draft.event_timers),",
         "({}, draft.event_timers),",
         seeds=(5,),
+        found_as="lost: windows with too little",
     ),
     Mutation(
         "a source's splits are dealt out while their coordinator takes its snapshot",
@@ -196,6 +209,7 @@ MUTATIONS = (
         "self._held.append(event)",
         "return False",
         seeds=(364,),
+        found_as="was to come",
     ),
     Mutation(
         "what was in flight at the sender is not restored",
@@ -205,6 +219,7 @@ MUTATIONS = (
         "in restored_elements(dataclasses.replace(restore, channels=[c for c in restore.channels if not c.is_output]), "
         "self.deployment, files):",
         seeds=(10,),
+        found_as="lost: ",
     ),
     Mutation(
         "what was in flight at the receiver is not restored",
@@ -214,6 +229,7 @@ MUTATIONS = (
         "in restored_elements(dataclasses.replace(restore, channels=[c for c in restore.channels if c.is_output]), "
         "self.deployment, files):",
         seeds=(10,),
+        found_as="was to come",
     ),
     Mutation(
         "the rest of a batch that is being worked off is not part of a snapshot",
@@ -230,6 +246,7 @@ MUTATIONS = (
         "if self._num_blocked and self._is_blocked[index]:",
         "if self._num_blocked > 1 and self._is_blocked[index]:",
         seeds=(7,),
+        found_as="duplicated: ",
     ),
     Mutation(
         "files that a newer checkpoint refers to are deleted with an older one",
@@ -247,6 +264,7 @@ MUTATIONS = (
         "self._take_final()\n    return False",
         "self._take_final()\n    return True",
         seeds=(1,),
+        found_as="state 'count' is",
     ),
     Mutation(
         "a damaged checkpoint is taken again",
@@ -264,6 +282,7 @@ MUTATIONS = (
         "if self._snapshot is not None and (",
         "if self._snapshot is None and (",
         seeds=(22,),
+        found_as="is damage",
     ),
     Mutation(
         "a JobMaster that cannot read what to go on from gives the job up",
@@ -281,6 +300,7 @@ MUTATIONS = (
         "key_groups = key_group_range(vertex.max_parallelism, vertex.parallelism, task.subtask_index); "
         "key_groups = type(key_groups)(key_groups.start + 1, key_groups.end)",
         seeds=(2,),
+        found_as="state 'count' is",
     ),
     Mutation(
         "splits that were on their way are not dealt out again",
@@ -289,6 +309,7 @@ MUTATIONS = (
         "self._enumerator.add_splits_back(lost)",
         "pass",
         seeds=(4,),
+        found_as="lost: ",
     ),
     Mutation(
         "a barrier that overtakes leaves behind what it overtook",
@@ -297,6 +318,7 @@ MUTATIONS = (
         "overtaken = [bytes(frame) for frame in between if is_channel_state(frame)]",
         "overtaken = []",
         seeds=(10,),
+        found_as="lost: ",
     ),
     Mutation(
         "a JobMaster that cannot read what to go on from never asks again",
