@@ -70,7 +70,7 @@ class LedOperations:
         self._clock = clock
         self._containment = containment
         #: of the operations without a recorded result, by trigger id
-        self._ages = Ages(clock)
+        self._ages: Ages[str] = Ages(clock)
 
     def poll(self) -> None:
         """Begin or answer what is due."""

@@ -179,10 +179,19 @@ class ClusterSlotProvider:
                 if not self._record_attempt(attempt, [region.index for region in regions]):
                     return
                 self._recorded = attempt
-        with self._lock:
-            is_wanted = attempt in self._wanted
-        if is_wanted:
+            elif (
+                # a later attempt, of other regions, was recorded first: where these ran is forgotten all the same
+                attempt < self._recorded
+                and self._is_wanted(attempt)
+                and not self._record_attempt(self._recorded, [region.index for region in regions])
+            ):
+                return
+        if self._is_wanted(attempt):
             self._resources.request(self._request(attempt, regions))
+
+    def _is_wanted(self, attempt: Attempt) -> bool:
+        with self._lock:
+            return attempt in self._wanted
 
     def record_placement(self, regions: Sequence[PlacedRegion]) -> None:
         if not self.is_adoptable:

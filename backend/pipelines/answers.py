@@ -395,9 +395,19 @@ class BrokenNodeType(TypedDict):
     traceback: str
 
 
+class SqlFunction(TypedDict):
+    """A function of SQL expressions."""
+
+    name: str
+    detail: str
+    """What it takes and gives: "(x: number) → DOUBLE"."""
+    is_aggregate: bool
+
+
 class CatalogAnswer(TypedDict):
     types: list[NodeType]
     broken: list[BrokenNodeType]
+    functions: list[SqlFunction]
     etag: str
 
 

@@ -57,7 +57,7 @@ class LedDeployments:
         self._clock = clock
         self._containment = containment
         #: of the present states of deployments and jobs; of a job that runs again it begins anew
-        self._ages = Ages(clock)
+        self._ages: Ages[tuple[str, str, int]] = Ages(clock)
         #: states that this poll has seen
         self._seen: set[tuple[str, str, int]] = set()
 
@@ -65,16 +65,17 @@ class LedDeployments:
         """Move every open deployment on by one step, if one is due."""
         found = Deployment.objects.filter(state__in=OPEN_STATES).select_related("previous", "created_by")
         rows = list(found.defer("graph", "previous__graph").order_by("created_at"))
-        observed = 0
+        unobserved = {row.id: row for row in rows}
         self._seen.clear()
         for row in rows:
             with self._containment.of(f"deployment {row.id}"):
                 action = next_action(self._observe(row))
-                observed += 1
+                del unobserved[row.id]
                 if action is not None:
                     self._act(row, action)
-        if observed == len(rows):
-            self._ages.keep(self._seen)
+        # what could not be looked at goes on ageing
+        names = {name for row in unobserved.values() for name in _names_of(row)}
+        self._ages.keep(self._seen | {key for key in self._ages.known() if key[0] in names})
 
     def _observe(self, row: Deployment) -> DeploymentSeen:
         stop = Operation.objects.filter(trigger_id=row.stop_id, state=Operation.State.COMPLETED).first()
@@ -218,3 +219,8 @@ def _last_failure(job: Job) -> str:
 
 def _both(before: str, why: str) -> str:
     return f"{before}\n{why}" if before else why
+
+
+def _names_of(row: Deployment) -> tuple[str, ...]:
+    """Return the ids of a deployment and of its jobs."""
+    return (row.id, row.job_id, *(() if row.previous is None else (row.previous.job_id,)))

@@ -15,7 +15,7 @@ import tempfile
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +47,8 @@ class ExtractedJob:
     """End of the program's output, at most 64 KiB."""
     warnings: Sequence[str]
     """One line each."""
+    texts: Mapping[str, str] = field(default_factory=dict)
+    """Text of the program's files in which operators are defined, by name; see `runtime.client.program_text`."""
 
 
 def extract_job_graph(
@@ -162,13 +164,14 @@ def _decode(result: ChildResult, name: str) -> ExtractedJob:
         graph = job_graph_from_json(answer.get("graph"))
     except GraphFormatError as broken:
         raise ExtractionError(f"{name}: {broken}", output=result.output) from None
-    warnings = answer.get("warnings")
+    warnings, texts = answer.get("warnings"), answer.get("texts")
     return ExtractedJob(
         graph=graph,
         graph_json=answer["graph"],
         plan_json=job_plan(graph),
         stdout_tail=result.output,
         warnings=tuple(str(line) for line in warnings) if isinstance(warnings, list) else (),
+        texts={str(file): str(text) for file, text in texts.items()} if isinstance(texts, dict) else {},
     )
 
 

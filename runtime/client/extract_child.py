@@ -3,8 +3,8 @@
     python -m runtime.client.extract_child FD LIFELINE < request.json
 
 Not for use by hand: `runtime.client.extract` starts it. Everything that the program prints goes to stderr's place; the
-answer, {"graph", "warnings"} or {"error": {"message", "traceback"}}, is the only thing written to FD. LIFELINE is a
-pipe that ends with the process that started this one.
+answer, {"graph", "warnings", "texts"} or {"error": {"message", "traceback"}}, is the only thing written to FD. LIFELINE
+is a pipe that ends with the process that started this one.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from typing import Any, NoReturn
 from runtime.client.child_process import begin, limit
 from runtime.client.hints import hint
 from runtime.client.later_executions import Program, later_executions
+from runtime.client.program_text import texts_of
 from runtime.common import options
 from runtime.common.config_options import ConfigurationError
 from runtime.common.configuration import Configuration
@@ -75,9 +76,12 @@ class GraphRecorder:
             if self.refusal is not None:
                 raise self.refusal
             later = self._later_executions()
+            submitted = self._as_submitted(graph)
+            places = [node.defined_at.rpartition(":")[0] for node in submitted.nodes.values()]
             self.answer = {
-                "graph": job_graph_to_json(create_job_graph(self._as_submitted(graph), new_job_id())),
+                "graph": job_graph_to_json(create_job_graph(submitted, new_job_id())),
                 "warnings": [*later, *_warnings(graph, self._given)],
+                "texts": texts_of(self._program, self._name, places),
             }
         raise ProgramEnd
 

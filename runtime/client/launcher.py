@@ -129,11 +129,15 @@ def _running() -> tuple[int, int]:
         parent = pending.pop()
         with suppress(OSError):
             for task in os.scandir(f"/proc/{parent}/task"):
-                with suppress(OSError, ValueError, IndexError):
-                    for pid in (Path(task.path) / "children").read_bytes().split():
-                        pending.append(int(pid))
-                        number += 1
-                        rss_bytes += int(Path(f"/proc/{int(pid)}/statm").read_bytes().split()[1]) * _PAGE_BYTES
+                pids: list[int] = []
+                with suppress(OSError):
+                    pids = [int(pid) for pid in (Path(task.path) / "children").read_bytes().split()]
+                pending += pids
+                number += len(pids)
+                for pid in pids:
+                    # it may have ended meanwhile
+                    with suppress(OSError, IndexError):
+                        rss_bytes += int(Path(f"/proc/{pid}/statm").read_bytes().split()[1]) * _PAGE_BYTES
     return number, rss_bytes
 
 

@@ -163,6 +163,7 @@ class MicroBatchHost:
         if self.is_released:
             self._abandon_batch()
             self._close_last()
+            self._first_searches.clear()
             for coordinator in self._coordinators.values():
                 coordinator.close()
             if self._directory is not None:

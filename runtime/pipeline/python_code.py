@@ -51,7 +51,8 @@ def definitions(lines: Sequence[str], pointer: str) -> Definitions:
         return found
     message, line, column = found
     line = min(max(line, 1), max(len(lines), 1))
-    span = (max(column - 1, 0), max(column - 1, 0) + 1) if column else None
+    start = utf16_length(str(lines[line - 1])[: column - 1]) if lines and column else 0
+    span = (start, start + 1) if column else None
     raise NodeProblem(Problem(Code.SYNTAX, f"line {line}: {message}", field=f"{pointer}/{line - 1}", span=span))
 
 
@@ -109,8 +110,13 @@ def _used(
             places[node.id] = min(place, places.get(node.id, place))
     # ast counts columns in bytes, and lines as the reader of Python source does
     lines = text.encode().splitlines()
-    found = [(name, line, len(lines[line - 1][:column].decode())) for name, (line, column) in places.items()]
+    found = [(name, line, utf16_length(lines[line - 1][:column].decode())) for name, (line, column) in places.items()]
     return tuple(sorted(found, key=lambda item: (item[1], item[0])))
+
+
+def utf16_length(text: str) -> int:
+    """Return the length of a text as JavaScript counts it: characters beyond the Basic Multilingual Plane are two."""
+    return len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
 def _global_names(table: symtable.SymbolTable) -> Iterator[str]:

@@ -186,7 +186,7 @@ class _Run:
         if node_type is None:
             return Ports()
         try:
-            return node_type.ports(node.params)
+            return node_type.ports(self._prepared(node, node_type))
         except Exception:
             # the parameters are not checked yet
             return node_type.ports({})
@@ -195,15 +195,22 @@ class _Run:
         node_type = self._catalog.get(node.type)
         if node_type is None:
             return ""
-        params: Any = node.params
         try:
-            if node.type_version < node_type.version:
-                params = node_type.migrate(params, node.type_version)
-            params = with_defaults(node_type.schema, self._substituted(params, "/params"))
-            return node_type.label(params)[:MAX_LABEL_CHARS]
+            return node_type.label(self._prepared(node, node_type))[:MAX_LABEL_CHARS]
         except Exception:
             # the parameters are not checked yet
             return ""
+
+    def _prepared(self, node: Node, node_type: NodeType) -> Any:
+        """Return the parameters of a node as its type takes them, unchecked.
+
+        Raises:
+            Exception: they are none that the type understands.
+        """
+        params: Any = node.params
+        if node.type_version < node_type.version:
+            params = node_type.migrate(params, node.type_version)
+        return with_defaults(node_type.schema, self._substituted(params, "/params"))
 
     def _inputs(self, node: Node, ports: Ports) -> dict[str, list[tuple[Edge, Facts]]]:
         """Return the edges of each input, without those that carry nothing because a node above is disabled."""

@@ -61,6 +61,8 @@ class CoordinatorLife(RuleBasedStateMachine):
             self.initial = None if is_claimed else checkpoint.metadata
             self.claimed = checkpoint.metadata if is_claimed else None
         self.damaged: set[str] = set()
+        #: recorded checkpoints that were not found to be damaged
+        self.standing: set[int] = set()
         self.is_running = False
         self.requests = 0
         self.completed_ids: list[int] = []
@@ -77,7 +79,8 @@ class CoordinatorLife(RuleBasedStateMachine):
 
     initial: Any = None
     claimed: Any = None
-    num_recorded = 0
+    #: whether so many checkpoints of the job stood at once that the claimed snapshot's place was taken
+    is_replaced = False
 
     def do(self, event: Any) -> None:
         self.rig.do(event)
@@ -187,7 +190,9 @@ class CoordinatorLife(RuleBasedStateMachine):
             number = self.rig.storing[0].metadata.checkpoint_id
             if succeeds:
                 self.completed_ids.append(number)
-                self.num_recorded += self.rig.storing[0].is_recorded
+                if self.rig.storing[0].is_recorded:
+                    self.standing.add(number)
+                self.is_replaced |= len(self.standing) >= self.rig.settings.num_retained
             self.rig.finish_storing(succeeds=succeeds)
 
     @rule(ms=st.sampled_from([1, 100, 500, 1_000]))
@@ -230,6 +235,7 @@ class CoordinatorLife(RuleBasedStateMachine):
         point = self.rig.coordinator.restore_point()
         if damage and point is not None:
             self.damaged |= {f.uri for f in point.metadata.files()}
+            self.standing.discard(point.checkpoint_id)
             self.do(DamageFound(point.checkpoint_id, "sha256"))
         self.start()
 
@@ -265,7 +271,7 @@ class CoordinatorLife(RuleBasedStateMachine):
         theirs = {f.uri for m in rig.savepoints for f in m.files()}
         if self.initial is not None:
             theirs |= {f.uri for f in self.initial.files()}
-        if self.claimed is not None and self.num_recorded < rig.settings.num_retained:
+        if self.claimed is not None and not self.is_replaced:
             # nothing has taken its place
             theirs |= {f.uri for f in self.claimed.files()}
         assert theirs <= rig.files | self.damaged

@@ -252,3 +252,23 @@ def test_slots_are_ended_by_a_leader_with_a_valid_lease_only(
     wait_until(lambda: told == ["HeartbeatRequest", *(ended if lease else ())], 5, "what is said once it is known")
     wait_until(lambda: not [t for t in threading.enumerate() if t.name.startswith("ends-")], 5, "the thread's end")
     assert told == ["HeartbeatRequest", *(ended if lease else ())]
+
+
+def test_regions_whose_attempts_are_recorded_out_of_order_both_forget_where_they_ran(rig: Rig) -> None:
+    forgotten: list[tuple[int, list[int]]] = []
+    record = rig._record
+
+    def recording(attempt: Attempt, regions: Collection[int]) -> bool:
+        forgotten.append((attempt, [*regions]))
+        return record(attempt, regions)
+
+    rig.provider._record_attempt = recording
+    for stage in range(2):
+        rig.end_stage(0, stage, "killed")
+    rig.provider.release_attempt(Attempt(0), (LEFT, RIGHT))
+    with rig.provider._lock:
+        # both are wanted before either is recorded
+        rig.provider._wanted = {Attempt(1): {LEFT.index}, Attempt(2): {RIGHT.index}}
+    rig.provider._request_recorded(Attempt(2), (RIGHT,))
+    rig.provider._request_recorded(Attempt(1), (LEFT,))
+    assert forgotten == [(2, [RIGHT.index]), (2, [LEFT.index])], "the number never falls"

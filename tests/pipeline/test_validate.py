@@ -306,6 +306,15 @@ def test_a_name_that_is_missing_is_marked_where_it_stands() -> None:
     assert problem.span is not None and code[1][slice(*problem.span)] == "missing"
 
 
+def test_spans_count_as_a_page_counts_characters() -> None:
+    code = ["def f(row):", '    return "\N{WATER WAVE}", missing(row)']
+    value = chain(orders(), node("python.map", "M", code=code, type=[["a", "string"], ["b", "long"]]))
+    (problem,) = validated(value).problems
+    assert problem.span is not None
+    first, last = (2 * offset for offset in problem.span)
+    assert code[1].encode("utf-16-le")[first:last].decode("utf-16-le") == "missing"
+
+
 def test_settings_are_checked_like_options_of_a_job() -> None:
     settings = {
         "max_parallelism": 2,
@@ -352,6 +361,20 @@ def test_parameters_of_the_pipeline_stand_for_their_values() -> None:
     assert found.problems == () and found.nodes["n0"].params["events"] == 10
     value["parameters"][0]["default"] = -1
     assert problems(value) == [("n0", Code.BAD_PARAM, "/params/events")]
+
+
+def test_ports_follow_the_values_of_parameters() -> None:
+    code = ["def f(row):", "    return row"]
+    value = chain(
+        orders(),
+        node("python.map", "M", code=code, type=[["a", "string"]], changelog={"$parameter": "changes"}),
+        parameters=[{"name": "changes", "type": "string", "default": "rows"}],
+    )
+    [port] = validated(value).ports["n1"].inputs
+    assert port.takes_changelogs
+    value["parameters"][0]["default"] = "refuse"
+    [port] = validated(value).ports["n1"].inputs
+    assert not port.takes_changelogs
 
 
 def test_a_type_that_fails_is_a_problem_of_its_node(monkeypatch: pytest.MonkeyPatch) -> None:

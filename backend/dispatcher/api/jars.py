@@ -24,7 +24,6 @@ from backend.dispatcher.api.base import FlinkView
 from backend.dispatcher.archives import ArchiveError
 from backend.dispatcher.errors import BadRequest
 from backend.dispatcher.presence import has_left
-from backend.dispatcher.program_text import texts_of
 from backend.dispatcher.programs import extract, read_program_request
 from runtime.client.extract import ExtractedJob
 from runtime.common.config_options import ConfigurationError
@@ -100,10 +99,8 @@ class JarPlanView(FlinkView):
         return self._plan(request, jar_id, request.data)
 
     def _plan(self, request: Request, jar_id: str, body: Any) -> Response:
-        artifact = find_artifact(jar_id)
-        extracted = extract(artifact, read_program_request(body, request.query_params), has_left(request))
-        operators = operator_plan(extracted.graph)
-        operators["files"] = texts_of(artifact, {node["defined_at"].rpartition(":")[0] for node in operators["nodes"]})
+        extracted = extract(find_artifact(jar_id), read_program_request(body, request.query_params), has_left(request))
+        operators = operator_plan(extracted.graph) | {"files": dict(extracted.texts)}
         return Response({"plan": extracted.plan_json, "operators": operators, **_told(extracted)})
 
 

@@ -144,6 +144,7 @@ export interface BrokenNodeType {
 export interface CatalogAnswer {
   types: NodeType[];
   broken: BrokenNodeType[];
+  functions: SqlFunction[];
   etag: string;
 }
 
@@ -1796,6 +1797,14 @@ export interface Snapshot {
   version: number;
   freshness: Freshness;
   data: unknown;
+}
+
+/** A function of SQL expressions. */
+export interface SqlFunction {
+  name: string;
+  /** What it takes and gives: "(x: number) → DOUBLE". */
+  detail: string;
+  is_aggregate: boolean;
 }
 
 /** A call of user code that does not return; `vertex` is "" and `subtask` -1 if the task is unknown. */

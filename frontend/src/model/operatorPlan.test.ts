@@ -23,7 +23,7 @@ test('a place is the file and the line, also below an archive', () => {
   expect(placeOf('job.zip/pkg/a:b.py:7')).toEqual({ file: 'job.zip/pkg/a:b.py', line: 7 });
 });
 
-test.each(['', 'job.py', ':3', 'job.py:x'])('%j is no place', (text) => {
+test.each(['', 'job.py', ':3', 'job.py:x', 'job.py:0'])('%j is no place', (text) => {
   expect(placeOf(text)).toBeNull();
 });
 

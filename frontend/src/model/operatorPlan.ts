@@ -10,7 +10,7 @@ export interface ProgramPlace {
 
 /** Where a "file:line" is; null: it is none. */
 export function placeOf(definedAt: string): ProgramPlace | null {
-  const found = /^(.+):(\d+)$/.exec(definedAt);
+  const found = /^(.+):([1-9]\d*)$/.exec(definedAt);
   const [, file = '', line = ''] = found ?? [];
   return found === null ? null : { file, line: Number(line) };
 }

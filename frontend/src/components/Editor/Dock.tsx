@@ -191,7 +191,14 @@ function PythonProgram() {
     gcTime: 30_000,
     retry: false,
   });
-  const marked = (data?.lines ?? []).filter(({ node }) => node !== null && chosen.includes(node));
+  // a new list moves the selection to its line
+  const marked = useMemo(
+    () =>
+      (data?.lines ?? [])
+        .filter(({ node }) => node !== null && chosen.includes(node))
+        .map(({ first, last }) => [first, last] as const),
+    [data, chosen],
+  );
   if (error !== null) {
     return (
       <p role="alert" className={classes.failure}>
@@ -211,7 +218,7 @@ function PythonProgram() {
           language="python"
           label="Python program"
           isReadOnly
-          marked={marked.map(({ first, last }) => [first, last] as const)}
+          marked={marked}
         />
       </Suspense>
     </div>

@@ -22,7 +22,8 @@ export function OperatorGraph({ plan }: { readonly plan: OperatorPlan }) {
   const headingId = useId();
   const shown = selected === null ? undefined : byId.get(selected);
   const place = shown === undefined ? null : placeOf(shown.defined_at);
-  const text = place === null ? undefined : plan.files[place.file];
+  // names of files come from the program
+  const text = place !== null && Object.hasOwn(plan.files, place.file) ? plan.files[place.file] : undefined;
   const chain = shown === undefined ? [] : chainOf(plan, shown);
   const renderNode = useCallback(
     (id: string) => {
