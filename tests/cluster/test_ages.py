@@ -8,7 +8,7 @@ from runtime.testing.clock import ManualClock
 
 def test_an_age_is_counted_from_the_first_question_and_not_by_the_wall_clock() -> None:
     clock = ManualClock(0)
-    ages = Ages(clock)
+    ages = Ages[str](clock)
     assert ages.of("a") == 0
     clock.advance(2_000)
     assert (ages.of("a"), ages.of("b")) == (2_000, 0)
@@ -16,7 +16,7 @@ def test_an_age_is_counted_from_the_first_question_and_not_by_the_wall_clock() -
 
 def test_what_is_kept_ages_on_and_the_rest_begins_anew() -> None:
     clock = ManualClock(0)
-    ages = Ages(clock)
+    ages = Ages[str](clock)
     assert (ages.of("a"), ages.of("b")) == (0, 0)
     clock.advance(500)
     ages.keep({"a", "c"})

@@ -213,13 +213,7 @@ function PythonProgram() {
         <CopyText text={`${document.name}.py`} label="name" />
       </div>
       <Suspense fallback={<pre className={classes.source}>{data.source}</pre>}>
-        <CodeEditor
-          value={data.source}
-          language="python"
-          label="Python program"
-          isReadOnly
-          marked={marked}
-        />
+        <CodeEditor value={data.source} language="python" label="Python program" isReadOnly marked={marked} />
       </Suspense>
     </div>
   );
