@@ -64,7 +64,7 @@ MUTATIONS = (
         "_check",
         "if size != file.size:",
         "return\n    if size != file.size:",
-        seeds=(115,),
+        seeds=(30,),
     ),
     Mutation(
         "files of a checkpoint are not synced",
@@ -100,7 +100,7 @@ MUTATIONS = (
         "_resume",
         '(origin, item["bytes"])',
         "(origin, origin.stat().st_size)",
-        seeds=(11,),
+        seeds=(25,),
     ),
     Mutation(
         "timers wait until the wall clock says so",
@@ -237,7 +237,7 @@ MUTATIONS = (
         "start",
         "elements = [*unread.elements, *elements]",
         "pass",
-        seeds=(15,),
+        seeds=(28,),
     ),
     Mutation(
         "a channel's barrier is overtaken by the next one's records",
@@ -290,7 +290,7 @@ MUTATIONS = (
         "_try_to_recover",
         "return RecoveryDelayed(",
         "return Submitted(refusal=",
-        seeds=(12,),
+        seeds=(14,),
     ),
     Mutation(
         "a key group too few is restored",
@@ -326,7 +326,7 @@ MUTATIONS = (
         "recover",
         "self.put(_Recover())",
         "pass",
-        seeds=(12,),
+        seeds=(14,),
         found_as=HANGS,
     ),
     Mutation(
