@@ -103,6 +103,7 @@ function UserRows({ users, onDelete }: UserRowsProps) {
               <td>
                 <NativeSelect
                   size="xs"
+                  miw={112}
                   aria-label={`Role of ${user.name}`}
                   data={[...ROLES]}
                   value={user.role}
@@ -295,12 +296,7 @@ function MakeToken({ onClose }: { readonly onClose: () => void }) {
         value={scope}
         onChange={(event) => setScope(event.currentTarget.value as Role)}
       />
-      <NativeSelect
-        label="Valid"
-        data={LIVES}
-        value={days}
-        onChange={(event) => setDays(event.currentTarget.value)}
-      />
+      <NativeSelect label="Valid" data={LIVES} value={days} onChange={(event) => setDays(event.currentTarget.value)} />
     </Form>
   );
 }
