@@ -98,7 +98,7 @@ class OperatorEdge(TypedDict):
 
 
 class OperatorPlan(TypedDict):
-    """What the program defines, before its operators are chained."""
+    """Describes what the program defines, before its operators are chained."""
 
     nodes: list[PlannedOperator]
     edges: list[OperatorEdge]

@@ -1325,7 +1325,7 @@ export interface OperatorEdge {
   side_output: string;
 }
 
-/** What the program defines, before its operators are chained. */
+/** Describes what the program defines, before its operators are chained. */
 export interface OperatorPlan {
   nodes: PlannedOperator[];
   edges: OperatorEdge[];
