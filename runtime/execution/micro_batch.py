@@ -121,6 +121,7 @@ class MicroBatchHost:
         self._facts: JobFacts | None = None
         self._directory: WorkingDirectory | None = None
         self._max_rows = 1
+        self._takes_one = False
         self._started = 0
         self._only_ends = False
         #: snapshots that were asked for while the batch of another one is not complete
@@ -222,6 +223,7 @@ class MicroBatchHost:
             name = f"{deploy.job_id[:8]}-{self._attempt}-passes"
             self._directory = WorkingDirectory(configuration, name, 0)
             self._max_rows = configuration.get(options.MICRO_BATCH_MAX_ROWS)
+            self._takes_one = configuration.get(options.MICRO_BATCH_TRIGGER) == "once"
             self._only_ends = deploy.stopped_by is not None
             compression = "zstd" if configuration.get(options.SNAPSHOT_COMPRESSION) else "none"
             self._facts = JobFacts(
@@ -369,6 +371,9 @@ class MicroBatchHost:
         self._newest = trigger.checkpoint_id
         barrier = CheckpointBarrier(trigger.checkpoint_id, trigger.timestamp_ms, trigger.options)
         run, kind = self._new_pass(trigger.checkpoint_id), PassKind.of(trigger.options)
+        if kind is PassKind.DATA and self._takes_one and self.num_completed:
+            # the next checkpoint was due before the job could stop
+            kind = PassKind.IDLE
         self._batch = _Batch(run, run.run(barrier, kind, self._max_rows), barrier, kind)
 
     def _new_pass(self, checkpoint_id: CheckpointId) -> JobPass:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import os
 import threading
 import time
 import uuid
@@ -19,6 +18,7 @@ from runtime.client.preview_taps import to_json
 from runtime.common.time import Instant
 from runtime.common.typeinfo import Types
 from runtime.common.types import Row, RowKind
+from tests.support.processes import children_running
 from tests.support.waiting import wait_until
 
 SOURCE = """
@@ -145,7 +145,7 @@ def test_a_stop_takes_less_than_a_second() -> None:
     run = threading.Thread(target=lambda: preview_program(slow, F_LINES, STREAMS, take, is_abandoned=stopped.is_set))
     run.start()
     try:
-        wait_until(lambda: any("preview_child" in " ".join(c) for c in _commands()), 20, "the child runs")
+        wait_until(lambda: bool(children_running("preview_child", recursive=True)), 20, "the child runs")
         began = time.monotonic()
     finally:
         stopped.set()
@@ -157,16 +157,6 @@ def test_a_stop_takes_less_than_a_second() -> None:
 def _runs(argument: str) -> bool:
     """Return whether a process has this argument, whoever its parent is."""
     return any(argument in (process.info["cmdline"] or ()) for process in psutil.process_iter(["cmdline"]))
-
-
-def _commands() -> list[list[str]]:
-    found = []
-    for child in psutil.Process(os.getpid()).children(recursive=True):
-        try:
-            found.append(child.cmdline())
-        except psutil.NoSuchProcess:
-            continue
-    return found
 
 
 def test_no_secret_of_this_process_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -284,7 +274,7 @@ def test_a_fork_bomb_is_ended() -> None:
     _, end = preview(around("\n    import os, time\n    while True: os.fork(); time.sleep(0.02)"), F_LINES)
     assert end["state"] == "failed" and "processes" in end["message"]
     assert time.monotonic() - began < 30
-    wait_until(lambda: not any("preview_child" in " ".join(c) for c in _commands()), 10, "all of them have ended")
+    wait_until(lambda: not children_running("preview_child", recursive=True), 10, "all of them have ended")
 
 
 def test_a_huge_file_is_refused() -> None:
@@ -298,8 +288,7 @@ def test_a_spare_child_serves_one_preview_and_no_other() -> None:
     try:
         spares.prepare()
         spares.prepare()
-        own = psutil.Process().children()
-        assert len([child for child in own if "preview_child" in " ".join(child.cmdline())]) == 1
+        assert len(children_running("preview_child")) == 1
         ports, end = preview(around("import os; return [x, os.getpid()]"), F_LINES, spares=spares)
         again, _ = preview(around("import os; return [x, os.getpid()]"), F_LINES, spares=spares)
         assert end["state"] == "finished"
@@ -307,10 +296,10 @@ def test_a_spare_child_serves_one_preview_and_no_other() -> None:
         assert len(pids) == 2
         spares.prepare()
         # a spare that has died is replaced
-        [spare] = [c for c in psutil.Process().children() if "preview_child" in " ".join(c.cmdline())]
+        [spare] = children_running("preview_child")
         spare.kill()
         spare.wait(5)
         assert preview(around("return x"), F_LINES, spares=spares)[1]["state"] == "finished"
     finally:
         spares.close()
-    assert not [c for c in _commands() if "preview_child" in " ".join(c)]
+    assert not children_running("preview_child", recursive=True)

@@ -15,7 +15,13 @@ from runtime.common import Duration, Encoder, Types, WatermarkStrategy
 from runtime.connectors import DataGeneratorSource, FileSource, SocketSource, StreamFormat, sequence
 from runtime.connectors.collection import CollectionSource
 from runtime.core.checkpoint_options import SnapshotKind
-from runtime.datastream import DataStream, DataStreamError, KeyedProcessFunction, StreamExecutionEnvironment
+from runtime.datastream import (
+    DataStream,
+    DataStreamError,
+    KeyedProcessFunction,
+    MapFunction,
+    StreamExecutionEnvironment,
+)
 from runtime.datastream.connectors.file_system import FileSink
 from runtime.datastream.state import ValueStateDescriptor
 from runtime.execution.micro_batch import MicroBatchSlots
@@ -286,6 +292,28 @@ def test_a_job_that_takes_what_is_there_stops_and_goes_on_later(tmp_path: Path, 
         RunningJob(build, JobClock(), 1, options, restore).run()
         [restore] = map(str, saved.iterdir())
         assert sorted(map(int, lines(tmp_path / "out"))) == list(range(first * (run + 1)))
+
+
+class Slow(MapFunction):
+    """Takes longer for a record than lies between two checkpoints."""
+
+    clock: JobClock
+
+    def map(self, value: str) -> str:
+        self.clock.spend(5_000)
+        return value
+
+
+def test_once_takes_one_batch_that_is_longer_than_the_interval_of_checkpoints(tmp_path: Path) -> None:
+    clock = Slow.clock = JobClock()
+
+    def build(env: StreamExecutionEnvironment) -> None:
+        letters = env.from_source(CollectionSource(list("abcdefghij"), Types.STRING()), PLAIN, "letters").uid("letters")
+        letters.map(Slow(), Types.STRING()).sink_to(files(tmp_path / "out")).uid("files")
+
+    once = {**MICRO, "execution.micro-batch.trigger": "once", "execution.micro-batch.max-rows": "3"}
+    RunningJob(build, clock, 1, {**once, "execution.checkpointing.savepoint-dir": str(tmp_path / "saved")}).run()
+    assert lines(tmp_path / "out") == ["a", "b", "c"]
 
 
 def test_a_first_listing_that_fails_fails_the_job_and_says_why(tmp_path: Path) -> None:

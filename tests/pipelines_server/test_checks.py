@@ -6,7 +6,6 @@ import copy
 from collections.abc import Iterator
 from typing import Any
 
-import psutil
 import pytest
 from django.contrib.auth.models import User
 from pytest_django import Settings
@@ -16,6 +15,7 @@ from backend.pipelines import previews
 from tests.accounts.cast import client_of
 from tests.pipeline.pipelines import chain, node, orders
 from tests.pipelines_server.documents import BASE
+from tests.support.processes import children_running
 
 DEAR = node("filter", "Dear", condition="cents > 200")
 GIVEN = [
@@ -89,7 +89,7 @@ def test_a_rename_is_one_patch_for_all_nodes_below(api: APIClient) -> None:
 
 def test_who_edits_finds_a_process_ready(warm: None, api: APIClient, victor: User) -> None:
     def children() -> list[int]:
-        return [child.pid for child in psutil.Process().children() if "preview_child" in " ".join(child.cmdline())]
+        return [child.pid for child in children_running("preview_child")]
 
     assert post(client_of(victor), "validate", document=draft()).status_code == 200
     assert children() == []

@@ -27,7 +27,10 @@ class PassKind(enum.Enum):
     """What a pass does with the job's input."""
 
     DATA = "data"
+    IDLE = "idle"
+    """Reads nothing and fires no timers, for a checkpoint after the last batch."""
     SNAPSHOT = "snapshot"
+    """Reads nothing and fires no timers, for a savepoint."""
     DRAIN = "drain"
 
     @classmethod
@@ -177,7 +180,7 @@ class JobPass:
             self._client_of(task),
             self._take_frame,
             self._send_to_coordinator,
-            fires_timers=kind is not PassKind.SNAPSHOT,
+            fires_timers=kind not in (PassKind.SNAPSHOT, PassKind.IDLE),
         )
         try:
             return TaskRun(deployment, self._restores.get(task), host, self._facts.secrets)
