@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
+import json
 import os
 import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -89,6 +91,39 @@ def test_every_module_says_what_it_owns() -> None:
         if docstring is None or len(docstring) < 20:
             undocumented.append(str(path.relative_to(ROOT)))
     assert not undocumented
+
+
+def test_every_module_that_says_it_is_pure_is_held_to_it() -> None:
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"][
+        "contracts"
+    ]
+    [held] = [set(contract["source_modules"]) for contract in contracts if contract["id"] == "pure"]
+    says_so, missing = 0, []
+    for path in (path for package in ("runtime", "backend") for path in (ROOT / package).rglob("*.py")):
+        documentation = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+        if re.search(r"\bPure[.;](\s|$)", documentation):
+            says_so += 1
+            module = path.relative_to(ROOT).with_suffix("")
+            packages = [".".join(part.parts) for part in (module, *module.parents)]
+            if held.isdisjoint(packages):
+                missing.append(packages[0])
+    assert says_so > 50 and not missing
+
+
+def test_the_commands_of_ci_reach_the_page() -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    scripts = json.loads((ROOT / "frontend/package.json").read_text(encoding="utf-8"))["scripts"]
+    runs = {
+        target: re.findall(rf"^{target}:.*\n((?:\t.*\n)+)", makefile, re.MULTILINE) for target in makefile_targets()
+    }
+    assert "lint-page" in runs["lint"][0] and "scripts/frontend.sh lint" in runs["lint-page"][0]
+    assert "scripts/frontend.sh test" in runs["test"][0]
+    assert "eslint" in scripts["lint"] and "tsc" in scripts["lint"] and "vitest" in scripts["test"]
+    assert [line for line in (ROOT / ".ci/run").read_text().splitlines() if line.startswith("make ")] == [
+        "make lint",
+        "make test",
+        "make smoke",
+    ]
 
 
 def test_no_function_imports() -> None:

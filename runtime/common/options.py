@@ -222,7 +222,8 @@ FLOATING_BYTES_PER_GATE: ConfigOption[int] = (
 MAX_RECORD_BYTES: ConfigOption[int] = (
     ConfigOptions.key("taskmanager.network.max-record-size").memory_type().at_least(1).default_value(512 << 20)
 )
-"""Maximum size in bytes of one record between processes, or of one line of a file; a larger one fails the job.
+"""Maximum size in bytes of one record sent to another process or to the client, or of one line of a file; a larger
+one fails the job.
 Tidemark's own. A slot needs some three times the size of a record that it forwards (measured: 885 MiB for 300)."""
 
 LATENCY_INTERVAL: ConfigOption[Duration] = (

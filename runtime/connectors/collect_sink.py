@@ -13,6 +13,7 @@ from typing import Any
 import cloudpickle
 
 from runtime.core.batch import RecordBatch
+from runtime.network.channel import RecordLimit
 from runtime.operators.operator import ClientChannel
 from runtime.operators.sink import Sink, SinkWriter, WriterContext
 
@@ -34,7 +35,7 @@ class CollectSink(Sink):
         return True
 
     def create_writer(self, context: WriterContext, restored: Sequence[Any]) -> SinkWriter:
-        return _CollectWriter(f"collect:{self.collect_id}", context.client)
+        return _CollectWriter(f"collect:{self.collect_id}", context.client, context.record_limit)
 
 
 def decode_collected(payload: bytes) -> list[Any]:
@@ -44,13 +45,20 @@ def decode_collected(payload: bytes) -> list[Any]:
 
 
 class _CollectWriter(SinkWriter):
-    def __init__(self, channel: str, client: ClientChannel) -> None:
+    def __init__(self, channel: str, client: ClientChannel, limit: RecordLimit) -> None:
         self._channel = channel
         self._client = client
+        self._limit = limit
 
     def write(self, batch: RecordBatch) -> None:
-        if batch.num_rows:
-            self._client.send(self._channel, _encode(batch.values()))
+        if not batch.num_rows:
+            return
+        values = batch.values()
+        payload = _encode(values)
+        if len(payload) > self._limit.max_bytes:
+            for value in values:
+                self._limit.check(len(_encode([value])))
+        self._client.send(self._channel, payload)
 
     def is_available(self) -> bool:
         return self._client.is_available()

@@ -14,6 +14,7 @@ from runtime.common.types import Row
 from runtime.core.batch import RecordBatch
 from runtime.core.formatting import flink_formatter
 from runtime.core.shortest_floats import with_shortest_floats
+from runtime.network.channel import RecordLimit
 from runtime.operators.operator import ClientChannel
 from runtime.operators.sink import Sink, SinkWriter, WriterContext
 
@@ -36,7 +37,7 @@ class PrintSink(Sink):
 
     def create_writer(self, context: WriterContext, restored: Sequence[Any]) -> SinkWriter:
         prefix = line_prefix(self.identifier, context.subtask_index, context.parallelism)
-        return _PrintWriter(prefix, context.input_type, context.client)
+        return _PrintWriter(prefix, context.input_type, context.client, context.record_limit)
 
 
 def line_prefix(identifier: str | None, subtask_index: int, parallelism: int) -> str:
@@ -63,19 +64,26 @@ def _row_formatter(type_info: RowTypeInfo) -> Callable[[Row | None], str]:
 
 
 class _PrintWriter(SinkWriter):
-    def __init__(self, prefix: str, type_info: TypeInformation | None, client: ClientChannel) -> None:
+    def __init__(
+        self, prefix: str, type_info: TypeInformation | None, client: ClientChannel, limit: RecordLimit
+    ) -> None:
         self._prefix = prefix
         self._format: Callable[[Any], str] = (
             _row_formatter(type_info) if isinstance(type_info, RowTypeInfo) else flink_formatter(type_info)
         )
         self._client = client
+        self._limit = limit
 
     def write(self, batch: RecordBatch) -> None:
         if batch.num_rows == 0:
             return
         prefix = self._prefix
         lines = [f"{prefix}{text}\n" for text in map(self._format, batch.values())]
-        self._client.send("stdout", "".join(lines).encode("utf-8", "replace"))
+        payload = "".join(lines).encode("utf-8", "replace")
+        if len(payload) > self._limit.max_bytes:
+            for line in lines:
+                self._limit.check(len(line.encode("utf-8", "replace")))
+        self._client.send("stdout", payload)
 
     def is_available(self) -> bool:
         return self._client.is_available()

@@ -27,6 +27,7 @@ from runtime.execution.application import JobHandle
 from runtime.execution.errors import ExecutionError
 from runtime.graph.stream_graph import StreamEdge, StreamGraph, StreamNode
 from runtime.jobmaster.client_outputs import CollectedBatches
+from runtime.network.channel import RecordLimit
 from runtime.operators.operator import ClientChannel
 from runtime.operators.sink import Sink, SinkWriter, WriterContext
 from runtime.operators.sink_operator import SinkOperatorFactory
@@ -142,17 +143,24 @@ class _CacheSink(Sink):
         return True
 
     def create_writer(self, context: WriterContext, restored: Sequence[Any]) -> SinkWriter:
-        return _CacheWriter(self._channel, context.client)
+        return _CacheWriter(self._channel, context.client, context.record_limit)
 
 
 class _CacheWriter(SinkWriter):
-    def __init__(self, channel: str, client: ClientChannel) -> None:
+    def __init__(self, channel: str, client: ClientChannel, limit: RecordLimit) -> None:
         self._channel = channel
         self._client = client
+        self._limit = limit
 
     def write(self, batch: RecordBatch) -> None:
-        if batch.num_rows:
-            self._client.send(self._channel, cloudpickle.dumps((batch.values(), batch.timestamps())))
+        if not batch.num_rows:
+            return
+        values = batch.values()
+        payload = cloudpickle.dumps((values, batch.timestamps()))
+        if len(payload) > self._limit.max_bytes:
+            for value in values:
+                self._limit.check(len(cloudpickle.dumps(value)))
+        self._client.send(self._channel, payload)
 
     def is_available(self) -> bool:
         return self._client.is_available()

@@ -13,11 +13,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from runtime.common import options
 from runtime.common.configuration import Configuration
 from runtime.common.typeinfo import TypeInformation
 from runtime.core.batch import RecordBatch
 from runtime.core.clock import Clock
 from runtime.metrics import MetricGroup
+from runtime.network.channel import RecordLimit
 from runtime.operators.operator import ClientChannel, ProcessingTimeService
 
 
@@ -54,6 +56,11 @@ class WriterContext:
 
     pass_number: int = 0
     """Number of the batch that the writer is made for, unique within the attempt; 0 = it lives as long as that."""
+
+    @property
+    def record_limit(self) -> RecordLimit:
+        """Return the maximum size of the records that a writer sends to other processes."""
+        return RecordLimit(self.task_name, self.configuration.get(options.MAX_RECORD_BYTES))
 
     @property
     def origin_job_id(self) -> str:

@@ -361,6 +361,12 @@ def test_a_second_job_that_may_follow_is_warned_of(tmp_path: Path) -> None:
     )
 
 
+def test_a_former_key_of_the_submission_is_read_with_a_word_about_the_key_to_write(tmp_path: Path) -> None:
+    extracted = extract_job_graph(write_program(tmp_path, GOOD), configuration={"state.backend": "rocksdb"})
+    assert "state.backend is a former key: write state.backend.type" in extracted.warnings
+    assert extracted.graph.configuration["state.backend"] == "rocksdb"
+
+
 def test_a_program_that_catches_the_refusal_of_its_second_job_gets_none_run(tmp_path: Path) -> None:
     program = """
     from runtime.datastream import StreamExecutionEnvironment

@@ -27,7 +27,7 @@ from backend.cluster.slot_pool import Stage, StageKey
 from backend.cluster.task_metrics import ACCUMULATORS, JOB_METRICS
 from backend.dispatcher.shapes.taskmanagers import taskmanager_overview
 from runtime.core.ids import Attempt, CheckpointId, SlotId
-from runtime.jobmaster.actions import RequestAnswered, RequestSlots
+from runtime.jobmaster.actions import JobStateChanged, ReleaseAttempt, RequestAnswered, RequestSlots
 from runtime.jobmaster.driver import JobMasterDriver
 from runtime.jobmaster.placement import PlacedRegion, PlacedSlot
 from tests.cluster.failing_database import FailingDatabase, Loss
@@ -98,6 +98,7 @@ def test_a_job_is_taken_and_says_why_it_waits(lead: Any) -> None:
     job = submit(2)
     assert job.document is not None
     assert job.document["vertices"][0]["state"] == "CREATED"
+    assert services.job_document(job.id)["waiting_for"] == "no jobmanager has taken the job yet"
     row = turn(lead(), job)
     assert (row.state, row.waiting_for) == ("CREATED", "needs 2 slots, no TaskManager is registered")
     assert services.job_document(job.id)["waiting_for"] == row.waiting_for
@@ -435,13 +436,14 @@ class BrokenError(Exception):
     """Nobody has foreseen it."""
 
 
-def test_a_jobmaster_that_breaks_fails_its_job_and_answers_what_was_asked(
-    lead: Any, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("breaking", [RequestSlots, JobStateChanged, ReleaseAttempt])
+def test_a_jobmaster_that_breaks_fails_its_job_and_answers_what_was_and_will_be_asked(
+    breaking: type, lead: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     perform = JobMasterDriver._perform
 
     def break_at(driver: JobMasterDriver, action: Any) -> None:
-        if isinstance(action, RequestSlots):
+        if isinstance(action, breaking):
             raise BrokenError("no slots")
         perform(driver, action)
 
@@ -449,15 +451,24 @@ def test_a_jobmaster_that_breaks_fails_its_job_and_answers_what_was_asked(
     manager, job = lead(), submit(2)
     turn(manager, job)
     operation = services.request_operation(job, Operation.Kind.SAVEPOINT, {}, None)
+    if breaking is ReleaseAttempt:
+        # an attempt is released when the job ends
+        services.request_cancel(job, None)
     heartbeat(2)
     wait_until(lambda: turn(manager, job).is_terminal, 20, "the job's end")
     row = Job.objects.get(id=job.id)
-    assert row.state == "FAILED"
-    assert "the JobMaster failed: BrokenError('no slots')" in (row.failure or {})["message"]
+    if breaking is ReleaseAttempt:
+        assert row.state == "CANCELED"
+    else:
+        assert row.state == "FAILED"
+        assert "the JobMaster failed: BrokenError('no slots')" in (row.failure or {})["message"]
     operation.refresh_from_db()
     assert operation.state == Operation.State.COMPLETED
     assert "error" in (operation.result or {})
     wait_until(lambda: turn(manager, job) is not None and not manager.jobs.runners, 20, "the end of its runner")
+    for kind in (Operation.Kind.SAVEPOINT, Operation.Kind.RESCALE):
+        with pytest.raises(services.JobEndedError):
+            services.request_operation(row, kind, {}, None)
 
 
 def test_what_the_leader_cannot_tell_of_a_job_is_that_jobs_failure_only(

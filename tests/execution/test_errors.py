@@ -85,6 +85,26 @@ def test_a_line_beyond_the_limit_names_file_line_and_option(tmp_path: Path) -> N
     assert re.match(expected, message), message
 
 
+@pytest.mark.parametrize("output", ["print", "collect", "cache"])
+def test_a_record_beyond_the_limit_is_not_sent_to_the_client(output: str) -> None:
+    env = environment(1, {"taskmanager.network.max-record-size": "1000 b"})
+    texts = env.from_collection([3, 2000], Types.LONG()).map(lambda n: "x" * n, Types.STRING())
+    record_run("mini-cluster")
+    with pytest.raises(JobExecutionError) as caught:
+        if output == "print":
+            texts.print()
+            env.execute("large")
+        elif output == "collect":
+            with texts.execute_and_collect() as records:
+                list(records)
+        else:
+            texts.cache()
+            texts.print()
+            env.execute("large")
+    message = str(caught.value)
+    assert re.search(r"emitted a record of 2,0\d\d bytes; taskmanager\.network\.max-record-size allows 1,000", message)
+
+
 def test_the_restarts_of_a_job_that_failed_for_good_are_told() -> None:
     env = environment(1, {"restart-strategy.type": "fixed-delay", "restart-strategy.fixed-delay.delay": "0 ms"})
     words(env).map(first_letter).sink_to(BlackHoleSink())
