@@ -179,6 +179,15 @@ class RecordWriter:
             self._flush_channel(index)
         self._next_flush_ms = None
 
+    def flush_after(self, slice_ms: float) -> None:
+        """Send all if a slice has taken longer than the buffer timeout: a second one would be too late for its records.
+
+        Args:
+            slice_ms: time that the slice of the task has taken.
+        """
+        if self._next_flush_ms is not None and slice_ms >= self._timeout_ms:
+            self.flush()
+
     def flush_due(self, now_ms: float) -> None:
         """Send what has waited for the buffer timeout. `now_ms` is the clock's monotonic time."""
         if self._next_flush_ms is not None and now_ms >= self._next_flush_ms:

@@ -285,6 +285,8 @@ class Task:
 
     def _adapt_slice(self, rows: int, took_ms: float) -> None:
         self.slice_size.adapt(rows, took_ms)
+        for writer in self._writers:
+            writer.flush_after(took_ms)
         if rows and any(writer.overdraft_bytes > OVERDRAFT_BYTES for writer in self._writers):
             self.slice_size.halve(rows)
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from runtime.common import Types
+from runtime.common import Time, Types
 from runtime.connectors import BlackHoleSink
-from runtime.datastream import KeyedProcessFunction
+from runtime.datastream import KeyedProcessFunction, ProcessWindowFunction
 from runtime.datastream.connectors.file_system import FileSink
+from runtime.datastream.window import ProcessingTimeSessionWindows, TimeWindow
 from runtime.jobmaster.job_state import JobState
 from runtime.task.messages import TaskState
 from runtime.testing.clock import ManualClock
@@ -250,3 +251,44 @@ def test_a_function_that_takes_an_hour_is_no_lost_slot() -> None:
     env = environment(2)
     numbers(env, 4).rebalance().map(Hooked()).sink_to(BlackHoleSink())
     assert run(env, clock).state is JobState.FINISHED
+
+
+FIRED: list[str] = []
+
+
+class Reminder(KeyedProcessFunction):
+    """Sets a timer half a second ahead, and says how late it came."""
+
+    def process_element(self, value: int, ctx: KeyedProcessFunction.Context) -> Iterator[str]:
+        ctx.timer_service().register_processing_time_timer(ctx.timer_service().current_processing_time() + 500)
+        return iter(())
+
+    def on_timer(self, timestamp: int, ctx: KeyedProcessFunction.OnTimerContext) -> Iterator[str]:
+        yield f"timer {ctx.timer_service().current_processing_time() - timestamp} ms late"
+
+
+class Members(ProcessWindowFunction[int, str, int, TimeWindow]):
+    def process(
+        self, key: int, context: ProcessWindowFunction.Context[TimeWindow], elements: Iterable[int]
+    ) -> Iterable[str]:
+        yield f"session of {list(elements)}"
+
+
+def note_fired(text: str) -> str:
+    FIRED.append(text)
+    return text
+
+
+def test_timers_and_sessions_behind_a_slow_map_fire_between_its_records() -> None:
+    clock = ManualClock(1_000_000)
+    HOOKS["map"] = lambda value: (clock.advance(1_000), value)[1]  # type: ignore[func-returns-value]
+    FIRED.clear()
+    env = environment(1)
+    keyed = numbers(env, 10).map(Hooked(), Types.LONG()).key_by(lambda value: 0)
+    sessions = keyed.window(ProcessingTimeSessionWindows.with_gap(Time.milliseconds(500)))
+    told = keyed.process(Reminder(), Types.STRING()).union(sessions.process(Members(), Types.STRING()))
+    told.map(note_fired).sink_to(BlackHoleSink())
+    assert run(env, clock).state is JobState.FINISHED
+    # the last one's are dropped at the end of the input
+    assert FIRED[::2] == ["timer 500 ms late"] * 9
+    assert FIRED[1::2] == [f"session of [{number}]" for number in range(1, 10)]

@@ -95,6 +95,19 @@ def test_parts_wait_until_the_timeout_and_leave_together() -> None:
     assert writer.next_flush_ms is None
 
 
+def test_results_of_a_slice_that_took_longer_than_the_timeout_leave_at_its_end() -> None:
+    writer, [channel], _ = writer_of(1, 100)
+    writer.emit(RecordBatch.of_values([1]))
+    writer.flush_after(99.0)
+    assert channel.elements == []
+    writer.flush_after(100.0)
+    assert len(channel.elements) == 1 and writer.next_flush_ms is None
+    whole, [kept], _ = writer_of(1, -1)
+    whole.emit(RecordBatch.of_values([1]))
+    whole.flush_after(1_000_000.0)
+    assert kept.elements == []
+
+
 def test_timeout_zero_flushes_every_batch() -> None:
     writer, [channel], _ = writer_of(1, 0)
     writer.emit(RecordBatch.of_values([1]))
