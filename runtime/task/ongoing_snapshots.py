@@ -39,7 +39,9 @@ class SnapshotServices(Protocol):
 
     clock: Clock
     uploads: Uploads
-    state_compression: str
+
+    @property
+    def state_compression(self) -> str: ...
 
     def state_writer(self, options: CheckpointOptions, checkpoint_id: CheckpointId, task: str) -> TaskStateWriter: ...
 

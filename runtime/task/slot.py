@@ -22,7 +22,6 @@ from runtime.checkpoint.state_files import (
     Retries,
     TaskStateReader,
     TaskStateWriter,
-    default_file_system,
 )
 from runtime.common import options
 from runtime.common.configuration import Configuration
@@ -31,11 +30,7 @@ from runtime.core.checkpoint_options import CheckpointOptions
 from runtime.core.clock import Clock
 from runtime.core.elements import CheckpointBarrier
 from runtime.core.ids import Attempt, CheckpointId, OperatorId, SlotId, TaskId
-from runtime.graph.job_graph import ChainedOperator, JobVertex
 from runtime.network.channel import NetworkEnvironment
-from runtime.operators.operator import OperatorFactory
-from runtime.operators.source_operator import SourceCoordinator, SourceOperatorFactory
-from runtime.operators.watermark_alignment import AlignmentGroup
 from runtime.task.control_link import ControlLink, ControlLostError, LeaderChanged
 from runtime.task.failures import describe_failure, describe_task_failure
 from runtime.task.memory import memory_metrics
@@ -67,11 +62,12 @@ from runtime.task.operator_chain import OperatorChain
 from runtime.task.processing_time import TimerQueue
 from runtime.task.python_files import add_to_python_path
 from runtime.task.slot_reports import SlotReports
+from runtime.task.slot_sources import SlotSources
+from runtime.task.slot_storage import SlotStorage
 from runtime.task.stalls import StackSampler
 from runtime.task.task import Task
 from runtime.task.time_accounting import Activity
 from runtime.task.uploads import Uploads, UploadThreads
-from runtime.task.working_directory import WorkingDirectory
 
 logger = logging.getLogger(__name__)
 
@@ -109,32 +105,21 @@ class Slot:
         self.configuration = Configuration()
         self.job_parameters: dict[str, str] = {}
         self.uploads: Uploads = UploadThreads(f"uploads-{slot}") if uploads is None else uploads
-        self.state_compression = "none"
         self.keeps_finished_open = False
         self.only_ends = False
         self.pass_number = 0
         self.job_id = ""
-        self._files = files
-        self._retries = retries
-        self._directory = WorkingDirectory(self.configuration, "", slot)
+        self._storage = SlotStorage(slot, attempt, files, retries, self._publish_restored)
         #: actions that other threads have for the loop's thread; anyone appends, the loop takes
         self._posted: deque[Callable[[], None]] = deque()
         self._control = control
         self._tasks: list[Task] = []
         #: tasks that were never made because the slot failed before
         self._not_made: list[TaskId] = []
-        self._coordinators: dict[OperatorId, SourceCoordinator] = {}
-        #: sources of the coordinators here, also of those that could not be made
-        self._source_heads: dict[OperatorId, ChainedOperator] = {}
-        #: all sources of the job that have a coordinator, here or elsewhere
-        self._sources: list[OperatorId] = []
         self._released = False
         self._on_release: list[Callable[[], None]] = []
         self._heartbeat_sequence = 0
         self._last_metrics_ms = float("-inf")
-        #: read of snapshots so far; guarded by the lock, as several threads may read
-        self._restored_bytes = 0
-        self._restored_lock = threading.Lock()
         self._wakeup = threading.Event()
         self._on_wake: Callable[[], None] | None = None
         #: written by the loop's thread, read by the control link's when a stall is looked into
@@ -148,6 +133,7 @@ class Slot:
         registration = RegisterSlot(slot, attempt, os.getpid(), host, network.address)
         self._reports = SlotReports(control, registration, clock)
         self.client = self._reports.client
+        self._sources = SlotSources(slot, self._reports, self.timers, clock)
 
     # --- the loop -----------------------------------------------------------------------------------------------------
 
@@ -189,7 +175,7 @@ class Slot:
         except ControlLostError:
             # another process may have taken our place: leave nothing half-written behind
             self._close_all()
-            self._directory.close()
+            self._storage.close()
             raise
 
     def step(self) -> bool:
@@ -289,7 +275,11 @@ class Slot:
         metrics = {task.task_id: task.metrics() | memory for task in self._tasks}
         self._control.publish(
             Heartbeat(
-                self.slot_id, self.attempt, self._heartbeat_sequence, metrics, restored_bytes=self._restored_bytes
+                self.slot_id,
+                self.attempt,
+                self._heartbeat_sequence,
+                metrics,
+                restored_bytes=self._storage.restored_bytes,
             )
         )
 
@@ -322,7 +312,7 @@ class Slot:
                 self._cancel()
             case SnapshotCoordinators(checkpoint_id):
                 self._reports.ledger.heard_of(checkpoint_id)
-                self._snapshot_coordinators(checkpoint_id)
+                self._sources.snapshot(checkpoint_id)
             case TriggerCheckpoint(checkpoint_id, timestamp_ms, checkpoint_options):
                 self._reports.ledger.triggered(checkpoint_id, checkpoint_options)
                 self._trigger(CheckpointBarrier(checkpoint_id, timestamp_ms, checkpoint_options))
@@ -352,29 +342,26 @@ class Slot:
         self.configuration = Configuration.from_dict(dict(deploy.configuration))
         self.job_parameters = dict(deploy.job_parameters)
         self.job_id = deploy.job_id
-        self._directory = WorkingDirectory(
-            self.configuration, f"{deploy.job_id[:8]}-{self.attempt}-{self.slot_id}", self.slot_id
-        )
+        self._storage.open(self.configuration, deploy.job_id)
         settings = CheckpointSettings.from_configuration(self.configuration)
         self.keeps_finished_open = settings.after_tasks_finish
-        self.state_compression = "zstd" if self.configuration.get(options.SNAPSHOT_COMPRESSION) else "none"
         if deploy.stopped_by is not None:
             self.only_ends = True
             self._reports.ledger.deployed_to_stop(deploy.stopped_by)
-        self._sources = list(deploy.coordinator_slots)
         if deploy.secrets:
             self._reports.redact = self.client.redact = Redaction(deploy.secrets)
         with providing(deploy.secrets):
             self._create_all(deploy)
 
     def _create_all(self, deploy: Deploy) -> None:
-        source: OperatorId | None = None
         try:
             add_to_python_path((self.configuration.get(options.PYTHON_FILES) or "").split(","))
-            for source in (known for known, slot in deploy.coordinator_slots.items() if slot == self.slot_id):
-                self._create_coordinator(source, deploy)
         except Exception as error:
-            self._source_failed(source, error)
+            self._reports.slot_failed(describe_failure(error, slot=self.slot_id))
+            is_ready = False
+        else:
+            is_ready = self._sources.create(deploy)
+        if not is_ready:
             self._not_made = [deployment.task for deployment in deploy.tasks]
             return
         for deployment in deploy.tasks:
@@ -394,38 +381,6 @@ class Slot:
             self.task_failed(task, error)
             return
         self._report(task)
-
-    def _create_coordinator(self, operator_id: OperatorId, deploy: Deploy) -> None:
-        vertex = _vertex_of_source(operator_id, deploy)
-        self._source_heads[operator_id] = vertex.head
-        factory: OperatorFactory = pickle.loads(vertex.head.factory)
-        if not isinstance(factory, SourceOperatorFactory):
-            raise TypeError(f"operator {vertex.head.name} is not a source and has no coordinator")
-        strategy = factory.watermark_strategy
-        group = None if strategy.alignment is None else AlignmentGroup(strategy.alignment, operator_id)
-        restored = deploy.coordinator_states.get(operator_id)
-        coordinator = SourceCoordinator(factory.source, vertex.parallelism, restored, group)
-        self._coordinators[operator_id] = coordinator
-        self._schedule_discovery(operator_id)
-
-    def _schedule_discovery(self, operator_id: OperatorId) -> None:
-        delay_ms = self._coordinators[operator_id].discovery_delay_ms()
-        if delay_ms is not None:
-            self.timers.register_timer(self.clock.now_ms() + delay_ms, lambda _: self._discover(operator_id))
-
-    def _discover(self, operator_id: OperatorId) -> None:
-        if self._released:
-            return
-        try:
-            self._coordinators[operator_id].discover()
-        except Exception as error:
-            self._source_failed(operator_id, error)
-            return
-        self._schedule_discovery(operator_id)
-
-    def _source_failed(self, operator_id: OperatorId | None, error: Exception) -> None:
-        head = None if operator_id is None else self._source_heads.get(operator_id)
-        self._reports.slot_failed(describe_failure(error, slot=self.slot_id, operator=head))
 
     def _start(self, start: Start) -> None:
         self.network.connect(start.peers)
@@ -470,25 +425,10 @@ class Slot:
                 logger.warning("task %s was not cleaned up completely", task.name, exc_info=True)
 
     def _deliver(self, event: OperatorEvent) -> None:
-        payload = pickle.loads(event.payload)
         if event.target_subtask is None:
-            coordinator = self._coordinators.get(event.operator_id)
-            if coordinator is None:
-                return
-            if event.source_subtask is None:
-                coordinator.hear(payload)
-                return
-            operator_id = event.operator_id
-
-            def reply(subtask: int, answer: object) -> None:
-                self._reports.operator_event(operator_id, subtask, None, pickle.dumps(answer))
-
-            try:
-                coordinator.handle_event(event.source_subtask, payload, reply)
-                self._spread_news(operator_id, coordinator)
-            except Exception as error:
-                self._source_failed(operator_id, error)
+            self._sources.deliver(event)
             return
+        payload = pickle.loads(event.payload)
         for task in self._tasks:
             if task.task_id.subtask_index == event.target_subtask and task.hosts(event.operator_id):
                 if not task.state.is_terminal:
@@ -498,36 +438,17 @@ class Slot:
                         self.task_failed(task, error)
                 return
 
-    def _spread_news(self, operator_id: OperatorId, coordinator: SourceCoordinator) -> None:
-        news = coordinator.news()
-        if news is not None:
-            payload = pickle.dumps(news)
-            for other in self._sources:
-                if other != operator_id:
-                    self._reports.operator_event(other, None, None, payload)
-
     def send_to_coordinator(self, operator_id: OperatorId, subtask_index: int, payload: bytes) -> None:
         """Send an operator's event to its coordinator, wherever that is."""
         self._reports.operator_event(operator_id, None, subtask_index, payload)
 
     def _resync_sources(self) -> None:
-        for operator_id, coordinator in self._coordinators.items():
-            coordinator.forget_news()
-            self._spread_news(operator_id, coordinator)
+        self._sources.resync()
         for task in self._tasks:
             if not task.state.is_terminal:
                 task.resync_source()
 
     # --- checkpoints --------------------------------------------------------------------------------------------------
-
-    def _snapshot_coordinators(self, checkpoint_id: CheckpointId) -> None:
-        try:
-            states = {operator_id: coordinator.snapshot() for operator_id, coordinator in self._coordinators.items()}
-        except Exception as error:
-            info = describe_failure(error, slot=self.slot_id)
-            self._reports.decline(None, checkpoint_id, info)
-            return
-        self._reports.coordinators_snapshotted(checkpoint_id, states)
 
     def _trigger(self, barrier: CheckpointBarrier) -> None:
         for task in self._tasks:
@@ -578,27 +499,24 @@ class Slot:
 
     def state_writer(self, options: CheckpointOptions, checkpoint_id: CheckpointId, task: str) -> TaskStateWriter:
         """Return a writer for a task's files of a checkpoint."""
-        return TaskStateWriter(self._file_system(), options, checkpoint_id, task, self._retries)
+        return self._storage.writer(options, checkpoint_id, task)
 
     def state_reader(self, location: str | None) -> TaskStateReader:
         """Return a verifying reader for files of the checkpoint or savepoint in a directory."""
-        return TaskStateReader(self._file_system(), self._retries, location, self._note_restored)
+        return self._storage.reader(location)
 
-    def _note_restored(self, num_bytes: int) -> None:
-        """Have the next heartbeat tell the progress; any thread. The loop publishes nothing until all is restored."""
-        with self._restored_lock:
-            self._restored_bytes += num_bytes
-            restored = self._restored_bytes
-        self._control.publish(Heartbeat(self.slot_id, self.attempt, 0, {}, restored_bytes=restored))
+    @property
+    def state_compression(self) -> str:
+        """Return the codec of snapshots."""
+        return self._storage.compression
 
     def working_directory(self) -> Path:
         """Return the local directory, which exists for as long as the slot lives."""
-        return self._directory.path()
+        return self._storage.working_directory()
 
-    def _file_system(self) -> CheckpointFileSystem:
-        if self._files is None:
-            self._files = default_file_system()
-        return self._files
+    def _publish_restored(self, restored_bytes: int) -> None:
+        """Tell the progress; any thread. The loop publishes nothing until all is restored."""
+        self._control.publish(Heartbeat(self.slot_id, self.attempt, 0, {}, restored_bytes=restored_bytes))
 
     # --- ending -------------------------------------------------------------------------------------------------------
 
@@ -632,7 +550,7 @@ class Slot:
             return
         self._released = True
         self._close_all()
-        self._directory.close()
+        self._storage.close()
         self.network.close()
         for action in self._on_release:
             action()
@@ -644,12 +562,4 @@ class Slot:
             # a task that failed or was cancelled is closed already; one that finished still holds its operators
             if task.state in (TaskState.FINISHED, TaskState.RUNNING, TaskState.INITIALIZING):
                 self._close(task, after_failure=task.state is not TaskState.FINISHED)
-        for coordinator in self._coordinators.values():
-            coordinator.close()
-
-
-def _vertex_of_source(operator_id: OperatorId, deploy: Deploy) -> JobVertex:
-    for deployment in deploy.tasks:
-        if deployment.vertex.head.operator_id == operator_id:
-            return deployment.vertex
-    raise LookupError(f"the slot of source {operator_id}'s coordinator does not host the source")
+        self._sources.close()

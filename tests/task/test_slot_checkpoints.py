@@ -134,7 +134,7 @@ def test_coordinators_are_asked_first_and_answer_with_their_state(tmp_path: Path
 
 def test_a_coordinator_that_cannot_tell_its_state_declines(tmp_path: Path) -> None:
     rig = running(tmp_path)
-    [coordinator] = rig.slot._coordinators.values()
+    [coordinator] = rig.slot._sources._coordinators.values()
     coordinator.snapshot = fail(RuntimeError("lost the list"))  # type: ignore[method-assign,assignment]
     rig.trigger(1)
     declined = rig.link.all(DeclineCheckpoint)[0]
@@ -154,14 +154,14 @@ def test_storage_that_refuses_fails_the_checkpoint_and_not_the_task(tmp_path: Pa
     rig = CheckpointRig(jobs.counting(20_000, parallelism=1), tmp_path, window_bytes=4_096).start()
     for _ in range(8):
         rig.step()
-    rig.slot._files = BrokenFiles()
+    rig.slot._storage._files = BrokenFiles()
     rig.trigger(1)
     rig.step_until(lambda: len(rig.acknowledged(1)) + len(rig.declined(1)) == 2)
     [declined] = rig.declined(1)
     assert "no space left" in declined.cause.message
     assert declined.counts_as_failure
     rig.abort(1)
-    rig.slot._files = ArrowFileSystem()
+    rig.slot._storage._files = ArrowFileSystem()
     rig.checkpoint(2)
     rig.release()
 
@@ -312,7 +312,7 @@ class OnHangingStorage:
         self.files = HangingFileSystem()
         self.files.hanging_below = num_hanging + 1
         self.rig = CheckpointRig(jobs.counting(200_000, parallelism=1), directory, window_bytes=4_096).start()
-        self.rig.slot._files = self.files
+        self.rig.slot._storage._files = self.files
         self.rig.slot.uploads = UploadThreads("uploads-hanging", **threads)
         for _ in range(8):
             self.rig.step()
