@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -22,6 +24,9 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(400)]
 
 #: what users are promised is 10 s; the machine that runs this may do other things
 CHECKPOINT_S = 30.0
+#: time for which two jobmanagers are watched that ought to leave each other alone
+WATCHED_S = 60.0
+PAUSE = threading.Event()
 
 
 @pytest.fixture(scope="module")
@@ -81,6 +86,21 @@ def test_a_job_does_not_notice_that_its_leader_is_lost(stack: Stack, job: Provin
         wait_until(lambda: not lives(pid), CHECKPOINT_S, "the end of the leader that was replaced")
         check_that_it_goes_on(job, before, slots, job.completed())
     wait_until(lambda: answers(lambda: bool(jobmanagers(stack, "STANDBY"))), 60, "a standby")
+
+
+def roles(stack: Stack) -> list[tuple[str, str, int | None]]:
+    """(id, role, epoch) of the jobmanagers that live, the leader first."""
+    entries = stack.client.jobmanagers()["jobmanagers"]
+    return [(entry["id"], entry["role"], entry["epoch"]) for entry in entries if entry["is_alive"] is not False]
+
+
+def test_of_two_jobmanagers_one_leads_for_a_minute_and_the_other_stands_by(stack: Stack, job: ProvingJob) -> None:
+    before = roles(stack)
+    assert [role for _, role, _ in before] == ["LEADER", "STANDBY"]
+    until = time.monotonic() + WATCHED_S
+    while time.monotonic() < until:
+        assert roles(stack) == before
+        PAUSE.wait(0.5)
 
 
 def test_all_that_the_job_has_put_out_is_as_the_model_says(stack: Stack, job: ProvingJob) -> None:
