@@ -29,8 +29,8 @@ from tests.simulation.workload import JOB
 pytestmark = pytest.mark.timeout(1200)
 
 SEEDS = range(200)
-SLOW_SEEDS = range(5_000)
-SLOW_ROCKSDB_SEEDS = range(5_000, 10_000)
+SLOW_SEEDS = {"hashmap": range(1_000), "rocksdb": range(5_000, 5_500)}
+SOAK_SEEDS = {"hashmap": range(5_000), "rocksdb": range(5_000, 10_000)}
 PER_MODE = 8
 """Seeds of each kind of barriers, at least, that are run with each state backend. Those with RocksDB take three times
 as long: of the 200 seeds there are no more."""
@@ -87,12 +87,17 @@ def test_every_seed_ends_as_the_model_says_and_nothing_is_left_untried() -> None
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(4 * 3600)
-@pytest.mark.parametrize(
-    ("seeds", "backend"), [(SLOW_SEEDS, "hashmap"), (SLOW_ROCKSDB_SEEDS, "rocksdb")], ids=["hashmap", "rocksdb"]
-)
-def test_ten_thousand_seeds(seeds: range, backend: str) -> None:
-    run_all([(seed, backend) for seed in seeds])
+@pytest.mark.timeout(2 * 3600)
+@pytest.mark.parametrize("backend", list(SLOW_SEEDS))
+def test_hundreds_of_seeds_with_each_state_backend(backend: str) -> None:
+    run_all([(seed, backend) for seed in SLOW_SEEDS[backend]])
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(12 * 3600)
+@pytest.mark.parametrize("backend", list(SOAK_SEEDS))
+def test_thousands_of_seeds_with_each_state_backend(backend: str) -> None:
+    run_all([(seed, backend) for seed in SOAK_SEEDS[backend]])
 
 
 # --- every named point, one at a time ---------------------------------------------------------------------------------
