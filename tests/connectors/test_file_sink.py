@@ -758,6 +758,30 @@ def test_buckets_follow_the_wall_clock(tmp_path: Path) -> None:
     assert all(file.name.startswith("bids-") and file.suffix == ".log" for file in files)
 
 
+@pytest.mark.parametrize(
+    ("pattern", "bucket"),
+    [
+        ("'year='yyyy/'month='MM", "year=2023/month=11"),
+        ("'day 'dd' of 100%'", "day 14 of 100%"),
+        ("HH' o''clock'", "22 o'clock"),
+        ("HH''mm", "22'13"),
+    ],
+)
+def test_letters_of_a_bucket_format_stand_in_quotes(pattern: str, bucket: str, tmp_path: Path) -> None:
+    assigner = BucketAssigner.date_time_bucket_assigner(pattern, "UTC")
+    builder = FileSink.for_row_format(tmp_path, Encoder.simple_string_encoder()).with_bucket_assigner(assigner)
+    rig = SinkRig(builder.build(), Types.STRING(), clock=ManualClock(1_700_000_000_000))
+    rig.write("a")
+    rig.finish()
+    assert [file.parent.relative_to(tmp_path).as_posix() for file in visible(tmp_path)] == [bucket]
+
+
+@pytest.mark.parametrize("pattern", ["", "'year", "yyyy'", "'/tmp/'yyyy", "'.'.yyyy", "'..'"])
+def test_a_bucket_format_that_leaves_the_base_path_or_a_quote_open_is_refused(pattern: str) -> None:
+    with pytest.raises(ValueError, match="bucket format"):
+        BucketAssigner.date_time_bucket_assigner(pattern)
+
+
 CITY = RowTypeInfo([Types.STRING(), Types.LONG(), Types.SQL_DATE()], ["city", "n", "day"])
 DAY = datetime.date(2024, 2, 29)
 CITIES = [("Rome", 1, DAY), ("a/b c", 2, DAY), (None, 3, DAY), ("Rome", 4, None), ("", 5, DAY)]

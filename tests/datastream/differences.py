@@ -13,6 +13,12 @@ MISFIT = "PyFlink names whatever its coder tripped over; here a value that does 
 LOSES = "PyFlink drops a part of the value; here the value is refused"
 TAKEN = "PyFlink refuses a value that has all that the type needs; here it is converted"
 NULLS = "PyFlink has no nulls here; here every type is nullable"
+IN_STATE = (
+    "values in state take their type's form at once, rows their fields' names; in PyFlink when they leave its cache"
+)
+FLOAT_TEXTS = "PyFlink reads a FLOAT back from text, and knows neither nan nor inf nor None there"
+PICKLED = "PyFlink hands out keys, records and fields without a type as their pickled bytes"
+UNORDERED = "dicts and sets have no order of their own; PyFlink compares their pickled bytes"
 BROKEN = "PyFlink cannot do it: its Java side fails or gives back something else"
 
 
@@ -122,6 +128,26 @@ DIFFERENCES: dict[str, list[Difference]] = {
             },
         ),
     ],
+    "decimal_arithmetic": [
+        Difference(
+            "Java's BigDecimal has no negative zero",
+            {
+                "rounded: ": (
+                    "['0.10', '12345678901234567890.12', '0.00', '2.50']",
+                    "['0.10', '12345678901234567890.12', '-0.00', '2.50']",
+                ),
+            },
+        ),
+        Difference(
+            MISFIT,
+            {
+                "infinite: ": (
+                    "failed",
+                    "raised TypeError",
+                ),
+            },
+        ),
+    ],
     "decimals": [
         Difference(
             "the same number, written otherwise",
@@ -143,9 +169,52 @@ DIFFERENCES: dict[str, list[Difference]] = {
         Difference(LOSES, {"BigDecimal of ['1.5']: ": ("[Decimal('1.5')]", "raised TypeError")}),
         Difference(MISFIT, {"BigDecimal of [Decimal('NaN')]: ": ("failed", "raised TypeError")}),
     ],
+    "dict_keys": [
+        Difference(
+            UNORDERED,
+            {
+                "by a MAP: ": (
+                    "[{'a': 1}, {'a': 2}, {'a': 1}]",
+                    "failed",
+                ),
+            },
+        ),
+        Difference(
+            "PyFlink sums fields of tuples and rows only",
+            {
+                "sum of an item: ": (
+                    "raised TypeError",
+                    "[{'a': 1}, {'a': 3}, {'a': 4}]",
+                ),
+            },
+        ),
+    ],
+    "equal_keys": [
+        Difference(
+            "keys of one type that are equal are one key; in PyFlink -0.0 and 0.0 are two, and so are decimals with other zeros",  # noqa: E501
+            {
+                "zeros: ": (
+                    "['0.0: 1', \"'-': 1\", '-0.0: 1', \"'-': 2\", '0: 1', \"'-': 3\", '0.0: 2']",
+                    "['0.0: 1', \"'-': 1\", '0.0: 2', \"'-': 2\", '0: 1', \"'-': 3\", '0.0: 3']",
+                ),
+                "decimals: ": (
+                    "[\"Decimal('1.0'): 1\", \"'-': 1\", \"Decimal('1.00'): 1\", \"'-': 2\", \"Decimal('1.0'): 2\"]",
+                    "[\"Decimal('1.0'): 1\", \"'-': 1\", \"Decimal('1.0'): 2\", \"'-': 2\", \"Decimal('1.0'): 3\"]",
+                ),
+                "Double: ": (
+                    "['1.0: 1', '0.0: 1', '1.0: 2', '2.0: 1', '1.0: 3', '2.0: 2', '-0.0: 1']",
+                    "['1.0: 1', '0.0: 1', '1.0: 2', '2.0: 1', '1.0: 3', '2.0: 2', '0.0: 2']",
+                ),
+                "BigDecimal: ": (
+                    "[\"Decimal('1.0'): 1\", \"Decimal('0'): 1\", \"Decimal('1.00'): 1\", \"Decimal('0'): 2\", \"Decimal('1.0'): 2\", \"Decimal('0'): 3\", \"Decimal('1'): 1\"]",  # noqa: E501
+                    "[\"Decimal('1.0'): 1\", \"Decimal('0'): 1\", \"Decimal('1.0'): 2\", \"Decimal('0'): 2\", \"Decimal('1.0'): 3\", \"Decimal('0'): 3\", \"Decimal('1.0'): 4\"]",  # noqa: E501
+                ),
+            },
+        ),
+    ],
     "float_values": [
         Difference(
-            "PyFlink reads a FLOAT back from text, and knows neither nan nor inf nor None there",
+            FLOAT_TEXTS,
             {
                 "Float of [nan]: ": ("raised ValueError", "[nan]"),
                 "Float of [1e+39]: ": ("raised ValueError", "[inf]"),
@@ -184,7 +253,7 @@ DIFFERENCES: dict[str, list[Difference]] = {
     ],
     "keyed_results": [
         Difference(
-            "PyFlink hands out keys and records without a type as their pickled bytes",
+            PICKLED,
             {
                 "without a key type: ": (
                     "[Row(f0=bytearray(b'\\x80\\x05K\\x01.'), f1=3), Row(f0=bytearray(b'\\x80\\x05K\\x01.'), f1=1), Row(f0=bytearray(b'\\x80\\x05K\\x00.'), f1=2)]",  # noqa: E501
@@ -197,9 +266,20 @@ DIFFERENCES: dict[str, list[Difference]] = {
             },
         )
     ],
+    "keyed_results_by_type": [
+        Difference(
+            FLOAT_TEXTS,
+            {
+                "records of many types: ": (
+                    "raised ValueError",
+                    "[Row(f0=1, f1=({'a': 1}, Row(k=1.1))), Row(f0=0, f1=({}, Row(k=None)))]",
+                ),
+            },
+        ),
+    ],
     "list_and_map_state_types": [
         Difference(
-            "values in state take their type's form at once, rows their fields' names; in PyFlink when a bundle ends",
+            IN_STATE,
             {
                 "[('n', 1)] ": ("[<Row(1)>, <Row(None)>]", "[Row(f0=1), Row(f0=None)]"),
                 "[('n', 1), ('n', 2)] ": (
@@ -220,6 +300,17 @@ DIFFERENCES: dict[str, list[Difference]] = {
         ),
         Difference(
             MISFIT, {"MapTypeInfo<String, Integer> of [[('a', 1)]]: ": ("raised AttributeError", "raised TypeError")}
+        ),
+    ],
+    "map_state_nulls": [
+        Difference(
+            IN_STATE,
+            {
+                "RowTypeInfo(Integer): ": (
+                    "['[False, True, False]', 'None <Row(None)> None', \"['none', 'some'] ['<Row(None)>', 'None'] False\", '[False, True, False]', 'None <Row(None)> None', \"['none', 'some'] ['<Row(None)>', 'None'] False\", \"[('none', <Row(None)>)] True\"]",  # noqa: E501
+                    "['[False, True, False]', 'None Row(f0=None) None', \"['none', 'some'] ['None', 'Row(f0=None)'] False\", '[False, True, False]', 'None Row(f0=None) None', \"['none', 'some'] ['None', 'Row(f0=None)'] False\", \"[('none', Row(f0=None))] True\"]",  # noqa: E501
+                ),
+            },
         ),
     ],
     "nulls_by_type": [
@@ -251,6 +342,17 @@ DIFFERENCES: dict[str, list[Difference]] = {
             },
         )
     ],
+    "pickled_fields": [
+        Difference(
+            PICKLED,
+            {
+                "collected: ": (
+                    "[Row(f0=bytearray(b'\\x80\\x05\\x95\\r\\x00\\x00\\x00\\x00\\x00\\x00\\x00}\\x94\\x8c\\x01a\\x94K\\x01N\\x86\\x94s.'), f1=1), Row(f0=bytearray(b'\\x80\\x05\\x95\\x10\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x8a\\r\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x10.'), f1=None), Row(f0=None, f1=3)]",  # noqa: E501
+                    "[Row(f0={'a': (1, None)}, f1=1), Row(f0=1267650600228229401496703205376, f1=None), Row(f0=None, f1=3)]",  # noqa: E501
+                ),
+            },
+        ),
+    ],
     "row_shapes": [
         Difference(
             LOSES, {"RowTypeInfo(Integer, Integer) of [<Row(1, 2, 3)>]: ": ("[Row(f0=1, f1=2)]", "raised TypeError")}
@@ -267,6 +369,53 @@ DIFFERENCES: dict[str, list[Difference]] = {
             {"RowTypeInfo(a: Integer, b: Integer) of [Row(c=1, a=2)]: ": ("raised Exception", "raised TypeError")},
         ),
     ],
+    "state_conversions": [
+        Difference(
+            IN_STATE,
+            {
+                "Integer of 2.0: ": (
+                    "['value 2.0', 'list [2, 2]', 'map 2.0 [2]', 'reducing 2.0', 'aggregating 2.0']",
+                    "['value 2', 'list [2, 2]', 'map 2 [2]', 'reducing 2', 'aggregating 2']",
+                ),
+                "Long of True: ": (
+                    "['value True', 'list [1, 1]', 'map True [1]', 'reducing True', 'aggregating True']",
+                    "['value 1', 'list [1, 1]', 'map 1 [1]', 'reducing 1', 'aggregating 1']",
+                ),
+                "Boolean of 1: ": (
+                    "['value 1', 'list [True, True]', 'map 1 [True]', 'reducing 1', 'aggregating 1']",
+                    "['value True', 'list [True, True]', 'map True [True]', 'reducing True', 'aggregating True']",
+                ),
+                "Double of 3: ": (
+                    "['value 3', 'list [3.0, 3.0]', 'map 3 [3.0]', 'reducing 3', 'aggregating 3']",
+                    "['value 3.0', 'list [3.0, 3.0]', 'map 3.0 [3.0]', 'reducing 3.0', 'aggregating 3.0']",
+                ),
+                "Float of 0.1: ": (
+                    "['value 0.1', 'list [0.10000000149011612, 0.10000000149011612]', 'map 0.1 [0.10000000149011612]', 'reducing 0.1', 'aggregating 0.1']",  # noqa: E501
+                    "['value 0.10000000149011612', 'list [0.10000000149011612, 0.10000000149011612]', 'map 0.10000000149011612 [0.10000000149011612]', 'reducing 0.10000000149011612', 'aggregating 0.10000000149011612']",  # noqa: E501
+                ),
+                "BigDecimal of 2: ": (
+                    "['value 2', \"list [Decimal('2'), Decimal('2')]\", \"map 2 [Decimal('2')]\", 'reducing 2', 'aggregating 2']",  # noqa: E501
+                    "[\"value Decimal('2')\", \"list [Decimal('2'), Decimal('2')]\", \"map Decimal('2') [Decimal('2')]\", \"reducing Decimal('2')\", \"aggregating Decimal('2')\"]",  # noqa: E501
+                ),
+                "ListTypeInfo<Double> of [1, 2]: ": (
+                    "['value [1, 2]', 'list [[1.0, 2.0], [1.0, 2.0]]', 'map [1, 2] [[1.0, 2.0]]', 'reducing [1, 2]', 'aggregating [1, 2]']",  # noqa: E501
+                    "['value [1.0, 2.0]', 'list [[1.0, 2.0], [1.0, 2.0]]', 'map [1.0, 2.0] [[1.0, 2.0]]', 'reducing [1.0, 2.0]', 'aggregating [1.0, 2.0]']",  # noqa: E501
+                ),
+                "TupleTypeInfo(Integer, Float) of (True, 1): ": (
+                    "['value (True, 1)', 'list [(1, 1.0), (1, 1.0)]', 'map (True, 1) [(1, 1.0)]', 'reducing (True, 1)', 'aggregating (True, 1)']",  # noqa: E501
+                    "['value (1, 1.0)', 'list [(1, 1.0), (1, 1.0)]', 'map (1, 1.0) [(1, 1.0)]', 'reducing (1, 1.0)', 'aggregating (1, 1.0)']",  # noqa: E501
+                ),
+                "RowTypeInfo(a: Integer, b: String) of Row(b='x', a=1.0): ": (
+                    "[\"value Row(b='x', a=1.0)\", \"list [Row(a=1, b='x'), Row(a=1, b='x')]\", \"map Row(b='x', a=1.0) [Row(a=1, b='x')]\", \"reducing Row(b='x', a=1.0)\", \"aggregating Row(b='x', a=1.0)\"]",  # noqa: E501
+                    "[\"value Row(a=1, b='x')\", \"list [Row(a=1, b='x'), Row(a=1, b='x')]\", \"map Row(a=1, b='x') [Row(a=1, b='x')]\", \"reducing Row(a=1, b='x')\", \"aggregating Row(a=1, b='x')\"]",  # noqa: E501
+                ),
+                "RowTypeInfo(a: Integer, b: String) of <Row(1, None)>: ": (
+                    "['value <Row(1, None)>', 'list [Row(a=1, b=None), Row(a=1, b=None)]', 'map <Row(1, None)> [Row(a=1, b=None)]', 'reducing <Row(1, None)>', 'aggregating <Row(1, None)>']",  # noqa: E501
+                    "['value Row(a=1, b=None)', 'list [Row(a=1, b=None), Row(a=1, b=None)]', 'map Row(a=1, b=None) [Row(a=1, b=None)]', 'reducing Row(a=1, b=None)', 'aggregating Row(a=1, b=None)']",  # noqa: E501
+                ),
+            },
+        ),
+    ],
     "state_that_does_not_fit": [
         Difference(
             MISFIT,
@@ -275,6 +424,17 @@ DIFFERENCES: dict[str, list[Difference]] = {
                 "list update: ": ("raised AttributeError", "raised TypeError"),
             },
         )
+    ],
+    "state_updates": [
+        Difference(
+            NULLS,
+            {
+                "update to None: ": (
+                    "raised AttributeError",
+                    "['None', 'None', 'None', 'None', 'None', 'None']",
+                ),
+            },
+        ),
     ],
     "sums_that_fail": [Difference(LOSES, {"BOOLEAN: ": ("[True, True]", "raised TypeError")})],
     "timestamps_from_others": [Difference(MISFIT, {"nan: ": ("raised ValueError", "raised TypeError")})],
@@ -294,7 +454,7 @@ DIFFERENCES: dict[str, list[Difference]] = {
             {"numbers: ": ("[1, [1, 1.0], [[1, 1.0], True]]", "[1, 1.0, True]")},
         ),
         Difference(
-            "dicts and sets have no order of their own; PyFlink compares their pickled bytes",
+            UNORDERED,
             {
                 "dicts: ": ("[{'a': 1}, {'a': 2}]", "failed"),
                 "sets: ": ("[{1}, [{1}, {1}]]", "failed"),

@@ -28,6 +28,8 @@ from runtime.operators.sink import SinkError
 NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 """Stands for null in the name of a directory."""
 _JAVA_PATTERN = {"yyyy": "%Y", "MM": "%m", "dd": "%d", "HH": "%H", "mm": "%M", "ss": "%S"}
+#: Letters, a text in quotes, and all between; a quote without its other one is none of them.
+_FORMAT_PARTS = re.compile(r"[A-Za-z]+|'(?:[^']|'')*'|[^A-Za-z']+")
 #: Types that are split by columns; other values become Python objects first.
 _PLAIN_TYPES = (
     pa.types.is_integer,
@@ -66,7 +68,8 @@ class BucketAssigner(ABC):
         """Make a directory per span of wall-clock time, of an hour unless the format says otherwise: a sink's default.
 
         Args:
-            format_str: made of yyyy, MM, dd, HH, mm, ss and other characters.
+            format_str: made of yyyy, MM, dd, HH, mm, ss and other characters; letters stand in quotes:
+                "'year='yyyy/'month='MM".
             timezone_id: such as "Europe/Berlin"; None = the machine's.
 
         Raises:
@@ -105,11 +108,14 @@ class _BasePathBucketAssigner(BucketAssigner):
 
 class _DateTimeBucketAssigner(BucketAssigner):
     def __init__(self, format_str: str, timezone_id: str | None) -> None:
-        parts = re.findall(r"[A-Za-z]+|[^A-Za-z]+", format_str)
+        parts = _FORMAT_PARTS.findall(format_str)
         unknown = [part for part in parts if part[0].isalpha() and part not in _JAVA_PATTERN]
-        if unknown or not parts or ".." in format_str or format_str.startswith("/"):
-            raise ValueError(f"bucket format {format_str!r} must be made of {', '.join(_JAVA_PATTERN)} and separators")
-        self._format = "".join(_JAVA_PATTERN.get(part, part.replace("%", "%%")) for part in parts)
+        self._format = "".join(map(_strftime_of, parts))
+        if unknown or "".join(parts) != format_str or not parts or ".." in self._format or self._format.startswith("/"):
+            raise ValueError(
+                f"bucket format {format_str!r} must be made of {', '.join(_JAVA_PATTERN)}, separators, and texts in "
+                "quotes"
+            )
         try:
             self._zone = None if timezone_id is None else zoneinfo.ZoneInfo(timezone_id)
         except (zoneinfo.ZoneInfoNotFoundError, ValueError) as error:
@@ -118,6 +124,16 @@ class _DateTimeBucketAssigner(BucketAssigner):
     def split(self, batch: RecordBatch, now_ms: int) -> Sequence[tuple[str, RecordBatch]]:
         now = datetime.datetime.fromtimestamp(now_ms / 1000.0, datetime.UTC)
         return ((now.astimezone(self._zone).strftime(self._format), batch),)
+
+
+def _strftime_of(part: str) -> str:
+    """Translate a part of a format of Java's DateTimeFormatter."""
+    if part in _JAVA_PATTERN:
+        return _JAVA_PATTERN[part]
+    if part.startswith("'"):
+        # two quotes are one, outside of a text and inside of it
+        part = "'" if part == "''" else part[1:-1].replace("''", "'")
+    return part.replace("%", "%%")
 
 
 class _FieldBucketAssigner(BucketAssigner):

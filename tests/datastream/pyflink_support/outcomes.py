@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import builtins
 import re
+from collections.abc import Mapping
 from typing import Any
 
 
@@ -23,6 +24,27 @@ def show(label: object, stream: Any) -> None:
             print(f"{label}: {list(results)!r}")
     except Exception as error:
         print(f"{label}: {failure(error)}")
+
+
+def show_together(streams: Mapping[str, Any]) -> None:
+    """Run one program of many streams of texts and print a line of each; if it fails, one program for each.
+
+    Args:
+        streams: label → DataStream of type STRING. What one stream has stays in its order.
+    """
+    numbered = [
+        stream.map(lambda text, number=number: f"{number:03}{text}", stream.get_type())
+        for number, stream in enumerate(streams.values())
+    ]
+    try:
+        with numbered[0].union(*numbered[1:]).execute_and_collect() as results:
+            texts = list(results)
+    except Exception:
+        for label, stream in streams.items():
+            show(label, stream)
+        return
+    for number, label in enumerate(streams):
+        print(f"{label}: {[text[3:] for text in texts if text.startswith(f'{number:03}')]!r}")
 
 
 def failure(error: Exception) -> str:
