@@ -280,7 +280,9 @@ class Grown:
         return self.add(kind, {"column": "items", "alias": self.draw.choice([None, "item"])}, [("in", (listed, "out"))])
 
     def _parse_json(self, kind: str) -> str | None:
-        places = [place for place in self.outputs() if not {"json", "one", "two"} & self.facts[place].columns.keys()]
+        places = [
+            place for place in self.outputs() if not {"json", "made", "one", "two"} & self.facts[place].columns.keys()
+        ]
         written = self._on("to_json", lambda facts: {"alias": "json"}, places)
         if written is None:
             return None
@@ -481,11 +483,14 @@ class Grown:
         return self._on(kind, lambda facts: {"code": [f"{name} = lambda row: True"], "function": name}, self.outputs())
 
     def _python_process(self, kind: str) -> str | None:
-        name = f"Counted{len(self.nodes)}"
+        name, tag = f"Counted{len(self.nodes)}", f"SIDE_{len(self.nodes)}"
+        has_side = self.draw.choice([True, False])
         code = [
             "from runtime.common import Types",
-            "from runtime.datastream import KeyedProcessFunction",
+            "from runtime.datastream import KeyedProcessFunction, OutputTag",
             "from runtime.datastream.state import ValueStateDescriptor",
+            "",
+            f"{tag} = OutputTag('side', Types.ROW_NAMED(['number', 'text'], [Types.LONG(), Types.STRING()]))",
             "",
             f"class {name}(KeyedProcessFunction):",
             "    def open(self, runtime_context):",
@@ -493,12 +498,73 @@ class Grown:
             "    def process_element(self, value, ctx):",
             "        self.seen.update((self.seen.value() or 0) + 1)",
             "        yield self.seen.value(), str(ctx.get_current_key())",
+            *([f"        yield {tag}, (self.seen.value(), 'side')"] if has_side else []),
         ]
-        declared = [["id", "long"], ["word", "string"]]
+        params = {
+            "code": code,
+            "type": [["id", "long"], ["word", "string"]],
+            "side_outputs": [{"tag": tag, "type": [["number", "long"], ["text", "string"]]}] if has_side else [],
+            "changelog": "rows",
+        }
+        return self._on(kind, lambda facts: {**params, "keys": self.some(self.keys(facts))}, self.outputs())
+
+    def _python_async(self, kind: str) -> str | None:
+        name, retry = f"Asked{len(self.nodes)}", f"AGAIN_{len(self.nodes)}"
+        code = [
+            "from runtime.datastream import AsyncFunction, AsyncRetryStrategy",
+            "",
+            f"{retry} = AsyncRetryStrategy.fixed_delay(1, 1, None, lambda error: False)",
+            "",
+            f"class {name}(AsyncFunction):",
+            "    async def async_invoke(self, value):",
+            "        return [(1, 'asked'), (2, None)]",
+        ]
+        params = {
+            "code": code,
+            "type": [["id", "long"], ["word", "string"]],
+            "ordered": self.draw.choice([True, False]),
+            "capacity": self.draw.choice([1, 100]),
+            "retry": self.draw.choice([None, retry]),
+        }
+        return self._on(kind, lambda facts: params, self.outputs(changelog="append"))
+
+    def _window_python(self, kind: str) -> str | None:
+        keys_or_all = self.draw.choice(["keys", "keys", "all"])
+        method = self.draw.choice(["process", "aggregate"])
+        name = f"Windowed{len(self.nodes)}"
+        key = "key, " if keys_or_all == "keys" else ""
+        base = {"process": f"Process{'' if key else 'All'}WindowFunction", "aggregate": "AggregateFunction"}[method]
+        methods = {
+            "process": [
+                f"    def process(self, {key}context, elements):",
+                "        yield len(list(elements)), 'window'",
+            ],
+            "aggregate": [
+                "    def create_accumulator(self):",
+                "        return 0",
+                "    def add(self, value, accumulator):",
+                "        return accumulator + 1",
+                "    def get_result(self, accumulator):",
+                "        return accumulator, 'window'",
+                "    def merge(self, acc_a, acc_b):",
+                "        return acc_a + acc_b",
+            ],
+        }[method]
+        params: dict[str, Any] = {
+            "window": self.draw.choice(_WINDOWS),
+            "code": [f"from runtime.datastream import {base}", "", f"class {name}({base}):", *methods],
+            "method": method,
+            "type": [["id", "long"], ["word", "string"]],
+            "lateness": self.draw.choice(["0 s", "3 s"]),
+            "late_output": self.draw.choice([True, False]),
+        }
+        if self.by_clock and self.draw.random() < 0.2:
+            params |= {"time": "processing", "window": self.draw.choice([*_WINDOWS[:3], _WINDOWS[4]])}
+            params |= {"lateness": "0 s", "late_output": False}
         return self._on(
             kind,
-            lambda facts: {"keys": self.some(self.keys(facts)), "code": code, "type": declared, "changelog": "rows"},
-            self.outputs(),
+            lambda facts: {**params, "keys": self.some(self.keys(facts)) if key else []},
+            self._timed(),
         )
 
     def _python_frames(self, kind: str) -> str | None:

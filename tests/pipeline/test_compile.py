@@ -23,6 +23,8 @@ from tests.pipeline.programs import executed, graph_of, run_with_taps
 from tests.pipeline.taps import what_flowed
 
 CATALOG = load_catalog([])
+#: modules that the code of examples imports
+IMPORTED_BY_EXAMPLES = {"python.frames": {"polars"}, "python.async": {"asyncio"}}
 
 
 def compiled(value: Any) -> Program:
@@ -320,8 +322,7 @@ def check_hostile(kind: str, texts_of: Any) -> None:
                 modules = {found.module or "" for found in tree if isinstance(found, ast.ImportFrom)}
                 assert {module.split(".")[0] for module in modules} <= {"runtime", "datetime", "decimal"}
                 imported = {alias.name for found in tree if isinstance(found, ast.Import) for alias in found.names}
-                # Polars is what frames are of
-                assert imported <= ({"polars"} if kind == "python.frames" else set()), (path, text)
+                assert imported <= IMPORTED_BY_EXAMPLES.get(kind, set()), (path, text)
                 assert not [found for found in tree if isinstance(found, ast.JoinedStr)], (path, text)
 
 

@@ -36,7 +36,7 @@ TEXTS = (
     "canary() # ",
 )
 #: what the code of examples calls
-BUILTINS = {"len", "str", "range"}
+BUILTINS = {"len", "list", "max", "min", "range", "str"}
 Place = tuple[str | int, ...]
 
 

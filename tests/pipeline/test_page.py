@@ -25,6 +25,7 @@ def table() -> str:
     lines = ["| type | inputs | outputs | what it does |", "|---|---|---|---|"]
     for node_type in own_types():
         fullest = {"late_output": True, "late_outputs": True, "bad": "dead_letters", "branches": [["…", ""]]}
+        fullest |= {"side_outputs": [{"tag": "…"}]}
         ports = node_type.ports(fullest)
         lines.append(f"| `{node_type.type}` | {names(ports.inputs)} | {names(ports.outputs)} | {node_type.summary} |")
     return "\n".join(lines) + "\n"

@@ -24,7 +24,9 @@ from runtime.pipeline.catalog import (
     joins,
     json_columns,
     python,
+    python_calls,
     python_two,
+    python_windows,
     replay,
     sinks,
     sources,
@@ -37,8 +39,8 @@ from runtime.pipeline.sql_words import sql_functions
 
 GROUP = "tidemark.nodes"
 _OWN = (
-    *(sources, generator, replay, time, columns, json_columns, windows, aggregates, joins),
-    *(python, python_two, sinks, connections),
+    *(sources, generator, replay, time, columns, json_columns, windows, python_windows, aggregates),
+    *(joins, python, python_two, python_calls, sinks, connections),
 )
 _NAME = re.compile(r"[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)*")
 

@@ -8,19 +8,21 @@ from typing import Any, ClassVar
 from runtime.common.typeinfo import RowTypeInfo
 from runtime.operators.columnar.map_frames import EVENT_TIME
 from runtime.pipeline.catalog import fields
-from runtime.pipeline.emit import Call, Expr, Literal, texts, type_expr
+from runtime.pipeline.emit import Call, Expr, Literal, Variable, texts, type_expr
 from runtime.pipeline.facts import StreamFacts
 from runtime.pipeline.node_type import APPENDS, IN, OUT, EmitContext, Example, NodeInput, NodeType, Port, Ports
 from runtime.pipeline.problems import Code, NodeProblem, Problem
 from runtime.pipeline.python_code import definitions
 
+NAME = {"type": "string", "pattern": r"^[A-Za-z_][A-Za-z0-9_]*\Z", "maxLength": 100}
+"""A name that the code defines."""
 FUNCTION = {
+    **NAME,
     "type": ["string", "null"],
-    "pattern": r"^[A-Za-z_][A-Za-z0-9_]*\Z",
-    "maxLength": 100,
     "default": None,
     "title": "Function (the last one, if none is named)",
 }
+CLASS = {**FUNCTION, "title": "Class (the last one, if none is named)"}
 RESULT = {**fields.row_type(), "title": "Columns of the result"}
 _CHANGELOG = {**fields.choice("refuse", "rows", default="refuse"), "title": "Rows that take others back"}
 _ASKS = Port("in", takes_changelogs=False, changelog_option="set its Rows that take others back to rows")
@@ -38,6 +40,16 @@ def function_name(node: NodeInput) -> str:
         message = "defines no function or class" if name is None else f"does not define {name}"
         raise NodeProblem(Problem(Code.UNDEFINED_NAME, message, field="/params/code"))
     return name
+
+
+def check_defined(params: Mapping[str, Any], name: str, pointer: str) -> None:
+    """Refuse a name that the node's code does not define.
+
+    Raises:
+        NodeProblem: it does not.
+    """
+    if name not in definitions(params["code"], "/params/code").names:
+        raise NodeProblem(Problem(Code.UNDEFINED_NAME, f"the code does not define {name}", field=pointer))
 
 
 def function_label(params: Mapping[str, Any]) -> str:
@@ -236,6 +248,22 @@ class PythonFrames(NodeType):
         return {"out": context.assign(context.operator(call))}
 
 
+_SIDE_OUTPUTS = {
+    "type": "array",
+    "items": fields.form(("tag", "type"), tag={**NAME, "title": "OutputTag that the code defines"}, type=RESULT),
+    "maxItems": 20,
+    "default": [],
+    "title": "Side outputs",
+}
+
+
+def _tags(params: Mapping[str, Any]) -> list[str]:
+    """Return the names of the side outputs, as far as they are written."""
+    sides = params.get("side_outputs")
+    tags = [side.get("tag") for side in sides if isinstance(side, dict)] if isinstance(sides, list) else []
+    return [tag for tag in dict.fromkeys(tags) if isinstance(tag, str) and tag not in ("", "out")]
+
+
 class PythonProcess(NodeType):
     type = "python.process"
     title = "Python process"
@@ -245,14 +273,17 @@ class PythonProcess(NodeType):
     keywords = ("KeyedProcessFunction", "state", "timer", "function", "key by")
     docs = (
         "The class is a KeyedProcessFunction: `process_element(value, ctx)` and `on_timer(timestamp, ctx)` yield rows "
-        "of the declared columns; state is had in `open`."
+        "of the declared columns; state is had in `open`. For side outputs the code defines tags, such as "
+        '`LARGE = OutputTag("large", Types.ROW_NAMED(["price"], [Types.LONG()]))`, and yields `LARGE, row`; each tag '
+        "that is named here is an output of the node."
     )
     schema = fields.form(
         ("keys", "type"),
         keys=fields.columns(),
         code=fields.python(_PROCESS),
-        function={**FUNCTION, "title": "Class (the last one, if none is named)"},
+        function=CLASS,
         type=RESULT,
+        side_outputs=_SIDE_OUTPUTS,
         changelog=_CHANGELOG,
     )
     examples = (
@@ -263,20 +294,30 @@ class PythonProcess(NodeType):
         return f"{function_label(params)} {fields.per(params.get('keys'))}".strip()
 
     def ports(self, params: Mapping[str, Any]) -> Ports:
-        return ports_by_choice(params)
+        return Ports(ports_by_choice(params).inputs, (OUT, *map(Port, _tags(params))))
 
     def infer(self, node: NodeInput) -> Mapping[str, StreamFacts]:
         node.keys()
         function_name(node)
         check_changelog(node)
-        return {"out": made_by_python(node, node.declared_type(node.params["type"], "/params/type"))}
+        made = {"out": made_by_python(node, node.declared_type(node.params["type"], "/params/type"))}
+        for index, side in enumerate(node.params["side_outputs"]):
+            pointer = f"/params/side_outputs/{index}"
+            if side["tag"] in made:
+                message = f"two outputs are named {side['tag']!r}"
+                raise NodeProblem(Problem(Code.NAME_TAKEN, message, field=f"{pointer}/tag"))
+            check_defined(node.params, side["tag"], f"{pointer}/tag")
+            made[side["tag"]] = made_by_python(node, node.declared_type(side["type"], f"{pointer}/type"))
+        return made
 
     def emit(self, context: EmitContext) -> Mapping[str, Expr]:
         node = context.node
         function = context.define(node.params["code"], function_name(node))
         row = type_expr(node.declared_type(node.params["type"], "/params/type"))
         keyed = stream_for(context).call("key_by_columns", *texts(node.params["keys"]))
-        return {"out": context.assign(context.operator(keyed.call("process", Call(function), row)))}
+        stream = context.assign(context.operator(keyed.call("process", Call(function), row)))
+        sides = {tag: context.assign(stream.call("get_side_output", Variable(tag)), tag) for tag in _tags(node.params)}
+        return {"out": stream, **sides}
 
     def renamed(self, params: Mapping[str, Any], names: Mapping[str, Mapping[str, str]]) -> Mapping[str, Any]:
         return {**params, "keys": [names["in"].get(key, key) for key in params["keys"]]}

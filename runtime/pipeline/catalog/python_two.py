@@ -8,16 +8,13 @@ from typing import Any
 from runtime.common.typeinfo import RowTypeInfo
 from runtime.pipeline.catalog import fields
 from runtime.pipeline.catalog.joins import LEFT, RIGHT
-from runtime.pipeline.catalog.python import FUNCTION, RESULT, function_label, function_name
+from runtime.pipeline.catalog.python import CLASS, NAME, RESULT, check_defined, function_label, function_name
 from runtime.pipeline.emit import Call, Expr, Variable, texts, type_expr
 from runtime.pipeline.facts import StreamFacts
 from runtime.pipeline.node_type import APPENDS, OUT, EmitContext, Example, NodeInput, NodeType, Port, Ports
 from runtime.pipeline.problems import Code, NodeProblem, Problem
-from runtime.pipeline.python_code import definitions
 
 RULES = Port("rules", help="Rows that every subtask gets.", takes_changelogs=False)
-_CLASS = {**FUNCTION, "title": "Class (the last one, if none is named)"}
-_STATE = {"type": "string", "pattern": r"^[A-Za-z_][A-Za-z0-9_]*\Z", "maxLength": 100}
 _WATCH = [
     "from runtime.common import Types",
     "from runtime.datastream import KeyedBroadcastProcessFunction",
@@ -85,7 +82,7 @@ class PythonCoProcess(NodeType):
         left_keys=fields.columns("left"),
         right_keys=fields.columns("right"),
         code=fields.python(_MATCH),
-        function=_CLASS,
+        function=CLASS,
         type=RESULT,
     )
     examples = (
@@ -156,7 +153,7 @@ class PythonBroadcast(NodeType):
         keys={**fields.columns(least=0), "title": "Keys"},
         states={
             "type": "array",
-            "items": _STATE,
+            "items": NAME,
             "minItems": 1,
             "maxItems": 20,
             "uniqueItems": True,
@@ -164,7 +161,7 @@ class PythonBroadcast(NodeType):
             "title": "MapStateDescriptors that the code defines",
         },
         code=fields.python(_WATCH),
-        function=_CLASS,
+        function=CLASS,
         type=RESULT,
     )
     examples = (
@@ -191,11 +188,8 @@ class PythonBroadcast(NodeType):
         if params["keys"]:
             node.keys()
         function_name(node)
-        names = definitions(params["code"], "/params/code").names
         for index, name in enumerate(params["states"]):
-            if name not in names:
-                message, field = f"the code does not define {name}", f"/params/states/{index}"
-                raise NodeProblem(Problem(Code.UNDEFINED_NAME, message, field=field))
+            check_defined(params, name, f"/params/states/{index}")
         node.needs_appends("in", "rules")
         return {"out": of_both(node, node.declared_type(params["type"], "/params/type"), "rules", "in")}
 

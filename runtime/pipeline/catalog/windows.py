@@ -18,7 +18,7 @@ from runtime.operators.windowing.assigners import (
     TumblingProcessingTimeWindows,
 )
 from runtime.operators.windowing.cumulative_windows import CumulativeEventTimeWindows
-from runtime.operators.windowing.session_windows import EventTimeSessionWindows
+from runtime.operators.windowing.session_windows import EventTimeSessionWindows, ProcessingTimeSessionWindows
 from runtime.pipeline.catalog import fields
 from runtime.pipeline.catalog.columns import (
     arguments,
@@ -48,7 +48,12 @@ _CLASSES: dict[str, tuple[Any, str, tuple[str, ...]]] = {
     "cumulative": (CumulativeEventTimeWindows, "of", ("max", "step")),
     "session": (EventTimeSessionWindows, "with_gap", ("gap",)),
 }
-_BY_CLOCK = {"tumbling": TumblingProcessingTimeWindows, "sliding": SlidingProcessingTimeWindows}
+_BY_CLOCK: dict[str, Any] = {
+    "tumbling": TumblingProcessingTimeWindows,
+    "sliding": SlidingProcessingTimeWindows,
+    "session": ProcessingTimeSessionWindows,
+}
+_COLUMNAR_BY_CLOCK = ("tumbling", "sliding")
 MAX_WINDOWS_PER_ROW = 100_000
 """Above, one row would be in more windows than an operator can count."""
 
@@ -210,7 +215,7 @@ def _check_lateness(params: Mapping[str, Any]) -> None:
 
 
 def _check_by_clock(params: Mapping[str, Any]) -> None:
-    if params["window"]["kind"] not in _BY_CLOCK:
+    if params["window"]["kind"] not in _COLUMNAR_BY_CLOCK:
         message = "windows of processing time are tumbling or sliding"
         raise NodeProblem(Problem(Code.BAD_PARAM, message, field="/params/window/kind"))
     if Duration.parse(params["lateness"]).nanos > 0:

@@ -139,7 +139,7 @@ export function nodeStates(
 function verdictOf({ verdict, has_state }: OperatorVerdict, type: string): NodeVerdict {
   if ((verdict === 'kept' || verdict === 'rescaled') && !has_state) return 'none';
   // the form of what user code keeps is known to user code only
-  if (verdict === 'kept' && type.startsWith('python.')) return 'unknown';
+  if (verdict === 'kept' && (type.startsWith('python.') || type === 'window.python')) return 'unknown';
   return verdict;
 }
 

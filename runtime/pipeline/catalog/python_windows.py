@@ -1,0 +1,130 @@
+"""Windows whose results a Python class makes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from runtime.common.time import Duration
+from runtime.pipeline.catalog import fields
+from runtime.pipeline.catalog.python import CLASS, RESULT, function_label, function_name, made_by_python
+from runtime.pipeline.catalog.windows import LATE, WINDOW, check_window, late_facts, late_tag, window_expr
+from runtime.pipeline.emit import Call, Expr, Literal, texts, type_expr
+from runtime.pipeline.facts import StreamFacts
+from runtime.pipeline.node_type import APPENDS, OUT, EmitContext, Example, NodeInput, NodeType, Ports
+from runtime.pipeline.problems import Code, NodeProblem, Problem
+
+_SPREAD = [
+    "from runtime.datastream import ProcessWindowFunction",
+    "",
+    "",
+    "class Spread(ProcessWindowFunction):",
+    "    def process(self, key, context, elements):",
+    "        rows = list(elements)",
+    '        prices = [row["price"] for row in rows]',
+    '        yield rows[0]["auction"], max(prices) - min(prices)',
+]
+
+
+class WindowPython(NodeType):
+    type = "window.python"
+    title = "Window in Python"
+    summary = "A Python class that makes the results of each key and window of time"
+    icon = "window"
+    category = "Windows"
+    keywords = ("ProcessWindowFunction", "AggregateFunction", "tumbling", "sliding", "session", "cumulate", "key by")
+    docs = (
+        "With Process, the class is a ProcessWindowFunction: `process(key, context, elements)` gets all rows of the "
+        "window and yields rows of the declared columns. With Aggregate it is an AggregateFunction, which keeps an "
+        "accumulator instead of the rows. Without keys, one subtask has all rows, and Process needs a "
+        "ProcessAllWindowFunction, whose `process(context, elements)` has no key. Prefer Window aggregate where SQL "
+        "will do: it is many times as fast."
+    )
+    schema = fields.form(
+        ("window", "type"),
+        keys={**fields.columns(least=0), "title": "Keys; none: all rows together"},
+        window=WINDOW,
+        time={**fields.choice("event", "processing", default="event"), "title": "Time"},
+        code=fields.python(_SPREAD),
+        function=CLASS,
+        method={**fields.choice("process", "aggregate", default="process"), "title": "The class can"},
+        type=RESULT,
+        lateness={**fields.duration("0 s"), "title": "Late rows change results for"},
+        late_output=fields.boolean(False),
+    )
+    examples = (
+        Example(
+            "Spread of prices",
+            {
+                "keys": ["auction"],
+                "window": {"kind": "tumbling", "size": "10 s"},
+                "code": _SPREAD,
+                "type": [["auction", "long"], ["spread", "long"]],
+            },
+        ),
+    )
+
+    def label(self, params: Mapping[str, Any]) -> str:
+        return f"{function_label(params)} {fields.per(params.get('keys'))}".strip()
+
+    def ports(self, params: Mapping[str, Any]) -> Ports:
+        return Ports((APPENDS,), (OUT, LATE) if params.get("late_output") is True else (OUT,))
+
+    def infer(self, node: NodeInput) -> Mapping[str, StreamFacts]:
+        params, is_by_clock = node.params, node.params["time"] == "processing"
+        if params["keys"]:
+            node.keys()
+        function_name(node)
+        node.needs_appends()
+        if is_by_clock:
+            _check_by_clock(params)
+        else:
+            node.needs_watermarks()
+        check_window(params["window"])
+        if Duration.parse(params["lateness"]).nanos < 0:
+            raise NodeProblem(Problem(Code.BAD_PARAM, "must not be negative", field="/params/lateness"))
+        made = made_by_python(node, node.declared_type(params["type"], "/params/type"))
+        if is_by_clock:
+            # results of windows by the clock have its time
+            made = replace(made, event_time=True)
+        return {"out": made, "late": late_facts(node.input())} if params["late_output"] else {"out": made}
+
+    def emit(self, context: EmitContext) -> Mapping[str, Expr]:
+        node, params = context.node, context.node.params
+        function = Call(context.define(params["code"], function_name(node)))
+        row = type_expr(node.declared_type(params["type"], "/params/type"))
+        tag = late_tag(context) if params["late_output"] else None
+        assigner = window_expr(params["window"], params["time"] == "processing")
+        if params["keys"]:
+            windows = context.input().call("key_by_columns", *texts(params["keys"])).call("window", assigner)
+        else:
+            windows = context.input().call("window_all", assigner)
+        lateness_ms = Duration.parse(params["lateness"]).to_millis()
+        if lateness_ms:
+            windows = windows.call("allowed_lateness", Literal(lateness_ms))
+        if tag is not None:
+            windows = windows.call("side_output_late_data", tag)
+        made = windows.call(params["method"], function, output_type=row)
+        stream = context.assign(context.operator(made))
+        if tag is None:
+            return {"out": stream}
+        return {"out": stream, "late": context.assign(stream.call("get_side_output", tag), "late")}
+
+    def renamed(self, params: Mapping[str, Any], names: Mapping[str, Mapping[str, str]]) -> Mapping[str, Any]:
+        return {**params, "keys": [names["in"].get(key, key) for key in params["keys"]]}
+
+
+def _check_by_clock(params: Mapping[str, Any]) -> None:
+    if params["window"]["kind"] == "cumulative":
+        message = "windows of processing time are tumbling, sliding or sessions"
+        raise NodeProblem(Problem(Code.BAD_PARAM, message, field="/params/window/kind"))
+    for name, is_set in (
+        ("lateness", Duration.parse(params["lateness"]).nanos > 0),
+        ("late_output", params["late_output"]),
+    ):
+        if is_set:
+            raise NodeProblem(Problem(Code.BAD_PARAM, "no row is late by the clock", field=f"/params/{name}"))
+
+
+NODE_TYPES = (WindowPython,)
