@@ -18,6 +18,7 @@ IN_STATE = (
 )
 FLOAT_TEXTS = "PyFlink reads a FLOAT back from text, and knows neither nan nor inf nor None there"
 PICKLED = "PyFlink hands out keys, records and fields without a type as their pickled bytes"
+COLLECTED_TIMES = "PyFlink collects times in seconds, and cannot collect timestamps"
 UNORDERED = "dicts and sets have no order of their own; PyFlink compares their pickled bytes"
 BROKEN = "PyFlink cannot do it: its Java side fails or gives back something else"
 
@@ -115,7 +116,7 @@ DIFFERENCES: dict[str, list[Difference]] = {
         ),
         Difference(MISFIT, {"DateTypeInfo of ['2020-01-01']: ": ("raised AttributeError", "raised TypeError")}),
         Difference(
-            "PyFlink collects times in seconds, and cannot collect timestamps",
+            COLLECTED_TIMES,
             {
                 "TimeTypeInfo of [datetime.time(1, 2, 3, 456789)]: ": (
                     "[datetime.time(1, 2, 3)]",
@@ -302,6 +303,35 @@ DIFFERENCES: dict[str, list[Difference]] = {
             MISFIT, {"MapTypeInfo<String, Integer> of [[('a', 1)]]: ": ("raised AttributeError", "raised TypeError")}
         ),
     ],
+    "map_contents": [
+        Difference(
+            FLOAT_TEXTS,
+            {
+                "RowTypeInfo(MapTypeInfo<String, String>, MapTypeInfo<String, Double>, MapTypeInfo<String, Float>, MapTypeInfo<String, Boolean>, MapTypeInfo<String, BigDecimal>, MapTypeInfo<String, DateTypeInfo>) of [<Row({'a': ''}, {'a': 1}, {'a': 1.1}, {'a': False}, {'a': Decimal('1.10')}, {'a': datetime.date(2020, 1, 1)})>, <Row({'n': None}, {'n': None}, {'n': None}, {'n': None}, {'n': None}, {'n': None})>]: ": (  # noqa: E501
+                    "raised ValueError",
+                    "[Row(f0={'a': ''}, f1={'a': 1.0}, f2={'a': 1.1}, f3={'a': False}, f4={'a': Decimal('1.10')}, f5={'a': datetime.date(2020, 1, 1)}), Row(f0={'n': None}, f1={'n': None}, f2={'n': None}, f3={'n': None}, f4={'n': None}, f5={'n': None})]",  # noqa: E501
+                ),
+            },
+        ),
+        Difference(
+            "PyFlink's maps go by way of Java's, which lose their order",
+            {
+                "RowTypeInfo(MapTypeInfo<Byte, Integer>, MapTypeInfo<Long, Integer>, MapTypeInfo<Boolean, Integer>, MapTypeInfo<Double, Integer>, MapTypeInfo<DateTypeInfo, Integer>) of [<Row({-128: 1}, {1099511627776: 2}, {True: 1, False: 0}, {0.5: 1}, {datetime.date(2020, 1, 1): 1})>]: ": (  # noqa: E501
+                    "[Row(f0={-128: 1}, f1={1099511627776: 2}, f2={False: 0, True: 1}, f3={0.5: 1}, f4={datetime.date(2020, 1, 1): 1})]",  # noqa: E501
+                    "[Row(f0={-128: 1}, f1={1099511627776: 2}, f2={True: 1, False: 0}, f3={0.5: 1}, f4={datetime.date(2020, 1, 1): 1})]",  # noqa: E501
+                ),
+            },
+        ),
+        Difference(
+            NULLS,
+            {
+                "MapTypeInfo<String, Integer> of [{None: 1}]: ": (
+                    "raised AttributeError",
+                    "[{None: 1}]",
+                ),
+            },
+        ),
+    ],
     "map_state_nulls": [
         Difference(
             IN_STATE,
@@ -445,6 +475,17 @@ DIFFERENCES: dict[str, list[Difference]] = {
             {
                 "TupleTypeInfo(Integer, Integer) of [[1, 2]]: ": ("raised TypeError", "[(1, 2)]"),
                 "TupleTypeInfo(Integer, String) of [<Row(1, 'a')>]: ": ("raised TypeError", "[(1, 'a')]"),
+            },
+        ),
+    ],
+    "unions_of_types": [
+        Difference(
+            "PyFlink gives rows of other names the names of the first stream; here the union is refused",
+            {
+                "rows of other names: ": (
+                    "[\"Row(a=1, b='x')\", \"Row(a=2, b='y')\"]",
+                    "refused",
+                ),
             },
         ),
     ],
