@@ -12,6 +12,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 
 def tab_to(page: Page, name: str) -> None:
     """Press Tab until the element of that accessible name has the focus."""
+    passed = []
     for _ in range(40):
         page.keyboard.press("Tab")
         focused = page.evaluate(
@@ -19,7 +20,8 @@ def tab_to(page: Page, name: str) -> None:
         )
         if focused.strip() == name:
             return
-    raise AssertionError(f"Tab does not lead to {name!r}")
+        passed.append(focused.strip()[:30])
+    raise AssertionError(f"Tab does not lead to {name!r}, but to {passed}")
 
 
 def test_cancelling_is_reached_by_tab_and_left_by_escape(site: Site, page: Page) -> None:
