@@ -41,7 +41,7 @@ def test_a_program_is_uploaded_previewed_run_once_and_cancelled_once(site: Site,
     operators = page.get_by_role("group", name="Operators")
     operators.get_by_title("label", exact=True).click(timeout=START_MS)
     # beside the operator is its line of the program
-    expect(page.get_by_role("region", name="label")).to_contain_text("Defined atunbounded.py:9")
+    expect(page.get_by_role("region", name="label")).to_contain_text("Defined atunbounded.py:10")
     expect(page.get_by_role("textbox", name="Text of unbounded.py")).to_contain_text('.name("label")')
     page.get_by_text("Job vertices").click()
     expect(page.get_by_role("group", name="Plan").get_by_text("Source: numbers")).to_be_visible()
