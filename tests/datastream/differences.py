@@ -213,6 +213,25 @@ DIFFERENCES: dict[str, list[Difference]] = {
             },
         ),
     ],
+    "file_sink_buckets": [
+        Difference(
+            "part files say in their names what they hold",
+            {
+                "csv/0000-00-00--00/part-ID": (
+                    ": '1\\n2\\n3\\n'",
+                    ".csv: '1\\n2\\n3\\n'",
+                ),
+                "csv by day/0000-00-00/part-ID": (
+                    ": '1\\n2\\n3\\n'",
+                    ".csv: '1\\n2\\n3\\n'",
+                ),
+                "csv, one bucket/part-ID": (
+                    ": '1\\n2\\n3\\n'",
+                    ".csv: '1\\n2\\n3\\n'",
+                ),
+            },
+        ),
+    ],
     "float_values": [
         Difference(
             FLOAT_TEXTS,
