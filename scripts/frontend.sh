@@ -51,5 +51,5 @@ case "${1:-build}" in
         ;;
     lint) npm run lint --silent || fail "ESLint or tsc found something; see the lines above" ;;
     test) npm test --silent || fail "tests of the page failed; see the lines above" ;;
-    *) fail "'$1' is none of build, lint, test" ;;
+    *) fail "'$1' is not one of build, lint, test" ;;
 esac

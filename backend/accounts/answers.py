@@ -102,7 +102,7 @@ class NewToken(TypedDict):
     days: NotRequired[int | None]
     """Until it expires; 90 by default, null: never."""
     user: NotRequired[str]
-    """Its owner; of another than oneself, administrators only."""
+    """The owner; only administrators may name another user."""
 
 
 class MadeToken(TypedDict):

@@ -69,7 +69,7 @@ def create_user(name: str, role: str, password: str = "") -> User:
         DirectoryError: the name is taken or none, there is no such role, or the password is too weak.
     """
     if not NAME.fullmatch(name):
-        raise DirectoryError("A name has letters, digits and the signs @ . + _ -, 100 at most.")
+        raise DirectoryError("A name has up to 100 letters, digits, and @ . + _ -")
     with transaction.atomic():
         user = User(username=name)
         _set_password(user, password)

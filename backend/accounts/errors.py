@@ -90,7 +90,7 @@ class Unavailable(exceptions.APIException):
 class DatabaseAway(Unavailable):
     """The database is unreachable or stays locked: jobs keep running, and clients should retry."""
 
-    default_detail = "The database cannot be used just now; try again."
+    default_detail = "The database is unavailable at the moment; try again."
     default_code = "database_away"
     #: seconds, for Retry-After
     wait = 2

@@ -164,7 +164,7 @@ class AppendedLog:
         self._place = 1 - self._place
 
     def _keep_marks(self, whole: Sequence[Mark]) -> None:
-        """Have this leader's file say what the one before has said, until the slot's output is resumed."""
+        """Copy the previous leader's marks into this leader's file, until the slot's output is resumed."""
         if self.lost_bytes:
             for mark in whole:
                 self._write_mark(mark)

@@ -82,7 +82,9 @@ class Candidate:
         logger.info("taking over from epoch %d", row.epoch)
         if self.traces.epoch > row.epoch:
             newest = self.traces.epoch
-            logger.warning("the database is older than the storage, where epoch %d has led: leading above that", newest)
+            logger.warning(
+                "the database is older than the storage, which has seen epoch %d: leading with a higher one", newest
+            )
         leadership = take_over(row, self._holder, self._address, self._clock, self.traces.epoch)
         if leadership is None:
             self._watch.interrupted()

@@ -49,7 +49,7 @@ class Drain:
         elif self._alone_since_ms is None:
             self._alone_since_ms = now_ms
         if self._alone_since_ms is not None and now_ms - self._alone_since_ms >= ALONE_MS:
-            return "there is no jobmanager that could move its jobs"
+            return "there is no JobManager that could move its jobs"
         if is_idle and now_ms - self._began_ms >= SETTLED_MS:
             return "nothing runs on it any more"
         return ""

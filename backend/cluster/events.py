@@ -79,12 +79,12 @@ def decode_event(text: str) -> Event:
     try:
         return _decode(json.loads(text))
     except (ValueError, RecursionError) as error:
-        raise MalformedEventError(f"it is no JSON that can be read: {error}") from None
+        raise MalformedEventError(f"it is not valid JSON: {error}") from None
 
 
 def _decode(document: object) -> Event:
     if not isinstance(document, dict):
-        raise MalformedEventError("it is no JSON object")
+        raise MalformedEventError("it is not a JSON object")
     kind = document.get("type")
     decode = _DECODERS.get(kind) if isinstance(kind, str) else None
     if decode is None:

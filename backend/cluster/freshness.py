@@ -48,11 +48,11 @@ class Freshness:
         """Why the document may be out of date; "" if it is not."""
         if self.is_final:
             return ""
-        silence = "" if self.age_ms is None else f"The jobmanager has sent no heartbeat for {self.age_ms // 1000} s."
+        silence = "" if self.age_ms is None else f"The JobManager has sent no heartbeat for {self.age_ms // 1000} s."
         if not self.redis_answers:
             return f"Redis does not answer. {silence}".strip()
         if self.age_ms is None:
-            return "No jobmanager has sent a heartbeat."
+            return "No JobManager has sent a heartbeat."
         return silence if self.age_ms > STALE_AFTER_MS else ""
 
     def after(self, elapsed_ms: int) -> Freshness:

@@ -304,6 +304,6 @@ def _checkpoint_root(job: Job) -> str | None:
     try:
         given = with_cluster_directories(job.graph["configuration"], storage)
     except ConfigurationError as error:
-        logger.warning("what job %s may have left of checkpoints is left to users: %s", job.id, error)
+        logger.warning("checkpoints that job %s may have left are not deleted: %s", job.id, error)
         return None
     return storage.checkpoints_of(Configuration.from_dict(given))

@@ -215,7 +215,11 @@ class JobManager:
     def _may_act(self) -> bool:
         may_act = self.leadership.may_act()
         if may_act is not self._is_acting:
-            logger.warning("the lease is valid again" if may_act else "the lease has lapsed: nothing is done meanwhile")
+            logger.warning(
+                "the lease is valid again"
+                if may_act
+                else "the lease has lapsed: this JobManager does nothing until it is renewed"
+            )
             self._is_acting = may_act
         return may_act
 

@@ -20,7 +20,7 @@ def list_jobmanagers() -> dict[str, Any]:
     try:
         seen: list[str] | None = bus.jobmanagers()
     except redis.RedisError as error:
-        logger.warning("the jobmanagers cannot be read: %s", error)
+        logger.warning("the JobManagers cannot be read: %s", error)
         seen = None
     entries = jobmanager_entries(LeaderEpoch.objects.filter(name=ROLE).first(), seen)
     return {"jobmanagers": entries, "redis_answers": seen is not None}

@@ -158,7 +158,7 @@ class RedisLeaderBus:
         with _errors():
             written = bus.client().eval(script, 2, bus.EPOCH_KEY, key, self._epoch, FENCE_MS, *arguments)
         if written == -1:
-            raise RefusedError(f"a leader after epoch {self._epoch} publishes")
+            raise RefusedError(f"a leader with an epoch above {self._epoch} is publishing")
         return int(str(written))
 
 
@@ -196,7 +196,7 @@ def _received(entry_id: str, fields: Mapping[str, str] | None, now_ms: int) -> R
     text = (fields or {}).get(bus.EVENT_FIELD, "")
     try:
         if not is_seal((fields or {}).get(bus.SEAL_FIELD), event_seal(text)):
-            raise MalformedEventError("its seal is none of this cluster's")
+            raise MalformedEventError("it is not sealed by this cluster")
         event = decode_event(text)
     except MalformedEventError as error:
         logger.warning("dropped event %s: %s", entry_id, error)

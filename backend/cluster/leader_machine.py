@@ -24,7 +24,7 @@ SLOT_PATIENCE_MS = 30_000
 TaskManagers to come back after a restart, and they would fail for nothing."""
 SUSPENDED = "SUSPENDED"
 """State of a job that waits for the next leader, because the former one has ended as planned."""
-SLOTS_LOST = "the jobmanager that ran the job ended, and its slots with it"
+SLOTS_LOST = "the JobManager that ran the job ended, and its slots with it"
 
 # --- observations -----------------------------------------------------------------------------------------------------
 
@@ -103,8 +103,8 @@ class SnapshotSeen:
 class Remains(enum.Enum):
     """Remains of a savepoint that an earlier leader began."""
 
-    UNKNOWN = "the storage has not said yet"
-    NOTHING = "its directory is not there"
+    UNKNOWN = "the storage has not answered yet"
+    NOTHING = "its directory does not exist"
     PARTIAL = "its directory has no metadata: it was never complete"
     COMPLETE = "it is complete"
 
@@ -331,7 +331,7 @@ class LeaderMachine:
             # its leader has ended as planned: no failure of the job, and no restart
             return TakeJob(row.job_id, state, attempt)
         if not row.restarts:
-            why = f"{options.RESTART_STRATEGY.key} is none and it takes no checkpoints"
+            why = f"{options.RESTART_STRATEGY.key} is 'none' and the job takes no checkpoints"
             return EndJob(row.job_id, "FAILED", f"{SLOTS_LOST}; {why}, so the job is not restarted")
         return TakeJob(row.job_id, state, attempt, SLOTS_LOST)
 
@@ -405,7 +405,7 @@ class LeaderMachine:
             case Remains.COMPLETE if row.kind == Operation.Kind.STOP:
                 if runner.stops_with == left.directory:
                     return None
-                cause = "the jobmanager that ran the job ended first"
+                cause = "the JobManager that ran the job ended first"
                 why = f"the savepoint {left.directory} is complete, but the job did not stop after it: {cause}"
                 return Answer(row.trigger_id, {"error": why})
             case Remains.COMPLETE:
@@ -496,7 +496,7 @@ def _location(left: LeftSavepoint) -> Document:
 
 def _left_behind(left: LeftSavepoint) -> str:
     why = left.why or "it could not be deleted"
-    return f"an earlier jobmanager has begun the savepoint {left.directory}, which is not known to be complete: {why}"
+    return f"an earlier JobManager has begun the savepoint {left.directory}, which is not known to be complete: {why}"
 
 
 def _result_after_end(row: OperationRow) -> Document:

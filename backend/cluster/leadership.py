@@ -30,7 +30,7 @@ class LeadershipLostError(Exception):
 
     def __init__(self, epoch: int, now: int, holder: str) -> None:
         self.epoch, self.now, self.holder = epoch, now, holder
-        super().__init__(f"epoch {epoch} is over: {holder or 'another jobmanager'} leads with epoch {now}")
+        super().__init__(f"epoch {epoch} is over: {holder or 'another JobManager'} leads with epoch {now}")
 
 
 class LeaseLapsedError(OperationalError):

@@ -229,7 +229,7 @@ class LedJobs:
                 continue
             with self._containment.of(f"job {runner.job.id}"):
                 job = runner.job
-                job.state, job.waiting_for = SUSPENDED, "no jobmanager leads"
+                job.state, job.waiting_for = SUSPENDED, "no JobManager leads"
                 job.state_times = job.state_times | {SUSPENDED: self._clock.now_ms()}
                 job.document = (job.document or {}) | {"state": SUSPENDED, "waiting_for": job.waiting_for}
                 self._store.save(job, runner.exceptions())
@@ -265,11 +265,11 @@ class LedJobs:
             except (DatabaseFailure, LeadershipLostError):
                 raise
             except Exception as error:
-                logger.exception("the jobmanager cannot run job %s any longer", runner.job.id)
+                logger.exception("the JobManager cannot run job %s any longer", runner.job.id)
                 runner.fail(error)
                 self.unsaved.add(runner.job.id)
                 state = runner.job.state if runner.job.is_terminal else "FAILED"
-                self._end(runner.job, state, f"the jobmanager cannot continue it: {error!r}")
+                self._end(runner.job, state, f"the JobManager cannot continue it: {error!r}")
                 runner.end_is_saved()
                 self.unsaved.discard(runner.job.id)
 

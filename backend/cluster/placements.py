@@ -38,7 +38,7 @@ def placed_stages() -> list[Stage]:
         try:
             stages += _read(row).stages
         except (AttributeError, TypeError, ValueError) as error:
-            logger.warning("where job %s runs cannot be read: %r", row.job_id, error)
+            logger.warning("the placement of job %s cannot be read: %r", row.job_id, error)
     return stages
 
 

@@ -47,11 +47,11 @@ class Presence:
                 is_away = False
             except redis.RedisError as error:
                 if not is_away:
-                    logger.warning("Redis cannot be told of this jobmanager: %s", error)
+                    logger.warning("Redis cannot be told of this JobManager: %s", error)
                 is_away = True
             self._stop.wait(INTERVAL_S)
         try:
             bus.hide_jobmanager(self._name)
         except redis.RedisError as error:
-            logger.warning("this jobmanager could not sign off: %s", error)
+            logger.warning("this JobManager could not sign off: %s", error)
         self._listener.close()

@@ -68,7 +68,7 @@ def storage_problems(of: str) -> Iterator[None]:
         if error.errno in _FULL:
             advice = "Nothing was stored. Delete what is not needed, or enlarge the storage, then try again."
             raise StorageProblem(f"The storage of {of} is full ({why}). {advice}", is_full=True) from error
-        raise StorageProblem(f"The storage of {of} cannot be used just now ({why}); try again.") from error
+        raise StorageProblem(f"The storage of {of} is unavailable at the moment ({why}); try again.") from error
 
 
 @dataclass(frozen=True, slots=True)

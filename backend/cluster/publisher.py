@@ -160,7 +160,7 @@ class Publisher:
             if not self._bus.beat():
                 self._forget_published()
         except BusError as error:
-            logger.warning("live documents could not be vouched for: %s", error)
+            logger.warning("live documents could not be marked as current: %s", error)
 
     def _forget_published(self) -> None:
         """Publish everything again at the next turn."""

@@ -124,7 +124,7 @@ class ResourceManager:
                 self._adopted.setdefault(stage.taskmanager, []).append(stage)
 
     def disown(self, job_id: str) -> None:
-        """Have no job go on with the stages of this one: it begins anew, or has ended. They are ended."""
+        """Disown and end this job's stages: it starts over or has ended."""
         with self._lock:
             self._disown(lambda stage: stage.key.job_id == job_id)
             for stage in self._pool.stages(job_id):
@@ -228,7 +228,7 @@ class ResourceManager:
         self._serve()
 
     def slots(self) -> SlotCounts:
-        """Return what there is of slots, and who has and lacks how many."""
+        """Return the number of free slots, and how many each job holds and lacks."""
         with self._lock:
             jobs = {stage.key.job_id for stage in self._pool.stages()}
             held = {job_id: self._pool.held(job_id) for job_id in jobs}

@@ -186,7 +186,7 @@ def submit_job(
         parallelism=max(vertex.parallelism for vertex in graph.vertices),
         requirements=requirements_to_json(default_requirements(graph), graph),
         slots_required=ExecutionGraph(graph, Attempt(0)).slot_count,
-        waiting_for="no jobmanager has taken the job yet",
+        waiting_for="no JobManager has taken the job yet",
     )
     job.document = planned_document(job, graph, now)
     try:
@@ -508,7 +508,7 @@ def _wake(event: dict[str, Any]) -> None:
     try:
         bus.wake_jobmanager(event)
     except redis.RedisError as error:
-        logger.warning("the jobmanager could not be notified: %s", error)
+        logger.warning("the JobManager could not be notified: %s", error)
 
 
 def _user_id(user: User) -> int | None:

@@ -224,7 +224,7 @@ class ClusterSlotProvider:
                 return
             except (flight.FlightError, pyarrow.ArrowException) as error:
                 if time.monotonic() >= until_s or not isinstance(error, flight.FlightUnavailableError):
-                    cause = f"it did not come over from the earlier leader: {str(error).splitlines()[0]}"
+                    cause = f"it did not switch over from the earlier leader: {str(error).splitlines()[0]}"
                     break
             time.sleep(OFFER_RETRY_S)
         if not self._control.is_connected(placed.slot, attempt):

@@ -66,7 +66,7 @@ def find_traces(patience_s: float = PATIENCE_S) -> Traces:
         return search.result(patience_s)
     except (OSError, NoAnswerError) as error:
         why = str(error) or f"no answer within {patience_s:g} s"
-        logger.warning("the storage cannot say what earlier leaders have left, the database alone counts: %s", why)
+        logger.warning("what earlier leaders left in the storage cannot be read, only the database counts: %s", why)
         return Traces()
     finally:
         work.close()
@@ -87,7 +87,7 @@ def _leave(storage: ClusterStorage, epoch: int) -> None:
             if older < epoch:
                 files.delete_file(join(storage.leaders, name))
     except OSError as error:
-        logger.warning("epoch %d could not be left in the storage: %s", epoch, error)
+        logger.warning("epoch %d could not be recorded in the storage: %s", epoch, error)
 
 
 def _search(storage: ClusterStorage, jobs: Sequence[tuple[str, str | None]]) -> Traces:

@@ -49,12 +49,12 @@ def serve(receiver: CommandReceiver, worker_name: str = "") -> None:
 
 def _receiver() -> CommandReceiver:
     if _Process.receiver is None:
-        raise RuntimeError("this process is no TaskManager")
+        raise RuntimeError("this process is not a TaskManager")
     return _Process.receiver
 
 
 def _is_refused(task: Task[Any, Any]) -> bool:
-    """Return whether a command came too late, or from somebody else. One that was called without a message did not."""
+    """Return whether a command came too late, or from somebody else. False for direct calls."""
     request = task.request
     if request.called_directly:
         return False

@@ -207,9 +207,7 @@ def redis_prefix() -> str:
     """
     prefix = os.environ.get("TIDEMARK_REDIS_PREFIX") or DEFAULT_REDIS_PREFIX
     if not _REDIS_PREFIX.fullmatch(prefix):
-        raise EnvironmentProblem(
-            f"TIDEMARK_REDIS_PREFIX={prefix} must consist of letters, digits and the signs _ . : -"
-        )
+        raise EnvironmentProblem(f"TIDEMARK_REDIS_PREFIX={prefix} must consist of letters, digits and _ . : -")
     return prefix
 
 

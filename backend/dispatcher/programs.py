@@ -64,7 +64,7 @@ class ClientLeft(exceptions.APIException):
     """The client disconnected, so its program was not planned; only logs show this."""
 
     status_code = 499
-    default_detail = "The client left."
+    default_detail = "The client disconnected."
     default_code = "client_left"
 
 
@@ -217,7 +217,7 @@ def _turn(file_name: str, has_left: Callable[[], bool]) -> Iterator[None]:
     except QueueFullError as full:
         raise PlanningBusy(full) from full
     except (ClientLeftError, ExtractionAbandonedError) as error:
-        logger.info("%s is not planned: its client left", file_name)
+        logger.info("%s is not planned: its client disconnected", file_name)
         raise ClientLeft from error
     except ExtractionError as error:
         raise BadRequest(_told(error)) from error

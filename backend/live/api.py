@@ -184,14 +184,14 @@ def _unless_rotated(file: LogFile) -> Iterator[None]:
         try:
             yield
         except FileNotFoundError as error:
-            raise exceptions.NotFound(f"{file.name} was rotated away.") from error
+            raise exceptions.NotFound(f"{file.name} was deleted by log rotation.") from error
 
 
 class NoSuchRoute(ProductView):
     """Answers 404 for all other paths under /api/."""
 
     def _refuse(self, request: Request, path: str = "") -> Response:
-        raise exceptions.NotFound(f"There is no {request.path}.")
+        raise exceptions.NotFound(f"{request.path} does not exist.")
 
     get = post = put = patch = delete = _refuse
 

@@ -76,7 +76,7 @@ class OperatorVerdict(TypedDict):
 
 
 class Report(TypedDict):
-    """What becomes of the state of the job that runs."""
+    """What happens to the state of the job that runs."""
 
     operators: list[OperatorVerdict]
     refusal: str

@@ -74,7 +74,7 @@ def test_results(
                     document, catalog(), program, test, spares=previews.spares, is_abandoned=has_left
                 )
         except QueueFullError as error:
-            raise TurnRefusedError("Too many tests run just now; try again in some seconds.") from error
+            raise TurnRefusedError("Too many tests are running; try again in a few seconds.") from error
         except ClientLeftError:
             break
         results.append(result.to_json())

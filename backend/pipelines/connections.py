@@ -117,14 +117,14 @@ def put_connection(name: str, kind: str, options: Mapping[str, str], user: User)
         ConnectionRefused: something is wrong, or an option holds a secret.
     """
     if not _NAME.fullmatch(name):
-        raise ConnectionRefused("name", "Up to 100 letters, digits and the signs _ . - make a name.")
+        raise ConnectionRefused("name", "A name has up to 100 letters, digits, and _ . -")
     if kind not in KINDS:
         raise ConnectionRefused("kind", f"Must be one of {', '.join(KINDS)}.")
     unknown = sorted(options.keys() - set(KINDS[kind].options))
     if unknown:
-        raise ConnectionRefused(f"options.{unknown[0]}", f"Is no option of a {kind} connection.")
+        raise ConnectionRefused(f"options.{unknown[0]}", f"A {kind} connection has no such option.")
     if redacted(options) != dict(options) or any(_USER_INFO.search(value) for value in options.values()):
-        raise ConnectionRefused("options", "Must hold no secret: give its value to the jobmanager.")
+        raise ConnectionRefused("options", "Must not contain a secret: set its value on the JobManager.")
     values = {"kind": kind, "options": dict(options), "updated_at": now_ms(), "tested_at": None, "test_result": None}
     row, _ = Connection.objects.update_or_create(
         name=name, defaults=values, create_defaults={**values, "created_by": user}
@@ -227,7 +227,7 @@ def _test_redis(values: Mapping[str, str]) -> str:
 
 def _describe_redis(values: Mapping[str, str], name: str | None) -> Found:
     if name is not None:
-        raise ValueError("a stream of Redis has no columns: its format says what is in it")
+        raise ValueError("a Redis stream has no columns: the node's format defines them")
     names: list[str] = []
     with _redis(values) as client:
         for key in client.scan_iter(_type="stream", count=1000):

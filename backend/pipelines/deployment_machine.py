@@ -134,9 +134,9 @@ def refused_at_submission(why: str) -> Action:
 
 def _unless_over(seen: DeploymentSeen, action: Action) -> Action:
     if seen.previous is None:
-        return Fail("the job that was to be replaced is not known any more")
+        return Fail("the job to be replaced is no longer known")
     if seen.previous.is_over:
-        return Fail(f"the job that was to be replaced has ended by itself, as {seen.previous.state}")
+        return Fail(f"the job to be replaced has ended on its own, as {seen.previous.state}")
     return action
 
 
@@ -147,7 +147,7 @@ def _stopping(seen: DeploymentSeen) -> Action | None:
     if location:
         return Submit(str(location))
     why = f"the job could not be stopped with a savepoint: {seen.stop.get('error', 'no savepoint')}"
-    return Fail(why if seen.previous is None or seen.previous.is_over else f"{why}; it runs on")
+    return Fail(why if seen.previous is None or seen.previous.is_over else f"{why}; it keeps running")
 
 
 def _submitted(seen: DeploymentSeen) -> Action | None:
@@ -190,7 +190,7 @@ def _rolling_back(seen: DeploymentSeen) -> Action | None:
         return Settle()
     if seen.job.has_checkpoint:
         return Fail(
-            "the new job has completed a checkpoint while it was being ended: the old graph would write again what its "
-            f"sinks have committed behind the savepoint {seen.location}"
+            "the new job completed a checkpoint while it was being ended: the old graph would write again what the new "
+            f"job's sinks have committed since the savepoint {seen.location}"
         )
     return FinishRollback(seen.location)

@@ -59,7 +59,7 @@ class DeploymentOpenError(PipelineError):
 
     def __init__(self, deployment: Deployment | None) -> None:
         which = "" if deployment is None else f" of version {deployment.version.number}, in state {deployment.state},"
-        super().__init__(f"Another deployment{which} is under way: wait for its end.")
+        super().__init__(f"Another deployment{which} is under way: wait until it has ended.")
 
 
 class StateRefusedError(PipelineError):

@@ -57,7 +57,7 @@ def check(value: Any) -> Checked:
     """Check a document.
 
     Raises:
-        DocumentRefused: it is no pipeline, is beyond a limit, or its name is none.
+        DocumentRefused: it is not a pipeline, exceeds a limit, or has an invalid name.
     """
     try:
         document = read_document(value)
@@ -86,7 +86,7 @@ def refuse_secrets(value: Any) -> None:
         DocumentRefused: names the place, never the value.
     """
     for pointer in [*_secrets(value, ""), *_secret_parameters(value)]:
-        reason = "holds a secret: name a connection instead, and give the value to the jobmanager"
+        reason = "contains a secret: name a connection instead, and set the value on the JobManager"
         raise DocumentRefused(pointer, reason)
 
 

@@ -183,7 +183,7 @@ class LedDeployments:
         previous = row.previous
         old = None if previous is None else Job.objects.filter(id=previous.job_id).first()
         if previous is None or old is None:
-            self._enter(row, Deployment.State.FAILED, _both(row.message, "the old job is not known any more"))
+            self._enter(row, Deployment.State.FAILED, _both(row.message, "the old job is no longer known"))
             return
         given = {
             options.RECOVERY_PATH.key: location,

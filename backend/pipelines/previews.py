@@ -47,14 +47,14 @@ class PreviewsBusyError(PipelineError):
     """Too many previews run in this process."""
 
     def __init__(self) -> None:
-        super().__init__("Too many previews run just now; try again in some seconds.")
+        super().__init__("Too many previews are running; try again in a few seconds.")
 
 
 class PreviewsAwayError(PipelineError):
     """Redis does not answer, so nobody could see a preview."""
 
     def __init__(self) -> None:
-        super().__init__("Previews cannot be shown just now, because Redis does not answer.")
+        super().__init__("Previews cannot be shown at the moment, because Redis does not answer.")
 
 
 class _Run:

@@ -51,7 +51,7 @@ class HeadMovedError(PipelineError):
     """
 
     def __init__(self, head: Version) -> None:
-        super().__init__(f"Version {head.number} has been saved meanwhile.")
+        super().__init__(f"Version {head.number} was saved in the meantime.")
         self.head = head
 
 
@@ -63,7 +63,7 @@ class DraftMovedError(PipelineError):
     """
 
     def __init__(self, draft: Draft | None) -> None:
-        super().__init__("The draft has been changed elsewhere." if draft else "The draft is not there any more.")
+        super().__init__("The draft has been changed elsewhere." if draft else "The draft no longer exists.")
         self.draft = draft
 
 
@@ -92,7 +92,7 @@ class BeingDeployedError(PipelineError):
     """A deployment of the pipeline is under way."""
 
     def __init__(self, pipeline: Pipeline) -> None:
-        super().__init__(f"Pipeline {pipeline.name!r} is being deployed: wait for the end of that.")
+        super().__init__(f"Pipeline {pipeline.name!r} is being deployed: wait until that has ended.")
 
 
 # --- pipelines --------------------------------------------------------------------------------------------------------

@@ -44,7 +44,7 @@ let programs = isEmpty
 function freshness(now) {
   const age = Math.max(0, now - frozenAt);
   const isStale = age > 3000;
-  const reason = isStale ? `The jobmanager has sent no heartbeat for ${Math.floor(age / 1000)} s.` : '';
+  const reason = isStale ? `The JobManager has sent no heartbeat for ${Math.floor(age / 1000)} s.` : '';
   return { age_ms: age, source: 'live', is_stale: isStale, reason };
 }
 

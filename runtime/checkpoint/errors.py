@@ -86,7 +86,7 @@ class CheckpointLogGoneError(CheckpointStorageError):
         super().__init__(
             location,
             f"{location} was deleted while the job was running: no checkpoint can be completed any more. Start the job "
-            "again, from a savepoint or another copy of its checkpoints if it is not to begin anew",
+            "again from a savepoint or another copy of its checkpoints; without one, it starts over",
         )
 
 
@@ -101,7 +101,7 @@ class StorageAwayError(OSError):
     is_self_explanatory = True
 
     def __init__(self, location: str) -> None:
-        super().__init__(f"nothing of {location} can be found: its storage is unavailable, or all of it was deleted")
+        super().__init__(f"nothing was found at {location}: its storage is unavailable, or all of it was deleted")
         self.location = location
 
 

@@ -40,7 +40,7 @@ def add_user(actions: Actions) -> None:
     changing = verbs.add_parser(
         "set",
         help="change role, password, or whether a user may log in",
-        description="Change a user; what is changed holds at once, also for open sessions.",
+        description="Change a user; changes apply at once, also to open sessions.",
         example="tidemark user set dora --role viewer\ntidemark user set dora --off",
     )
     deleting = verbs.add_parser(
@@ -50,7 +50,7 @@ def add_user(actions: Actions) -> None:
         example="tidemark user delete dora",
     )
     for verb in (adding, changing, deleting):
-        verb.add_argument("name", metavar="NAME", help="of the user")
+        verb.add_argument("name", metavar="NAME", help="name of the user")
     for verb in (adding, changing):
         verb.add_argument("--password", action="store_true", help="ask for a password, or read it from stdin")
     adding.add_argument("--role", choices=ROLES, default="viewer", help="default: viewer")
@@ -75,17 +75,19 @@ def add_token(actions: Actions) -> None:
     )
     verbs: Actions = parser.add_subparsers(required=True, metavar="ACTION", title="actions")
     listing = verbs.add_parser("list", help="list tokens", description="List tokens.", example="tidemark token list")
-    listing.add_argument("--all", action="store_true", help="those of all users; administrators only")
+    listing.add_argument("--all", action="store_true", help="the tokens of all users; administrators only")
     making = verbs.add_parser(
         "make",
         help="make a token",
         description="Make a token and print it, this once.",
         example="tidemark token make dashboard --scope viewer",
     )
-    making.add_argument("name", metavar="NAME", help="what it is for; unique among the owner's")
+    making.add_argument("name", metavar="NAME", help="name of the token; unique among the owner's")
     making.add_argument("--scope", choices=ROLES, help="highest role that it gives; default: the owner's")
-    making.add_argument("--days", type=int, default=DEFAULT_DAYS, help="until it expires; 0: never; default: 90")
-    making.add_argument("--user", default="", help="its owner; of others, administrators only")
+    making.add_argument("--days", type=int, default=DEFAULT_DAYS, help="days until it expires; 0: never (default: 90)")
+    making.add_argument(
+        "--user", default="", help="owner of the token (default: you); only administrators may name another user"
+    )
     revoking = verbs.add_parser(
         "revoke",
         help="revoke a token at once",

@@ -1,4 +1,4 @@
-"""The command about the cluster itself: its jobmanagers, TaskManagers and slots."""
+"""The command about the cluster itself: its JobManagers, TaskManagers and slots."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def add_cluster(actions: Actions) -> None:
     """Add `cluster`."""
     parser = actions.add_parser(
         "cluster",
-        help="show the cluster: its jobmanagers, TaskManagers and slots",
-        description="Show which jobmanager leads, which stand by, and the TaskManagers with their slots.",
+        help="show the cluster: its JobManagers, TaskManagers and slots",
+        description="Show which JobManager leads, which stand by, and the TaskManagers with their slots.",
         example="tidemark cluster",
     )
     with_json(parser)
@@ -39,7 +39,7 @@ def _cluster(client: RestClient, _: argparse.Namespace, terminal: Terminal) -> i
         f"{slots['available']} of {slots['total']} slots are free.",
     )
     if not known["redis_answers"]:
-        terminal.complain("Redis does not answer: standby jobmanagers are unknown.")
+        terminal.complain("Redis does not answer: standby JobManagers are unknown.")
     warn_if_stale(cluster, terminal)
     return SUCCESS
 
@@ -53,7 +53,7 @@ def _jobmanager_lines(jobmanagers: list[dict[str, Any]], columns: int | None) ->
         rows.append((entry["id"], f"{entry['role'].lower()}{silent}", str(entry["epoch"] or "-"), since))
     lines = table(rows, right={2}, columns=columns, shrink=((0, 16),))
     if not any(entry["role"] == "LEADER" for entry in jobmanagers):
-        lines.append("No jobmanager leads.")
+        lines.append("No JobManager leads.")
     return lines
 
 

@@ -83,7 +83,7 @@ def extract_job_graph(
         confinement: what of this machine the program may see; itself, always.
 
     Raises:
-        ExtractionError: the program is none, it failed, it defined no job, or a limit was hit.
+        ExtractionError: the file is not a program, it failed, it defined no job, or a limit was hit.
         ExtractionAbandonedError: the job is no longer wanted.
     """
     program = program.resolve()

@@ -27,14 +27,14 @@ def add_pipeline(actions: Actions) -> None:
     )
     compiling = verbs.add_parser(
         "compile",
-        help="write the program that a pipeline stands for",
-        description="Write the Python program that a pipeline stands for; to stdout unless a file is named.",
+        help="write the Python program of a pipeline",
+        description="Write the Python program of a pipeline, to stdout unless a file is named.",
         example="tidemark pipeline compile hot-auctions.json --output hot-auctions.py",
     )
     formatting = verbs.add_parser(
         "format",
-        help="rewrite a pipeline's file in its one order",
-        description="Rewrite a pipeline's file in the one order in which versions and diffs have it.",
+        help="rewrite a pipeline's file in canonical order",
+        description="Rewrite a pipeline's file in the canonical order that versions and diffs use.",
         example="tidemark pipeline format hot-auctions.json",
     )
     testing = verbs.add_parser(

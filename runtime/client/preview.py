@@ -139,7 +139,7 @@ def preview_program(
         on_frame(_end("stopped", "The preview was stopped."))
         return
     except AnswerTooLargeError:
-        on_frame(_end("failed", "The preview has more to show than can be taken."))
+        on_frame(_end("failed", "The preview produced more output than can be shown."))
         return
     except TooManyProcessesError as error:
         on_frame(_end("failed", f"The preview was ended: it has started more than {error.limit} processes."))
@@ -194,5 +194,5 @@ def _end(state: str, message: str, output: str = "") -> Frame:
 
 def _how(exit_code: int, cpu_s: int) -> str:
     if -exit_code in (9, 24):
-        return f"The preview was ended: it may use {cpu_s} s of CPU time, and not all memory."
-    return f"The preview has ended by itself, with exit code {exit_code}."
+        return f"The preview was ended: it exceeded its {cpu_s} s of CPU time, or its memory."
+    return f"The preview ended unexpectedly, with exit code {exit_code}."

@@ -154,10 +154,10 @@ class PreviewRun:
         try:
             graph = self._defined()
             if graph is None:
-                return self._end("failed", "The program does not come to execute().")
+                return self._end("failed", "The program does not reach execute().")
             return self._run(graph, deadline)
         except MemoryError:
-            return self._end("failed", "The preview needs more memory than it may use.")
+            return self._end("failed", "The preview exceeded its memory limit.")
         except GivenRowError as error:
             return self._end("failed", str(error), error.node)
         except BaseException as error:
@@ -228,7 +228,7 @@ class PreviewRun:
             [edge, *others] = graph.in_edges(self._tap_nodes(graph)[tap.tap_id])
             output = graph.nodes[edge.source]
             if others or edge.side_output_tag is not None or self._lines.node_of(output.defined_at) != name:
-                raise GivenRowError(name, 0, "this node only passes on what others make")
+                raise GivenRowError(name, 0, "this node only passes on rows of other nodes")
             try:
                 give(graph, output, given["items"], given.get("time_column"))
             except GivenRowError as error:

@@ -50,7 +50,7 @@ class GivenRowError(ValueError):
     """A row cannot be read as what the source produces; the message names it."""
 
     def __init__(self, node: str, index: int, reason: str) -> None:
-        super().__init__(f"row {index + 1} of what is given: {reason}")
+        super().__init__(f"row {index + 1} of the given rows: {reason}")
         self.node = node
 
 
@@ -275,5 +275,5 @@ def instant_of(text: str) -> Instant:
     whole, dot, rest = text.removesuffix("Z").partition(".")
     moment = datetime.datetime.fromisoformat(whole).replace(tzinfo=datetime.UTC)
     if dot and not (rest.isdecimal() and len(rest) <= 9):
-        raise ValueError(f"no instant: {text!r}")
+        raise ValueError(f"not an instant: {text!r}")
     return Instant(int((moment - _EPOCH).total_seconds()), int(rest.ljust(9, "0")) if dot else 0)

@@ -42,7 +42,7 @@ def find_server(environment: Mapping[str, str], directory: Path) -> Server:
         directory: where to look for a home from, upwards.
 
     Raises:
-        NoServerError: there is none, or no token for it, or its address is none.
+        NoServerError: there is none, or no token for it, or the address is invalid.
     """
     at_home = _at_home(environment, directory)
     given = environment.get("TIDEMARK_URL", "").rstrip("/")

@@ -216,7 +216,7 @@ def _text_of(value: Any) -> str:
         return json.dumps([_text_of(item) for item in value])
     if isinstance(value, dict):
         return json.dumps({str(key): _text_of(item) for key, item in value.items()})
-    raise TypeError(f"an option's value is text, a number, a bool, a Duration, a list or a dict, not {value!r}")
+    raise TypeError(f"an option's value must be text, a number, a bool, a Duration, a list or a dict, not {value!r}")
 
 
 def _from_base64(text: str) -> bytearray:

@@ -49,7 +49,7 @@ class SecretRef:
     """A secret by its name, in place of a text such as a connector's URL.
 
     Args:
-        name: of what the secret belongs to, as "pg-main"; letters, digits and the signs _ . -, at most 100.
+        name: of what the secret belongs to, as "pg-main"; letters, digits and _ . -, at most 100.
         key: which of its values, as "url"; likewise.
 
     Raises:
@@ -61,7 +61,7 @@ class SecretRef:
     def __init__(self, name: str, key: str) -> None:
         for part in (name, key):
             if not _NAME.fullmatch(part):
-                raise ValueError(f"{part!r} does not name a secret: letters, digits and the signs _ . - do")
+                raise ValueError(f"{part!r} does not name a secret: letters, digits and _ . - do")
         self.name = name
         self.key = key
         self._value: str | None = None

@@ -139,7 +139,7 @@ class RowFieldExtractorSchema(SerializationSchema):
 
     def serialize(self, value: Any) -> bytes:
         if not isinstance(value, Row) or self.field_index >= len(value):
-            raise TypeError(f"RowFieldExtractorSchema: {value!r:.100} is no row with a field {self.field_index}")
+            raise TypeError(f"RowFieldExtractorSchema: {value!r:.100} is not a row with a field {self.field_index}")
         field = value[self.field_index]
         if field is None:
             return b""

@@ -202,8 +202,10 @@ class _Template(FieldGenerator):
                 raise ValueError(f"template: {text!r} has a format within a format")
             self._parts.append((before, name, spec or ""))
         unused = [name for name in fields if name not in {part[1] for part in self._parts}]
-        if unused or "index" in fields:
-            raise ValueError(f"template: {text!r} has no {{{(unused or ['index'])[0]}}}, or that is its own word")
+        if unused:
+            raise ValueError(f"template: {text!r} does not use {{{unused[0]}}}, or escapes its braces")
+        if "index" in fields:
+            raise ValueError("template: no field may be named 'index': {index} is the number of the row")
         # a format that does not fit its values is refused here
         self.column(np.arange(1, dtype=np.int64), 0)
 

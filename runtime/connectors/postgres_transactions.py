@@ -251,9 +251,9 @@ class TransactionWriter(SinkWriter):
             named = ", ".join(others[:_MAX_NAMED])
             more = f" and {len(others) - _MAX_NAMED} more" if len(others) > _MAX_NAMED else ""
             advice = (
-                f"what others have prepared in this table is {named}{more}; if they do not run any more, start from "
-                f"their newest checkpoint with {options.RECOVERY_CLAIM_MODE.key}: CLAIM, which ends it, or, where that "
-                "checkpoint has been restored, say ROLLBACK PREPARED yourself"
+                f"transactions that other jobs have prepared in this table: {named}{more}; if those jobs do not run, "
+                f"start from their newest checkpoint with {options.RECOVERY_CLAIM_MODE.key}: CLAIM, which ends them, "
+                "or, where that checkpoint has been restored, run ROLLBACK PREPARED yourself"
             )
         return (
             f"a row waited for {target.lock_timeout_ms} ms for a transaction that has written the same unique value; "

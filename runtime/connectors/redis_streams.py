@@ -1,8 +1,8 @@
 """Redis Streams as source and sink: XREAD from positions of our own, XADD in pipelines.
 
 Each stream is a split; a topic with partitions is several streams. There is no consumer group: positions are part of
-the job's snapshots, so that each entry is read exactly once by the job's state. Redis is spoken to by a thread of each
-reader and writer. Entries that were trimmed before they were read are lost.
+the job's snapshots, so that each entry is read exactly once by the job's state. Each reader and writer talks to Redis
+on its own thread. Entries that were trimmed before they were read are lost.
 Source: Redis, documentation of XREAD, XADD and XINFO STREAM.
 """
 

@@ -132,7 +132,7 @@ def slices_of(recording: Recording) -> Slices:
     """
     rows = recording.rows()
     if not rows.height:
-        raise SourceError("there is nothing to be replayed: no row")
+        raise SourceError("there are no rows to replay")
     times = rows.with_columns(_milliseconds(rows, recording.time_column).alias(_TIME))
     if times[_TIME].null_count():
         raise SourceError(f"a row has no time in column {recording.time_column!r}, so it has no place in a replay")

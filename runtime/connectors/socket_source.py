@@ -152,7 +152,7 @@ class _SocketReader(SplitReader):
         self._connection.close()
 
     def _receive(self) -> None:
-        """Receive what is there, but for what would not fit, and cut it into records."""
+        """Receive available data up to the buffer's size, and cut it into records."""
         limit = self._source.buffer_bytes
         while len(self._buffer) < limit:
             data = self._connection.receive(min(RECEIVE_BYTES, limit - len(self._buffer)))

@@ -151,7 +151,7 @@ def _compiled(hint: Any) -> tuple[Encoder, Decoder]:
     """Return how values of an annotation go onto the wire and come back.
 
     Raises:
-        TypeError: it is none that a message may have.
+        TypeError: the type is not allowed in a message.
     """
     if isinstance(hint, NewType):
         return _compiled(hint.__supertype__)
@@ -174,13 +174,13 @@ def _compiled(hint: Any) -> tuple[Encoder, Decoder]:
         return (lambda value: value.name), (lambda name: hint[name])
     if isinstance(hint, type) and is_dataclass(hint):
         return _dataclass(hint)
-    raise TypeError(f"{hint!r} does not travel")
+    raise TypeError(f"{hint!r} cannot be sent")
 
 
 def _optional(args: tuple[Any, ...]) -> tuple[Encoder, Decoder]:
     kinds = [arg for arg in args if arg is not type(None)]
     if len(kinds) != 1 or len(args) != 2:
-        raise TypeError(f"of {args} the wire could not tell which it is")
+        raise TypeError(f"a receiver could not tell which of {args} a value is")
     encode, decode = _compiled(kinds[0])
     if encode is _same:
         return _same, lambda value: None if value is None else decode(value)

@@ -138,7 +138,7 @@ def _timestamp(value: datetime.datetime) -> str:
 
 
 def _instant(value: Instant) -> str:
-    """Format like java.time.Instant: fraction digits in threes, none if there is none."""
+    """Format like java.time.Instant: 0, 3, 6 or 9 fraction digits."""
     days, second = divmod(value.seconds, 86_400)
     try:
         at = datetime.datetime(1970, 1, 1) + datetime.timedelta(days=days, seconds=second)

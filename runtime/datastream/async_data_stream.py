@@ -26,7 +26,8 @@ class AsyncDataStream:
         output_type: type of the results; None = Python objects.
 
     Raises:
-        TypeError: the function is no AsyncFunction or has no `async def async_invoke`, the strategy is none.
+        TypeError: the function is not an AsyncFunction or has no `async def async_invoke`, or the strategy is not an
+            AsyncRetryStrategy.
         ValueError: the capacity is not positive, or there are retries without a timeout.
     """
 

@@ -365,7 +365,7 @@ def _panes_of(assigner: WindowAssigner[Any, Any], what: str) -> Panes:
 def _has_two_phases(stream: KeyedStream, spec: WindowSpec) -> bool:
     strategy = stream.get_execution_environment().get_configuration().get_string(PHASES, "AUTO").upper()
     if strategy not in ("AUTO", "ONE_PHASE", "TWO_PHASE"):
-        raise ValueError(f"{PHASES} is AUTO, ONE_PHASE or TWO_PHASE, not {strategy!r}")
+        raise ValueError(f"{PHASES} must be AUTO, ONE_PHASE or TWO_PHASE, not {strategy!r}")
     if strategy == "ONE_PHASE" or spec.allowed_lateness_ms or spec.late_data_tag is not None:
         return False
     # behind an exchange or a union the first phase would cross the network once more by itself

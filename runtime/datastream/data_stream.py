@@ -206,7 +206,7 @@ class DataStream:
         """Keep some fields of each tuple, in the order given.
 
         Raises:
-            DataStreamError: the stream is none of tuples, or has no such field.
+            DataStreamError: the records are not tuples, or have no such field.
         """
         if not isinstance(self._type_info, TupleTypeInfo):
             raise DataStreamError(f"project() needs a stream of tuples, not of {self._type_info}")
@@ -250,7 +250,7 @@ class DataStream:
         """Merge this stream with others of the same type, in no order.
 
         Raises:
-            DataStreamError: a stream is of another environment or another type.
+            DataStreamError: a stream belongs to another environment, or has another type.
         """
         ports = list(self._ports)
         for stream in streams:
@@ -271,7 +271,7 @@ class DataStream:
         """Connect this stream with another one, possibly of another type, for one function that sees both.
 
         Raises:
-            DataStreamError: the other one is of another environment.
+            DataStreamError: the other one belongs to another environment.
         """
         if isinstance(ds, BroadcastStream):
             self._check_same_environment("connect", ds.input_stream)
@@ -351,8 +351,8 @@ class DataStream:
 
         Raises:
             ColumnExpressionError: there is no such column of texts, or a name is taken.
-            TypeError: the records have no declared type, or a field's type is none of JSON.
-            ValueError: `bad` or the tag is none of these.
+            TypeError: the records have no declared type, or a field's type is not a JSON type.
+            ValueError: `bad` or the tag is not one of these.
         """
         return with_parsed_json(self, column, row_type, alias, bad, tag)
 
@@ -595,7 +595,7 @@ class DataStream:
     def _node(self) -> StreamNode:
         if not self.is_made_here() or self._ports[0].tag is not None:
             raise DataStreamError(
-                "this stream is a union, a side output or only partitioned: no operator of its own makes it"
+                "this stream is a union, a side output or only partitioned, not the output of one operator"
             )
         return self._env.program.nodes[self._ports[0].node_id]
 

@@ -36,8 +36,8 @@ def check_micro_batch(graph: StreamGraph) -> None:
     stops = configuration.get(options.MICRO_BATCH_TRIGGER) != "processing-time"
     if stops and not configuration.get(options.SAVEPOINT_DIRECTORY) and not _is_bounded(graph):
         raise DataStreamError(
-            f"{options.MICRO_BATCH_TRIGGER.key}: the job stops with a savepoint, to be continued from: say where with "
-            f"{options.SAVEPOINT_DIRECTORY.key}"
+            f"{options.MICRO_BATCH_TRIGGER.key}: the job stops with a savepoint that a later run continues from: "
+            f"set its directory with {options.SAVEPOINT_DIRECTORY.key}"
         )
 
 

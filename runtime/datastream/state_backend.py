@@ -62,7 +62,7 @@ class EmbeddedRocksDBStateBackend(StateBackend):
         """
         if not isinstance(enable_incremental_checkpointing, bool | None):
             raise TypeError(
-                f"enable_incremental_checkpointing is a bool or None, not {enable_incremental_checkpointing!r}"
+                f"enable_incremental_checkpointing must be a bool or None, not {enable_incremental_checkpointing!r}"
             )
         self._incremental = enable_incremental_checkpointing
         self._paths: list[str] = []

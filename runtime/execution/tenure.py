@@ -81,7 +81,7 @@ class Application:
             )
         if not settings.is_enabled:
             logger.warning(
-                "application %s takes no checkpoints and can only begin anew: set %s",
+                "application %s takes no checkpoints and can only start over: set %s",
                 application_id,
                 options.CHECKPOINTING_INTERVAL.key,
             )
@@ -362,13 +362,13 @@ def _vacant(application: Application, log: ApplicationLog) -> ApplicationEntry |
                 return last
             case Verdict.REFUSE:
                 raise ApplicationRunningError(
-                    f"application {application.application_id} is running: {holder} has given a sign of life just "
-                    f"now. End it first, or set another {options.HA_CLUSTER_ID.key}"
+                    f"application {application.application_id} is running: {holder} has just given a sign of "
+                    f"life. End it first, or set another {options.HA_CLUSTER_ID.key}"
                 )
             case Verdict.WAIT if not has_waited:
                 has_waited = True
                 logger.warning(
-                    "application %s was run by %s: waiting %d s for a sign of life of it",
+                    "application %s was run by %s: waiting %d s for a sign of life from it",
                     application.application_id,
                     holder,
                     TAKE_OVER_MS // 1000,
@@ -383,7 +383,7 @@ def _tenure(
     directory = completed_directory(application.root, entry.job_id)
     advice = (
         f"The state of application {application.application_id} is kept. Correct the program or its options and start "
-        f"it again, or begin anew: {_forget(application)}, or another {options.HA_CLUSTER_ID.key}"
+        f"it again, or start over: {_forget(application)}, or another {options.HA_CLUSTER_ID.key}"
     )
     return Tenure(log, entry, None, advice, lambda: files.exists(directory))
 
@@ -398,7 +398,7 @@ def _life(application: Application, job_id: JobId, files: CheckpointFileSystem) 
     if last.number < 0:
         raise ApplicationStateGoneError(
             f"application {application.application_id} cannot resume job {job_id}: its directory "
-            f"{job_directory(application.root, job_id)} is gone. Restore the directory, or begin anew: "
+            f"{job_directory(application.root, job_id)} is gone. Restore the directory, or start over: "
             f"{_forget(application)}"
         )
     return last
@@ -406,7 +406,7 @@ def _life(application: Application, job_id: JobId, files: CheckpointFileSystem) 
 
 def _ended(application: Application, log: ApplicationLog, last: ApplicationEntry, outcome: JobOutcome) -> Tenure:
     logger.warning(
-        "job %s of application %s is %s already, and nothing is run. To run it again: %s; or start it from another "
+        "job %s of application %s is %s already, so nothing is run. To run it again: %s; or start it from another "
         "snapshot with %s",
         last.job_id,
         application.application_id,

@@ -62,7 +62,7 @@ def job_graph_from_json(value: object) -> JobGraph:
     fields = _Fields(value, "")
     version = fields.take("version", int)
     if version != VERSION:
-        raise GraphFormatError("version", f"{version} is not understood, only {VERSION} is")
+        raise GraphFormatError("version", f"{version} is not supported, only {VERSION} is")
     graph = JobGraph(
         job_id=JobId(_hex_id(fields, "job_id")),
         name=fields.take("name", str),
@@ -299,7 +299,7 @@ def _check_references(graph: JobGraph) -> None:
         raise GraphFormatError("vertices", "a vertex_id occurs twice")
     for index, vertex in enumerate(graph.vertices):
         if not vertex.operators:
-            raise GraphFormatError(f"vertices[{index}].operators", "there is none")
+            raise GraphFormatError(f"vertices[{index}].operators", "must not be empty")
         if any(max(edge.source, edge.target) >= len(vertex.operators) for edge in vertex.chain_edges):
             raise GraphFormatError(f"vertices[{index}].chain_edges", "an operator does not exist")
     if len({edge.edge_id for edge in graph.edges}) != len(graph.edges):

@@ -22,7 +22,7 @@ from runtime.task.messages import PROTOCOL_VERSION, FailureInfo, SlotReport, Tas
 ADOPTION_TIMEOUT_MS = 3_000.0
 """For slots to come over. They answer in a few milliseconds unless they are frozen or cut off; longer holds up the
 checkpoints of the regions that can be adopted, shorter restarts a job whose machine is busy."""
-LEADER_LOST = "the jobmanager that ran the job is gone, and this part of the job could not be adopted"
+LEADER_LOST = "the JobManager that ran the job is gone, and this part of the job could not be adopted"
 
 
 class Adoption:

@@ -94,7 +94,7 @@ def check_requirements(graph: JobGraph, requirements: Requirements) -> None:
             names = " and ".join(graph.vertex(v).name for v in unit.vertices)
             raise RescaleError(
                 f"{names} are joined by forward edges and must have the same parallelism: "
-                f"none is in the bounds of all of them"
+                f"no value is within the bounds of all of them"
             )
 
 

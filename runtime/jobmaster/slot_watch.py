@@ -274,7 +274,9 @@ class SlotWatch:
         elif message.state is TaskState.FINISHED:
             self._checkpoints.task_finished(task.task)
         elif message.state in (TaskState.CANCELING, TaskState.CANCELED) and not self._regions.is_going_down(task.slot):
-            failure = FailureInfo(f"{task.name} was cancelled by nobody", task=task.task, task_name=task.name)
+            failure = FailureInfo(
+                f"{task.name} was cancelled, but nobody had requested it", task=task.task, task_name=task.name
+            )
             self._fail(failure, task.slot)
         self._owner.advance()
 

@@ -221,7 +221,7 @@ class SourceOperator(StreamOperator):
         """Take an event of the coordinator; the task calls `emit_next` afterwards.
 
         Raises:
-            TypeError: the event is none of a coordinator's.
+            TypeError: it is not an event of a coordinator.
         """
         if not isinstance(event, AlignWatermark):
             self._is_answer_due = False

@@ -136,7 +136,7 @@ def read_document(source: str | bytes | Mapping[str, Any]) -> Document:
         source: its text, or the value that the text stands for.
 
     Raises:
-        DocumentError: it is no pipeline, is of a later version, or is beyond a limit.
+        DocumentError: it is not a pipeline, is of a later version, or exceeds a limit.
     """
     value = _parsed(source) if isinstance(source, str | bytes) else _copied(source)
     if not isinstance(value, dict):
@@ -223,16 +223,14 @@ def _copied(value: Any) -> Any:
 
 
 def _refused(constant: str) -> Any:
-    raise DocumentError("", f"{constant} is no number of JSON")
+    raise DocumentError("", f"{constant} is not a JSON number")
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     made = dict(pairs)
     if len(made) < len(pairs):
         names = [name for name, _ in pairs]
-        raise DocumentError(
-            "", f"{next(name for name in names if names.count(name) > 1)!r} is there twice in an object"
-        )
+        raise DocumentError("", f"{next(name for name in names if names.count(name) > 1)!r} occurs twice in an object")
     return made
 
 
@@ -293,11 +291,11 @@ def _check_limits(value: Mapping[str, Any]) -> None:
     names = [parameter["name"] for parameter in value["parameters"]]
     for index, name in enumerate(names):
         if name in names[:index]:
-            raise DocumentError(f"/parameters/{index}/name", f"{name!r} is there twice")
+            raise DocumentError(f"/parameters/{index}/name", f"{name!r} occurs twice")
     for name, declared in value["types"].items():
         columns = [column for column, _ in declared["columns"]]
         if len(set(columns)) < len(columns):
-            raise DocumentError(f"/types/{name}/columns", "a column is there twice")
+            raise DocumentError(f"/types/{name}/columns", "a column occurs twice")
 
 
 def _code_bytes(lines: Iterable[Any]) -> int:

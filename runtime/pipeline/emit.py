@@ -395,7 +395,7 @@ def type_expr(type_info: TypeInformation) -> Expr:
         if not type_info.is_named:
             return TYPES.call("ROW", types)
         return TYPES.call("ROW_NAMED", Listing(texts(type_info.field_names)), types)
-    raise TypeError(f"{type_info} cannot be written down")
+    raise TypeError(f"{type_info} cannot be written as Python source")
 
 
 def value_expr(type_info: TypeInformation, value: Any) -> Expr:
@@ -438,7 +438,7 @@ def value_expr(type_info: TypeInformation, value: Any) -> Expr:
     if isinstance(type_info, TimeTypeInfo):
         return _from_iso("time", datetime.time.fromisoformat(_a(str, value, "a time such as 12:00:00")).isoformat())
     if not isinstance(type_info, BasicTypeInfo):
-        raise ValueError(f"values of type {type_info} cannot be written down")
+        raise ValueError(f"values of type {type_info} cannot be written as Python source")
     return _basic(type_info.basic_type, value)
 
 

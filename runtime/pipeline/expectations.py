@@ -78,7 +78,7 @@ def read_tests(document: Document, catalog: Catalog) -> list[PipelineTest]:
             raise PipelineTestError(f"two tests are named {name!r}")
         for node, items in value["given"].items():
             if not _has_output(document, catalog, node):
-                raise PipelineTestError(f"{name!r} gives rows in place of a node that makes none: {node!r}")
+                raise PipelineTestError(f"{name!r} gives rows in place of a node that has no output: {node!r}")
             if any(row == WATERMARK and time_ms is None for row, time_ms in items):
                 raise PipelineTestError(f"{name!r} gives a watermark without a time")
         expect = {_place(document, catalog, name, key): rows for key, rows in value["expect"].items()}
@@ -109,7 +109,7 @@ def _place(document: Document, catalog: Catalog, test: str, key: str) -> Place:
     node = document.nodes.get(node_id)
     node_type = None if node is None else catalog.get(node.type)
     if node is None or node_type is None:
-        raise PipelineTestError(f"{test!r} expects rows of a node that is not there: {node_id!r}")
+        raise PipelineTestError(f"{test!r} expects rows of a node that does not exist: {node_id!r}")
     outputs = [each.name for each in node_type.ports(node.params).outputs]
     # nothing leaves a sink: what comes to it is looked at
     known = outputs or ["in"]

@@ -169,7 +169,7 @@ def _list(schema: Mapping[str, Any], value: list[Any], pointer: str) -> Iterator
         elif part is False:
             yield Violation(f"{pointer}/{index}", "is one item too many", False)
         if schema.get("uniqueItems") and item in value[:index]:
-            yield Violation(f"{pointer}/{index}", "is there twice", False)
+            yield Violation(f"{pointer}/{index}", "occurs twice", False)
 
 
 def _object(schema: Mapping[str, Any], value: dict[str, Any], pointer: str) -> Iterator[Violation]:

@@ -59,7 +59,7 @@ def settings_problems(settings: Mapping[str, Any]) -> Iterator[Problem]:
     for key, text in options_of(settings).items():
         pointer = f"/settings/options/{escaped(key)}" if key in given else fields.get(key, "/settings")
         if key in FIXED:
-            yield Problem(Code.BAD_PARAM, f"{key} is not the pipeline's to set", field=pointer)
+            yield Problem(Code.BAD_PARAM, f"{key} cannot be set by a pipeline", field=pointer)
         elif key in readers:
             try:
                 readers[key].read(text, key)

@@ -30,7 +30,7 @@ AGGREGATES = {
 def sql_functions() -> tuple[dict[str, Any], ...]:
     """Return the functions: {"name", "detail", "is_aggregate"}, in the order of the table.
 
-    Operators and other forms of the table are left out; of a name that is there twice, the first is taken.
+    Operators and other forms of the table are left out; of a name that occurs twice, the first is taken.
     """
     found = {name: {"name": name, "detail": detail, "is_aggregate": True} for name, detail in AGGREGATES.items()}
     for row in json.loads(_TABLE.read_text(encoding="utf-8"))["functions"]:

@@ -161,14 +161,16 @@ class _Run:
         if node_type is None:
             broken = self._catalog.broken.get(node.type)
             if broken is None:
-                problem = Problem(Code.NODE_TYPE_MISSING, f"there is no node type {node.type!r} here", field="/type")
+                problem = Problem(
+                    Code.NODE_TYPE_MISSING, f"the node type {node.type!r} is not installed", field="/type"
+                )
             else:
                 message = f"the node type {node.type!r} cannot be loaded"
                 problem = Problem(Code.NODE_TYPE_BROKEN, message, field="/type", hint=broken.splitlines()[-1])
             self._add(node.node_id, problem)
             return
         if node.type_version > node_type.version:
-            message = f"made by version {node.type_version} of {node.type}; there is version {node_type.version} here"
+            message = f"made by version {node.type_version} of {node.type}; version {node_type.version} is installed"
             self._add(node.node_id, Problem(Code.NODE_TYPE_MISSING, message, field="/type_version"))
             return
         self._check_parallelism(node, node_type)
@@ -296,7 +298,7 @@ class _Run:
             if value.keys() == {PARAMETER}:
                 parameter = self._document.parameters.get(value[PARAMETER])
                 if parameter is None or parameter.get("default") is None:
-                    what = "is none of the pipeline's parameters" if parameter is None else "has no value"
+                    what = "is not a parameter of the pipeline" if parameter is None else "has no value"
                     message = f"{value[PARAMETER]!r} {what}"
                     raise NodeProblem(Problem(Code.PARAMETER_MISSING, message, field=pointer))
                 return parameter["default"]

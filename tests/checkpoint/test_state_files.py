@@ -226,7 +226,7 @@ def test_a_file_is_missing_only_if_the_metadata_of_its_snapshot_are_there(
     job.rename(aside)
     for file in (handle, shared):
         for read in reads:
-            with pytest.raises(StorageAwayError, match=r"chk-4-2\.1 can be found: its storage is unavailable"):
+            with pytest.raises(StorageAwayError, match=r"chk-4-2\.1: its storage is unavailable"):
                 read(file)
     assert not (tmp_path / "copy").exists()
     # what is written meanwhile into the place that is mounted on makes no difference

@@ -124,7 +124,7 @@ class FakeCluster:
         if method == "POST" and parts.path.startswith("/v1/jars/") and self.busy:
             return 503, {"errors": [f"try again in {self.busy[0]} s"]}
         if self.outages and ("/live" in parts.path or "/operations/" in parts.path):
-            return self.outages.pop(0), {"errors": ["The database cannot be used just now; try again."]}
+            return self.outages.pop(0), {"errors": ["The database is unavailable at the moment; try again."]}
         if f"{method} {parts.path}" in self.answers:
             return self.answers[f"{method} {parts.path}"]
         match method, parts.path.strip("/").split("/"):

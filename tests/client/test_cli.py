@@ -535,7 +535,7 @@ def test_cluster_says_that_nobody_leads_or_that_the_leader_is_silent(
     cluster.redis_answers = False
     assert tidemark("cluster") == 0
     shown = capsys.readouterr()
-    assert "No jobmanager leads." in shown.out and "No TaskManager is registered." in shown.out
+    assert "No JobManager leads." in shown.out and "No TaskManager is registered." in shown.out
     assert SILENT in shown.err and "Redis does not answer" in shown.err
     silent = {"role": "LEADER", "epoch": 2, "leading_since": 1_700_000_000_000, "is_alive": False}
     cluster.jobmanagers = [jobmanager("host:7", **silent)]
@@ -545,7 +545,7 @@ def test_cluster_says_that_nobody_leads_or_that_the_leader_is_silent(
 
 # --- what is out of date ----------------------------------------------------------------------------------------------
 
-SILENT = "The jobmanager has sent no heartbeat for 12 s."
+SILENT = "The JobManager has sent no heartbeat for 12 s."
 
 
 @pytest.mark.parametrize("arguments", [["list"], ["list", "--json"], ["info", JOB_ID], ["info", "--json", JOB_ID]])

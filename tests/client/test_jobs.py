@@ -53,9 +53,9 @@ def test_a_slot_that_hosts_several_tasks_is_listed_once() -> None:
 
 def test_progress_says_what_a_job_waits_for_and_how_often_it_was_restarted() -> None:
     assert progress_text(document("CREATED", waiting_for="needs 4 slots")) == "CREATED: needs 4 slots"
-    assert progress_text(document("SUSPENDED", waiting_for="no jobmanager leads")) == "SUSPENDED: no jobmanager leads"
+    assert progress_text(document("SUSPENDED", waiting_for="no JobManager leads")) == "SUSPENDED: no JobManager leads"
     assert progress_text(document(restarts=2)).endswith("2 restarts")
-    assert progress_text(document("FINISHED", waiting_for="no jobmanager leads")).startswith("FINISHED")
+    assert progress_text(document("FINISHED", waiting_for="no JobManager leads")).startswith("FINISHED")
 
 
 FAILURE = {"timestamp": 7, "name": "ValueError", "message": "bad\n record", "task_name": "map (1/2)", "attempt": 1}

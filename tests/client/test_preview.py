@@ -97,7 +97,7 @@ def test_an_error_of_the_user_names_node_and_line() -> None:
     assert (end["state"], end["node"], end["line"]) == ("failed", "n", 1)
     _, end = preview("import nothing_of_that_name\n", [NodeLines("n", 1, 1)])
     assert (end["state"], end["node"], end["line"]) == ("failed", "n", 1)
-    assert preview("x = 1\n", [])[1]["message"] == "The program does not come to execute()."
+    assert preview("x = 1\n", [])[1]["message"] == "The program does not reach execute()."
 
 
 def test_a_preview_that_does_not_end_is_ended() -> None:

@@ -42,4 +42,4 @@ def test_it_does_not_wait_if_there_is_no_jobmanager_to_move_its_jobs() -> None:
     assert why_over(drain, 3_000) == ""
     assert why_over(drain, 4_000, has_jobmanager=False) == ""
     assert why_over(drain, 4_000 + ALONE_MS - 1, has_jobmanager=False) == ""
-    assert "no jobmanager" in why_over(drain, 4_000 + ALONE_MS, has_jobmanager=False)
+    assert "no JobManager" in why_over(drain, 4_000 + ALONE_MS, has_jobmanager=False)

@@ -51,10 +51,10 @@ def test_well_formed_events_are_decoded() -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("", "no JSON"),
-        ("[" * 100_000, "no JSON"),
-        ("9" * 5_000, "no JSON"),
-        ("[1]", "no JSON object"),
+        ("", "not valid JSON"),
+        ("[" * 100_000, "not valid JSON"),
+        ("9" * 5_000, "not valid JSON"),
+        ("[1]", "not a JSON object"),
         ('{"type": ["heartbeat"]}', "its type is"),
         ('{"type": "heartbeat", "taskmanager": {}, "stages": []}', "id is None"),
         (json.dumps(EVENTS[0] | {"stages": [["job", True, 0]]}), "attempt is True"),

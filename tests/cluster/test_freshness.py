@@ -16,16 +16,16 @@ def test_a_document_is_live_while_the_jobmanager_vouches_for_it() -> None:
 def test_a_document_grows_old_by_itself() -> None:
     read = Freshness(Source.LIVE, 400)
     assert read.after(STALE_AFTER_MS - 400).reason == ""
-    assert read.after(12_000).reason == "The jobmanager has sent no heartbeat for 12 s."
+    assert read.after(12_000).reason == "The JobManager has sent no heartbeat for 12 s."
     assert read.after(12_000).to_json()["is_stale"]
 
 
 def test_an_unknown_age_is_no_young_one() -> None:
-    assert Freshness(Source.DATABASE).reason == "No jobmanager has sent a heartbeat."
+    assert Freshness(Source.DATABASE).reason == "No JobManager has sent a heartbeat."
     assert Freshness(Source.DATABASE).after(5_000).age_ms is None
     assert Freshness(Source.DATABASE, redis_answers=False).reason == "Redis does not answer."
     kept = Freshness(Source.KEPT, 7_500, redis_answers=False)
-    assert kept.reason == "Redis does not answer. The jobmanager has sent no heartbeat for 7 s."
+    assert kept.reason == "Redis does not answer. The JobManager has sent no heartbeat for 7 s."
 
 
 def test_a_job_that_has_ended_does_not_grow_old() -> None:

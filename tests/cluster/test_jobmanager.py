@@ -98,7 +98,7 @@ def test_a_job_is_taken_and_says_why_it_waits(lead: Any) -> None:
     job = submit(2)
     assert job.document is not None
     assert job.document["vertices"][0]["state"] == "CREATED"
-    assert services.job_document(job.id)["waiting_for"] == "no jobmanager has taken the job yet"
+    assert services.job_document(job.id)["waiting_for"] == "no JobManager has taken the job yet"
     row = turn(lead(), job)
     assert (row.state, row.waiting_for) == ("CREATED", "needs 2 slots, no TaskManager is registered")
     assert services.job_document(job.id)["waiting_for"] == row.waiting_for
@@ -266,7 +266,7 @@ def test_a_new_leader_fails_a_job_without_restart_strategy(lead: Any) -> None:
     row = turn(lead(), job)
     assert row.state == "FAILED"
     assert row.failure is not None
-    assert "restart-strategy.type is none" in row.failure["message"]
+    assert "restart-strategy.type is 'none'" in row.failure["message"]
     assert row.document is not None
     assert row.document["state"] == "FAILED"
     assert row.exceptions.get().name == "JobManagerLost"

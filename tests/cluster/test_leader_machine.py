@@ -41,7 +41,9 @@ from backend.cluster.models import Operation
 
 Kind = Operation.Kind
 EPOCH = 7
-NOT_RESTARTED = f"{SLOTS_LOST}; restart-strategy.type is none and it takes no checkpoints, so the job is not restarted"
+NOT_RESTARTED = (
+    f"{SLOTS_LOST}; restart-strategy.type is 'none' and the job takes no checkpoints, so the job is not restarted"
+)
 SAVEPOINT = {"location": "file:///sp", "checkpoint_id": 3}
 
 

@@ -124,7 +124,7 @@ def test_a_frozen_jobmanager_is_told_within_five_seconds(stack: Stack) -> None:
         wait_until(lambda: bool(stack.live(DEMO)["freshness"]["is_stale"]), 5, "the document calls itself old")
         told = stack.live(DEMO)["freshness"]
         assert told["source"] == "live" and told["age_ms"] > 3_000
-        assert told["reason"].startswith("The jobmanager has sent no heartbeat for")
+        assert told["reason"].startswith("The JobManager has sent no heartbeat for")
     finally:
         os.kill(pid, signal.SIGCONT)
     wait_until(lambda: not stack.live(DEMO)["freshness"]["is_stale"], 10, "a live document again")

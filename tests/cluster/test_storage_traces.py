@@ -81,7 +81,7 @@ def test_a_storage_that_is_away_holds_up_no_take_over(
     settings.TIDEMARK_STORAGE_DIR = str(home / "file")
     with caplog.at_level(logging.WARNING):
         assert find_traces() == Traces()
-    assert "the database alone counts" in caplog.text
+    assert "only the database counts" in caplog.text
     settings.TIDEMARK_STORAGE_DIR = ""
     with caplog.at_level(logging.WARNING):
         assert find_traces(patience_s=0.0) == Traces()
@@ -106,7 +106,7 @@ def test_a_restored_database_uses_no_epoch_and_no_attempt_again(
         manager.close()
     row = Job.objects.get(id=job.id)
     assert (leadership.epoch, row.leader_epoch, row.attempt) == (6, 6, 4)
-    assert "older than the storage, where epoch 5 has led" in caplog.text
+    assert "older than the storage, which has seen epoch 5" in caplog.text
     assert f"job {job.id} goes on with attempt 4" in caplog.text
     prints(job, leadership.epoch, row.attempt, "after it\n")
     assert (printed(job, 3), printed(job, 4)) == ("before the restore\n", "after it\n")

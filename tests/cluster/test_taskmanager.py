@@ -258,4 +258,4 @@ def test_while_it_drains_it_does_not_wait_for_a_cluster_that_ends(rig: Rig) -> N
     rig.manager.drain(30_000)
     assert rig.manager.why_drained() == ""
     rig.clock.advance(5_000)
-    assert rig.manager.why_drained() == "there is no jobmanager that could move its jobs"
+    assert rig.manager.why_drained() == "there is no JobManager that could move its jobs"

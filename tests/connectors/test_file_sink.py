@@ -494,7 +494,7 @@ def test_a_restore_waits_for_an_output_directory_that_is_away(tmp_path: Path, is
     kill(rig)
     out.rename(away)
     for subtask in (1, 0):
-        with pytest.raises(SinkError, match=f"{out}, with files that the snapshot relies on, is not there") as caught:
+        with pytest.raises(SinkError, match=f"{out} does not exist, and the snapshot relies on files in it") as caught:
             SinkRig(sink, Types.STRING(), snapshot=snapshot, attempt=1, subtask=subtask, parallelism=2)
         assert not describe_failure(caught.value).is_damaged_snapshot
     assert not out.exists(), "an empty one would be taken for that which is away"
@@ -514,7 +514,7 @@ def test_a_restore_waits_for_the_file_system_below_an_empty_mount_point(tmp_path
     out.rename(away)
     out.mkdir()
     for snapshot in snapshots:
-        with pytest.raises(SinkError, match="with files that the snapshot relies on, is not there") as caught:
+        with pytest.raises(SinkError, match="does not exist, and the snapshot relies on files in it") as caught:
             SinkRig(sink, TYPE, snapshot=snapshot, attempt=1)
         assert not describe_failure(caught.value).is_damaged_snapshot
 

@@ -485,7 +485,7 @@ def test_without_a_claim_another_jobs_transactions_are_left_alone_and_named(
     for attempt in (0, 1):
         new = SinkRig(exactly_once(server, lock_timeout_ms=50), TYPE, snapshot=held, job_id="new", attempt=attempt)
         new.write(*rows(1))
-        with pytest.raises(SinkError, match=f"others have prepared in this table is {left};.*claim-mode: CLAIM"):
+        with pytest.raises(SinkError, match=f"other jobs have prepared in this table: {left};.*claim-mode: CLAIM"):
             new.snapshot(1)
         new.operator.close()
     assert (ids(database), prepared(database)) == ([0], [left])

@@ -162,5 +162,5 @@ class SimulatedLeaderBus:
         now_ms = self._world.clock.monotonic_ms()
         if epoch > self._epoch and now_ms - since_ms < FENCE_MS:
             self._world.refused["bus"] += 1
-            raise RefusedError(f"a leader after epoch {self._epoch} publishes")
+            raise RefusedError(f"a leader with an epoch above {self._epoch} is publishing")
         self._redis.fence = (self._epoch, now_ms)

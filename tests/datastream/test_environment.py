@@ -119,7 +119,7 @@ def test_chaining_can_be_switched_off_for_the_whole_program() -> None:
 def test_what_is_no_operator_has_no_name_or_parallelism(stream: Callable[[DataStream], DataStream]) -> None:
     made = stream(numbers(environment()))
     for call in (made.get_name, lambda: made.name("x"), lambda: made.uid("x"), lambda: made.set_parallelism(1)):
-        with pytest.raises(DataStreamError, match="no operator of its own"):
+        with pytest.raises(DataStreamError, match="not the output of one operator"):
             call()
 
 

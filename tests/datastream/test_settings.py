@@ -188,7 +188,7 @@ def test_a_field_of_a_row_is_a_message() -> None:
     assert schema == RowFieldExtractorSchema(1)
     with pytest.raises(TypeError, match="is a str, not bytes"):
         schema.serialize(Row("a", "key"))
-    with pytest.raises(TypeError, match="no row with a field 1"):
+    with pytest.raises(TypeError, match="not a row with a field 1"):
         schema.serialize(Row("a"))
     with pytest.raises(ValueError, match="must not be negative"):
         RowFieldExtractorSchema(-1)

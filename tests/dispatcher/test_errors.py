@@ -63,7 +63,7 @@ def test_a_database_that_is_locked_is_503_and_says_when_to_come_back(
     monkeypatch.setattr(services, "cluster_document", locked)
     answer = api.get("/v1/overview")
     assert (answer.status_code, answer.headers["Retry-After"]) == (503, "2")
-    assert answer.json()["errors"] == ["The database cannot be used just now; try again."]
+    assert answer.json()["errors"] == ["The database is unavailable at the moment; try again."]
 
 
 def test_an_error_that_nobody_foresaw_shows_an_id_and_not_its_cause(

@@ -107,7 +107,7 @@ def deploy_first(site: Site, page: Page, pipeline: str, button: str) -> str:
 def redeploy(page: Page) -> None:
     """Ask for what is drawn in place of the job that runs, up to the report on its state."""
     page.get_by_role("button", name="Redeploy", exact=True).click()
-    dialog(page).get_by_role("button", name="Save and look at the state").click()
+    dialog(page).get_by_role("button", name="Save and review the state").click()
     expect(dialog(page).get_by_role("table", name="State of each node")).to_be_visible(timeout=SLOW_MS)
 
 
@@ -154,7 +154,7 @@ def test_a_pipeline_is_drawn_mended_and_deployed_and_writes_what_its_program_wri
     field(page, "/params/path").fill(str(output))
     page.get_by_role("button", name="Deploy", exact=True).click()
     # nothing is deployed that would wait for ever
-    expect(dialog(page).get_by_role("list", name="In the way")).to_contain_text("no event time")
+    expect(dialog(page).get_by_role("list", name="Blocking problems")).to_contain_text("no event time")
     dialog(page).get_by_role("button", name="Close").last.click()
     problems(page).get_by_role("button", name=re.compile("Take the event time of Generator from id")).click()
     expect(page.get_by_role("list", name="Problems").get_by_text("Error:")).to_have_count(0)
@@ -293,7 +293,7 @@ def test_versions_are_compared_and_restored(site: Site, page: Page, tmp_path: Pa
     expect(twice).to_contain_text("id * 3")
     expect(differs.get_by_role("listitem").filter(has_text="Filter").first).to_contain_text("added")
     page.get_by_text("Python", exact=True).first.click()
-    expect(page.get_by_role("group", name="Difference of the programs")).to_contain_text("id * 2")
+    expect(page.get_by_role("group", name="Differences between the programs")).to_contain_text("id * 2")
     page.get_by_role("button", name="Back to the pipeline").click()
     versions.get_by_role("button", name="Actions of version 1").click()
     page.get_by_role("menuitem", name="Open to read").click()

@@ -24,11 +24,11 @@ def test_the_job_of_the_first_run_is_a_pipeline_of_the_users(site: Site, page: P
 def test_ways_to_begin_lead_on_and_can_be_put_away(site: Site, page: Page) -> None:
     site.wait_for_demo()
     page.goto(f"{site.url}/ui/")
-    ways = page.get_by_role("region", name="Ways to begin")
+    ways = page.get_by_role("region", name="Get started")
     ways.get_by_role("link", name="See it live").click()
     expect(page).to_have_url(re.compile(r"/ui/jobs/[0-9a-f]{32}$"))
     page.go_back()
-    ways.get_by_role("button", name="Put the ways to begin away").click()
+    ways.get_by_role("button", name="Hide “Get started”").click()
     expect(ways).to_have_count(0)
     page.reload()
     expect(page.get_by_role("table", name="Running Jobs")).to_be_visible()
@@ -66,7 +66,7 @@ def test_the_tour_goes_over_the_real_pages_by_keyboard_and_goes_on_where_it_was_
     expect(page.get_by_text("Step 2 of 6")).to_have_count(0)
     page.reload()
     page.get_by_role("button", name="User admin").click()
-    page.get_by_role("menuitem", name="Go on with the tour (step 2)").click()
+    page.get_by_role("menuitem", name="Continue the tour (step 2)").click()
     for title in ("What lies behind it", "Draw a job", "Nodes", "Parameters"):
         page.get_by_role("button", name="Next").click()
         expect(page.get_by_role("dialog", name=title)).to_be_visible()

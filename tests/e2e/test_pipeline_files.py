@@ -62,7 +62,7 @@ def test_files_and_connections_hold_no_secrets(site: Site, page: Page, tmp_path:
     page.get_by_role("link", name="Pipelines").first.click()
     imported(page, tmp_path, document("Refused", password=CANARY))
     refused = page.get_by_role("dialog", name="The file cannot be imported")
-    expect(refused).to_contain_text("holds a secret")
+    expect(refused).to_contain_text("contains a secret")
     expect(refused).not_to_contain_text(CANARY)
     refused.get_by_role("button", name="Close").click()
     assert (

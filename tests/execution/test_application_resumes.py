@@ -159,7 +159,7 @@ def test_a_killed_application_resumes_its_job_by_the_same_command_and_ends_only_
     again = application.start()
     assert again.ended() == 0
     assert (again.told["job"], again.told["ended"]) == (job, "FINISHED")
-    assert "FINISHED already, and nothing is run" in application.log()
+    assert "FINISHED already, so nothing is run" in application.log()
     assert application.output() == EXPECTED
 
 
@@ -293,7 +293,7 @@ def test_a_running_job_whose_directory_is_deleted_fails_and_says_so(application:
     application.wait_for_checkpoint()
     shutil.rmtree(application.directory / "checkpoints" / job, ignore_errors=True)
     assert run.ended() == 1
-    assert "was deleted while the job was running" in run.told["error"] or "can be found" in run.told["error"]
+    assert "was deleted while the job was running" in run.told["error"] or "nothing was found at" in run.told["error"]
 
 
 @pytest.mark.slow

@@ -347,6 +347,6 @@ def test_what_works_in_a_continuous_job_only_is_refused() -> None:
     endless = DataGeneratorSource.of_fields({"n": sequence()})
     refused(
         lambda env: env.from_source(endless, PLAIN, "s"),
-        "say where with execution.checkpointing.savepoint-dir",
+        "set its directory with execution.checkpointing.savepoint-dir",
         **{"execution.micro-batch.trigger": "once"},
     )

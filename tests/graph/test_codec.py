@@ -128,7 +128,7 @@ def put(path: list[Any], new: Any) -> Callable[[dict[str, Any]], None]:
     ("change", "path", "problem"),
     [
         (removed("version"), "version", "is missing"),
-        (put(["version"], 2), "version", "2 is not understood"),
+        (put(["version"], 2), "version", "2 is not supported"),
         (put(["job_id"], "JOB"), "job_id", "32 hex digits"),
         (put(["name"], None), "name", "not null"),
         (put(["extra"], 1), "extra", "not a field"),
@@ -136,7 +136,7 @@ def put(path: list[Any], new: Any) -> Callable[[dict[str, Any]], None]:
         (put(["vertices", 0], []), "vertices[0]", "an object is needed"),
         (put(["vertices", 0, "parallelism"], True), "vertices[0].parallelism", "not bool"),
         (put(["vertices", 0, "parallelism"], 0), "vertices[0].parallelism", "at least 1"),
-        (put(["vertices", 0, "operators"], []), "vertices[0].operators", "there is none"),
+        (put(["vertices", 0, "operators"], []), "vertices[0].operators", "must not be empty"),
         (put(["vertices", 0, "operators", 0, "factory"], "%"), "vertices[0].operators[0].factory", "base64"),
         (put(["vertices", 0, "operators", 0, "factory"], "ü"), "vertices[0].operators[0].factory", "base64"),
         (

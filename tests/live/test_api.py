@@ -91,7 +91,7 @@ def test_the_jobmanagers(api: APIClient, bus_redis: redis.Redis) -> None:
 def test_documents_say_how_old_they_are(api: APIClient, job: Job, bus_redis: redis.Redis) -> None:
     path = f"/api/v1/jobs/{job.id}/live"
     assert api.get(path).json()["freshness"] == {
-        "age_ms": None, "source": "database", "is_stale": True, "reason": "No jobmanager has sent a heartbeat.",
+        "age_ms": None, "source": "database", "is_stale": True, "reason": "No JobManager has sent a heartbeat.",
     }  # fmt: skip
     put_document(bus.JOB_KEY.format(job.id), {**told(job), "state": "RUNNING"})
     put_document(bus.CLUSTER_KEY, cluster_document([], [], 1, 1))
@@ -100,7 +100,7 @@ def test_documents_say_how_old_they_are(api: APIClient, job: Job, bus_redis: red
     assert (fresh["source"], fresh["is_stale"]) == ("live", False) and 0 <= fresh["age_ms"] < 3_000
     assert not api.get("/api/v1/cluster").json()["freshness"]["is_stale"]
     beat(age_ms=25_000)
-    assert api.get(path).json()["freshness"]["reason"] == "The jobmanager has sent no heartbeat for 25 s."
+    assert api.get(path).json()["freshness"]["reason"] == "The JobManager has sent no heartbeat for 25 s."
     assert api.get("/api/v1/cluster").json()["freshness"]["source"] == "database"
 
 

@@ -363,7 +363,7 @@ async def test_ticks_tell_of_a_jobmanager_that_is_silent(
     # twelve seconds without a beat, by the clock of Redis
     await asyncio.to_thread(bus_contents.beat, age_ms=12_000)
     stale = await _until(connection, topic, lambda told: told["is_stale"])
-    assert stale["reason"] == "The jobmanager has sent no heartbeat for 12 s."
+    assert stale["reason"] == "The JobManager has sent no heartbeat for 12 s."
     await beat()
     assert (await _until(connection, topic, lambda told: not told["is_stale"]))["age_ms"] < 3_000
 

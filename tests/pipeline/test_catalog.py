@@ -162,7 +162,7 @@ def test_an_installed_distribution_is_found_by_its_entry_point(
         ("raise RuntimeError('no licence')", "no licence"),
         ("import sys; sys.exit(3)", "SystemExit"),
         ("x = 1", "NODE_TYPES"),
-        ("NODE_TYPES = [int]", "is no NodeType"),
+        ("NODE_TYPES = [int]", "is not a NodeType"),
         (VENDOR.replace('"acme.doubled"', '"filter"'), "vendor.name"),
         (VENDOR.replace('"acme.doubled"', '"time.watermark"'), "two node types"),
         (VENDOR.replace('"x-widget"', '"widget"'), "is not known"),

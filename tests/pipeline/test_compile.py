@@ -265,7 +265,7 @@ def test_what_is_no_plain_value_is_refused() -> None:
         (Types.PRIMITIVE_ARRAY(Types.BYTE()), "xy", "hexadecimal"),
         (Types.LIST(Types.LONG()), [1, "x"], "a whole number"),
         (Types.ROW_NAMED(["a"], [Types.LONG()]), {"b": 1}, "no column 'b'"),
-        (Types.PICKLED_BYTE_ARRAY(), "x", "cannot be written down"),
+        (Types.PICKLED_BYTE_ARRAY(), "x", "cannot be written as Python source"),
     ],
 )
 def test_a_value_that_is_none_of_its_type_is_refused(type_info: Any, value: Any, message: str) -> None:

@@ -37,9 +37,9 @@ def test_a_place_is_a_node_or_one_of_its_ports() -> None:
 @pytest.mark.parametrize(
     ("tests", "says"),
     [
-        ([expects({"gone": []})], "not there: 'gone'"),
+        ([expects({"gone": []})], "does not exist: 'gone'"),
         ([expects({"n0/late": []})], "at 'late', which it does not have"),
-        ([expects({"n0": []}, {"gone": []})], "makes none: 'gone'"),
+        ([expects({"n0": []}, {"gone": []})], "has no output: 'gone'"),
         ([expects({"n0": []}, {"n0": [["watermark", None]]})], "a watermark without a time"),
         ([expects({})], "expects nothing"),
         ([expects({"n0": []}), expects({"n0": []})], "two tests are named 'a'"),

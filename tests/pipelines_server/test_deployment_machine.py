@@ -58,9 +58,9 @@ def test_a_job_that_ends_by_itself_is_not_replaced(state: str, ended: str) -> No
 
 def test_a_stop_that_fails_leaves_the_job_running() -> None:
     action = next_action(seen("STOPPING", stop={"error": "no slots"}))
-    assert isinstance(action, Fail) and "no slots; it runs on" in action.why
+    assert isinstance(action, Fail) and "no slots; it keeps running" in action.why
     action = next_action(seen("STOPPING", stop={"error": "the job is FAILED"}, previous=JobSeen("FAILED")))
-    assert isinstance(action, Fail) and "runs on" not in action.why
+    assert isinstance(action, Fail) and "keeps running" not in action.why
 
 
 @pytest.mark.parametrize(

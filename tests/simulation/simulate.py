@@ -77,7 +77,7 @@ def judge_rows(
 
     wrong = check(rows_of(()))
     if wrong and world.damaged:
-        # an older checkpoint was gone back to: what the damaged one had made visible is there twice, nothing else
+        # an older checkpoint was gone back to: what the damaged one had made visible occurs twice, nothing else
         wrong = check(rows_of(world.damaged))
     return expected, wrong
 

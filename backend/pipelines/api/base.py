@@ -227,7 +227,7 @@ def seen_draft(request: Request) -> str | None:
 def _if_match(request: Request, what: str) -> str:
     given = request.headers.get("If-Match")
     if given is None:
-        raise PreconditionRequired(f"If-Match is needed, with {what}.")
+        raise PreconditionRequired(f"The header If-Match is required, with {what}.")
     return given
 
 

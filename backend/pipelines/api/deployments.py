@@ -69,7 +69,7 @@ class DeploymentsView(PipelineView):
     def post(self, request: Request, pipeline_id: str) -> Response:
         key = key_of(request)
         if key is None:
-            raise PreconditionRequired("Idempotency-Key is needed: one key makes one deployment.")
+            raise PreconditionRequired("The header Idempotency-Key is required: one key makes one deployment.")
         body = body_of(request)
         version = services.get_version(self.pipeline, number_of(body, "version"))
         is_first = not self.pipeline.deployments.exists()
@@ -97,7 +97,7 @@ class JobPipelineView(PipelinesView):
     def get(self, request: Request, job_id: str) -> Response:
         row = deployments.deployment_of_job(job_id)
         if row is None:
-            raise exceptions.NotFound(f"Job {job_id[:40]!r} is of no pipeline.")
+            raise exceptions.NotFound(f"Job {job_id[:40]!r} does not belong to a pipeline.")
         return Response(
             {
                 "pipeline": row.pipeline_id,

@@ -1225,7 +1225,7 @@ export interface NewToken {
   scope?: Role;
   /** Until it expires; 90 by default, null: never. */
   days?: number | null;
-  /** Its owner; of another than oneself, administrators only. */
+  /** The owner; only administrators may name another user. */
   user?: string;
 }
 
@@ -1608,7 +1608,7 @@ export interface RenameRequest {
   to: string;
 }
 
-/** What becomes of the state of the job that runs. */
+/** What happens to the state of the job that runs. */
 export interface Report {
   operators: OperatorVerdict[];
   /** Why the graph as a whole cannot be restored; empty: it can. */

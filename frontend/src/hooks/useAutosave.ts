@@ -72,7 +72,10 @@ export class Autosave {
     const { pipelineId, head } = this.store.getState();
     const kept = { document: this.present(), base: this.onServer, version: head.number, user: this.user };
     const isKept = keepLocalDraft(pipelineId, kept);
-    this.store.setState({ saveState: 'pending', ...(isKept ? {} : { saveError: 'This browser keeps no copy.' }) });
+    this.store.setState({
+      saveState: 'pending',
+      ...(isKept ? {} : { saveError: 'No local copy could be kept in this browser.' }),
+    });
     this.later(PAUSE_MS);
   }
 

@@ -37,10 +37,10 @@ test('the first connection has a little time', () => {
 });
 
 test('a socket that ticks is not live while the data itself is old, and the page says why', () => {
-  const staleData = { since: 4_000, reason: 'The jobmanager has sent no heartbeat for 6 s.' };
+  const staleData = { since: 4_000, reason: 'The JobManager has sent no heartbeat for 6 s.' };
   const found = staleness({ ...live, staleData }, 10_100);
   expect(found?.since).toBe(4_000);
-  expect(found?.reason).toMatch(/^The jobmanager has sent no heartbeat for 6 s\. The page shows the data of that time/);
+  expect(found?.reason).toMatch(/^The JobManager has sent no heartbeat for 6 s\. The page shows the data of that time/);
   const unknown = staleness({ ...live, staleData: { since: null, reason: 'Redis does not answer.' } }, 10_100);
   expect(unknown?.reason).toMatch(/^Redis does not answer\. The data shown may be out of date/);
   const both = staleness({ ...live, status: 'closed', staleData }, 10_100);

@@ -39,7 +39,7 @@ export interface Staleness {
 }
 
 const SOCKET_IS_DOWN =
-  'The connection to the server is down. The page keeps reconnecting and polls the server every 5 s meanwhile.';
+  'The connection to the server is down. The page keeps reconnecting and polls the server every 5 s in the meantime.';
 const AS_OF_THEN = 'The page shows the data of that time and recovers by itself.';
 const AS_OF_SOME_TIME = 'The data shown may be out of date; the page recovers by itself.';
 

@@ -31,7 +31,7 @@ export const STEPS: readonly TourStep[] = [
     page: 'pipelines',
     target: '[data-tour="new"]',
     title: 'Draw a job',
-    text: 'Begin with an empty canvas or with a template. Versions are kept, and nobody overwrites another one’s work.',
+    text: 'Begin with an empty canvas or with a template. Versions are kept, and nobody overwrites anyone else’s work.',
   },
   {
     page: 'editor',

@@ -234,7 +234,7 @@ function TokenRows({ tokens, onRevoke }: TokenRowsProps) {
                 {token.name}
                 <div className="tm-dim">{token.user}</div>
               </td>
-              <td>{token.scope ?? 'all of the user'}</td>
+              <td>{token.scope ?? 'the user’s own role'}</td>
               <td>{token.expires_at === null ? 'never' : times.dateTime(token.expires_at)}</td>
               <td>{token.last_used === null ? '–' : times.dateTime(token.last_used)}</td>
               <td>
@@ -284,7 +284,7 @@ function MakeToken({ onClose }: { readonly onClose: () => void }) {
     >
       <TextInput
         label="Name"
-        description="What it is for"
+        description="Purpose of the token"
         required
         data-autofocus
         value={name}

@@ -34,7 +34,7 @@ export function AuditPage() {
       {data !== undefined && (
         <Panel flush label="Audit Trail">
           {events.length === 0 ? (
-            <EmptyState icon={IconHistory} title="Nothing has happened yet">
+            <EmptyState icon={IconHistory} title="No events yet">
               Every change, and every one that was refused, is recorded here for good.
             </EmptyState>
           ) : (

@@ -60,8 +60,8 @@ export function ConnectionsPage() {
         <Panel flush label="Connections">
           {data.length === 0 ? (
             <EmptyState icon={IconPlug} title="No connection yet">
-              A connection names a database or a Redis, so that nodes can read it, write it and look rows up in it. Its
-              URL is a secret of the jobmanager.
+              A connection names a database or a Redis server, so that nodes can read it, write it and look rows up in
+              it. Its URL is a secret of the JobManager.
             </EmptyState>
           ) : (
             <Rows connections={data} onEdit={setEditing} />
@@ -210,7 +210,7 @@ function DeleteModal({ connection, onClose }: { readonly connection: Connection;
       closeButtonProps={{ 'aria-label': 'Close' }}
     >
       <Text size="sm" className="tm-break">
-        {connection.name} leaves this list. Its secret stays where it is, and jobs that use it go on.
+        {connection.name} is removed from this list. Its secret stays where it is, and jobs that use it keep running.
       </Text>
       {error !== null && (
         <Text role="alert" size="sm" c="var(--tm-failed)" mt="sm">

@@ -27,12 +27,12 @@ export function JobManagersPage() {
       <h1 className={classes.pageTitle}>Job Managers</h1>
       {data === undefined && error === null && <Skeleton height={200} radius={10} />}
       {data === undefined && error !== null && (
-        <FailureState title="The jobmanagers cannot be shown" message={error.message} onRetry={() => void refetch()} />
+        <FailureState title="The JobManagers cannot be shown" message={error.message} onRetry={() => void refetch()} />
       )}
       {data !== undefined && (
         <Panel flush label="Job Managers">
           {data.jobmanagers.length === 0 ? (
-            <EmptyState icon={IconServerOff} title="No jobmanager is known">
+            <EmptyState icon={IconServerOff} title="No JobManager is known">
               Jobs are neither started nor changed until one leads.
             </EmptyState>
           ) : (
@@ -80,7 +80,7 @@ function Rows({ jobmanagers, redis_answers: redisAnswers }: JobManagers) {
           ))}
         </tbody>
       </table>
-      {!redisAnswers && <p className="tm-dim">Redis does not answer: standby jobmanagers are unknown.</p>}
+      {!redisAnswers && <p className="tm-dim">Redis does not answer: standby JobManagers are unknown.</p>}
     </div>
   );
 }

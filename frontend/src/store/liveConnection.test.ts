@@ -77,7 +77,7 @@ test('an open socket that stays silent is opened anew, once per silence', () => 
 });
 
 test('a document that the server calls old makes the page stale until it is fresh again or nobody shows it', () => {
-  const old = { age_ms: 4_000, source: 'live', is_stale: true, reason: 'The jobmanager is silent.' };
+  const old = { age_ms: 4_000, source: 'live', is_stale: true, reason: 'The JobManager is silent.' };
   const fresh = { age_ms: 100, source: 'live', is_stale: false, reason: '' };
   socket.onopen?.();
   const leave = connection.subscribe('cluster', noop);
@@ -85,7 +85,7 @@ test('a document that the server calls old makes the page stale until it is fres
   expect(connection.liveness.staleData).toBeNull();
   now = 9_000;
   socket.says({ type: 'tick', now: 9_000, freshness: { cluster: old } });
-  expect(connection.liveness.staleData).toEqual({ since: 5_000, reason: 'The jobmanager is silent.' });
+  expect(connection.liveness.staleData).toEqual({ since: 5_000, reason: 'The JobManager is silent.' });
   socket.says({ type: 'change', topic: 'cluster', from: 1, version: 2, patch: {}, freshness: fresh });
   expect(connection.liveness.staleData).toBeNull();
   connection.offer('cluster', { freshness: old });

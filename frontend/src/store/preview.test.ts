@@ -96,8 +96,8 @@ test('a refused start says why, and keeps what was shown', async () => {
   await reply('a');
   store.getState().take(answer('a', { version: 2, state: 'finished' }));
   void store.getState().start(line());
-  await reply(new Error('Too many previews run just now'));
-  expect(store.getState().error).toBe('Too many previews run just now');
+  await reply(new Error('Too many previews are running'));
+  expect(store.getState().error).toBe('Too many previews are running');
   expect(store.getState().shown?.id).toBe('a');
   expect(store.getState().isStarting).toBe(false);
 });

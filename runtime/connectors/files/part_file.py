@@ -191,7 +191,7 @@ def commit_part(committable: dict[str, Any]) -> bool:
     except FileNotFoundError:
         # at this moment, by a process of an older attempt: the name is the same
         if check_part(committable):
-            raise SinkError(f"{temporary} was away for a moment") from None
+            raise SinkError(f"{temporary} was temporarily missing") from None
         return False
     except OSError as error:
         raise unwritable(target, error) from error
@@ -206,7 +206,7 @@ def check_part(committable: dict[str, Any]) -> bool:
 
     Raises:
         SnapshotUnusableError: the file is gone, or has not the length that it was prepared with.
-        SinkError: its directory is not there.
+        SinkError: its directory does not exist.
     """
     temporary, target = Path(committable["temporary"]), Path(committable["target"])
     size = size_of(temporary)
@@ -361,7 +361,7 @@ def check_writable(directory: Path, probe_name: str) -> None:
 
 def directory_away(directory: Path) -> SinkError:
     """The error for a directory that has files in it which a snapshot relies on, and cannot be found."""
-    return SinkError(f"directory {directory}, with files that the snapshot relies on, is not there")
+    return SinkError(f"directory {directory} does not exist, and the snapshot relies on files in it")
 
 
 def unwritable(path: Path, error: OSError) -> SinkError:

@@ -72,7 +72,7 @@ class RawMessageSchema(SerializationSchema, DeserializationSchema):
                 return struct.pack(self._code, value)
             return value.encode(self._charset) if self._is_text else bytes(value)
         except (struct.error, AttributeError) as error:
-            raise TypeError(f"{value!r:.100} ({type(value).__name__}) is no {self._type!r}: {error}") from error
+            raise TypeError(f"{value!r:.100} ({type(value).__name__}) is not a {self._type!r}: {error}") from error
 
 
 class RawLineFormat(LineFormat):

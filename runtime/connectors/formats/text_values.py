@@ -99,7 +99,7 @@ def _float(text: str) -> float:
 def _without_underscores(text: str) -> str:
     # Python takes 1_000 for a number
     if "_" in text:
-        raise ValueError(f"{text!r} is no number")
+        raise ValueError(f"{text!r} is not a number")
     return text
 
 

@@ -77,7 +77,7 @@ class ColumnIntervalJoinSpec:
 
     def __post_init__(self) -> None:
         if self.how not in get_args(How):
-            raise ValueError(f"an interval join is {', '.join(get_args(How))}, not {self.how!r}")
+            raise ValueError(f"an interval join must be one of {', '.join(get_args(How))}, not {self.how!r}")
 
     @property
     def outer(self) -> tuple[bool, bool]:

@@ -145,7 +145,7 @@ class MapFramesOperatorFactory:
         output_type: of the result's.
 
     Raises:
-        TypeError: the function is none, or a type has no columns.
+        TypeError: `function` is not callable, or a type has no columns.
         ValueError: there are no such rows, or with "any" a column has the name of the event times.
     """
 
@@ -159,10 +159,10 @@ class MapFramesOperatorFactory:
         if not callable(self.function):
             raise TypeError(f"map_frames() needs a function, not {self.function!r}")
         if self.rows not in get_args(Rows):
-            raise ValueError(f"rows is one of {', '.join(get_args(Rows))}, not {self.rows!r}")
+            raise ValueError(f"rows must be one of {', '.join(get_args(Rows))}, not {self.rows!r}")
         for type_info in (self.input_type, self.output_type):
             if EVENT_TIME in FrameReader(type_info).schema and self.rows == "any":
-                raise ValueError(f"a column is named {EVENT_TIME!r}, as that of the event times: rename it before")
+                raise ValueError(f"the column name {EVENT_TIME!r} is reserved for event times: rename the column first")
 
     def create(self) -> MapFramesOperator:
         return MapFramesOperator(self.function, self.rows, self.input_type, self.output_type)

@@ -110,7 +110,7 @@ def load_catalog(found: Iterable[EntryPoint] | None = None) -> Catalog:
 
 def _checked(node_class: Any, types: Mapping[str, NodeType]) -> NodeType:
     if not (isinstance(node_class, type) and issubclass(node_class, NodeType)):
-        raise TypeError(f"{node_class!r} is no NodeType")
+        raise TypeError(f"{node_class!r} is not a NodeType")
     node_type = node_class()
     name = node_type.type
     if "." not in name or _NAME.fullmatch(name) is None:

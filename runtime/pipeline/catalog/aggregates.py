@@ -46,7 +46,7 @@ def report_growth(node: NodeInput, what: str) -> None:
 _TTL = {
     **fields.optional_duration(),
     "title": "Forget a key after",
-    "description": "A key of which nothing is written for so long is forgotten; its next row is the first one again.",
+    "description": "A key that gets no rows for this long is forgotten; its next row counts as its first.",
 }
 
 
@@ -65,8 +65,8 @@ class Aggregate(NodeType):
     category = _CATEGORY
     keywords = ("group by", "total", "count", "sum", "key by")
     docs = (
-        "Every row changes its key's result: the old one is taken back, the new one comes. Sinks have to understand "
-        "that. Aggregates are those of windows."
+        "Every row changes its key's result: the old one is taken back and the new one emitted, so sinks must accept "
+        "updates. Aggregates are the same as for windows."
     )
     schema = fields.form(
         ("keys", "aggregates"), keys=fields.columns(), aggregates=fields.expressions("aggregates"), ttl=_TTL
@@ -118,7 +118,7 @@ class Deduplicate(NodeType):
     icon = "copy-off"
     category = _CATEGORY
     keywords = ("distinct", "unique", "duplicates", "latest", "key by")
-    docs = "The first row of a key leaves once and stays. The latest one takes the one before it back."
+    docs = "The first row of a key is emitted once. Of the latest, each takes back the one before it."
     schema = fields.form(
         ("keys",), keys=fields.columns(), keep=fields.choice("first", "last", default="first"), ttl=_TTL
     )
@@ -154,7 +154,7 @@ class TopN(NodeType):
     icon = "trophy"
     category = _CATEGORY
     keywords = ("rank", "best", "largest", "leader board", "key by")
-    docs = "A row that becomes one of the best comes in, and the one that it pushes out is taken back."
+    docs = "A row that becomes one of the best is emitted, and the one that it displaces is taken back."
     schema = fields.form(
         ("keys", "n", "by"),
         keys=fields.columns(),

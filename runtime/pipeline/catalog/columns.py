@@ -46,7 +46,7 @@ def check_names(columns: Named, pointer: str) -> None:
     seen: set[str] = set()
     for index, (name, _) in enumerate(columns):
         if name in seen or name.startswith("__"):
-            why = "is there twice" if name in seen else "is reserved: it begins with two underscores"
+            why = "occurs twice" if name in seen else "is reserved: it begins with two underscores"
             raise NodeProblem(Problem(Code.NAME_TAKEN, f"the name {name!r} {why}", field=f"{pointer}/{index}/0"))
         seen.add(name)
 
@@ -95,7 +95,7 @@ class Filter(NodeType):
     icon = "filter"
     category = "Rows"
     keywords = ("where", "condition", "drop rows")
-    docs = "Keeps the rows for which the SQL condition is true; null counts as false. A changelog keeps its kinds."
+    docs = "Keeps the rows for which the SQL condition is true; null counts as false. Rows keep their kinds."
     schema = fields.form(("condition",), condition=fields.sql())
     examples = (Example("Expensive bids", {"condition": "price > 100"}),)
 
@@ -124,9 +124,7 @@ class Select(NodeType):
     icon = "columns"
     category = "Rows"
     keywords = ("project", "map", "expression", "rename", "convert")
-    docs = (
-        "Each column is a name and an SQL expression over the columns of the row. Columns that are not named are gone."
-    )
+    docs = "Each column is a name and an SQL expression over the row's columns. Columns not listed are dropped."
     schema = fields.form(("columns",), columns=fields.expressions("columns-sql"))
     examples = (Example("In euros", {"columns": [["auction", "auction"], ["euros", "price / 100.0"]]}),)
 
@@ -160,7 +158,7 @@ class WithColumns(NodeType):
     icon = "column-add"
     category = "Rows"
     keywords = ("expression", "compute", "extend")
-    docs = "Each column is a name and an SQL expression. A column of an existing name takes that one's place."
+    docs = "Each column is a name and an SQL expression. A column with an existing name replaces that one."
     schema = fields.form(("columns",), columns=fields.expressions("columns-sql"))
     examples = (Example("In euros", {"columns": [["euros", "price / 100.0"]]}),)
 
@@ -211,8 +209,8 @@ class Columns(NodeType):
     category = "Rows"
     keywords = ("rename", "drop", "cast", "reorder", "convert")
     docs = (
-        "Columns that are named under `rename` get the new name, those under `drop` go, those under `cast` become "
-        "values of the type. All others stay."
+        "Columns under `rename` get the new name, those under `drop` are dropped, those under `cast` are converted to "
+        "the type. All others stay."
     )
     schema = fields.form(
         (),

@@ -27,7 +27,7 @@ CONNECTION = {
     "type": "string",
     "minLength": 1,
     "pattern": r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}\Z",
-    "x-pattern-message": "names a connection: letters, digits and the signs _ . -",
+    "x-pattern-message": "names a connection: letters, digits and _ . -",
     "x-widget": "connection",
 }
 _STREAMS = {"type": "array", "items": fields.text(), "minItems": 1, "maxItems": 1_000, "uniqueItems": True}
@@ -275,7 +275,7 @@ class Lookup(NodeType):
             if name not in row.field_names:
                 raise NodeProblem(unknown_column(name, f"/params/on/{index}/0", row.field_names))
             if name in [other for other, _ in params["on"][:index]]:
-                raise NodeProblem(Problem(Code.NAME_TAKEN, "is there twice", field=f"/params/on/{index}/0"))
+                raise NodeProblem(Problem(Code.NAME_TAKEN, "occurs twice", field=f"/params/on/{index}/0"))
         for name in ("cache_ttl", "timeout"):
             if Duration.parse(params[name]).to_millis() < 1:
                 raise NodeProblem(Problem(Code.BAD_PARAM, "must be at least 1 ms", field=f"/params/{name}"))
@@ -373,7 +373,7 @@ class PostgresSink(SinkType):
             message = "rows are written at least once: after a failure some come again"
             node.report(Problem(Code.AT_LEAST_ONCE_SINK, message))
         elif not node.around.is_checkpointed:
-            message = "rows appear at checkpoints, and none are taken"
+            message = "rows become visible at checkpoints, and the job takes none"
             hint = "Set an interval of checkpoints in the pipeline's settings."
             node.report(Problem(Code.EXACTLY_ONCE_WITHOUT_CHECKPOINTS, message, hint=hint))
         return {}

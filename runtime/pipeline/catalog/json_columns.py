@@ -30,8 +30,8 @@ class ParseJson(NodeType):
     keywords = ("json", "decode", "from_json", "dead letters", "extract")
     docs = (
         "Declare the fields that are wanted, with their types. A field that an object lacks is null, one that is not "
-        "declared is left out. Texts that are no such object fail the job, become nulls, are skipped, or leave by a "
-        "port of their own; all but the first are counted."
+        "declared is left out. Texts that are not such an object fail the job, become nulls, are skipped, or leave by "
+        "a port of their own; all but the first are counted."
     )
     schema = fields.form(
         ("column", "type"),
@@ -124,7 +124,7 @@ class ToJson(NodeType):
     schema = fields.form(
         (),
         alias={**fields.text("json"), "title": "Name of the column"},
-        columns={**fields.columns(least=0), "title": "Columns of the object; none: all"},
+        columns={**fields.columns(least=0), "title": "Columns of the object (all if empty)"},
     )
     examples = (Example("All columns", {"alias": "json"}),)
 

@@ -71,8 +71,8 @@ def check_changelog(node: NodeInput, port: str = "in") -> None:
         NodeProblem: the stream is one.
     """
     if node.input(port).changelog == "retract" and node.params["changelog"] != "rows":
-        message = "the function would take rows that take others back for new ones"
-        hint = "Let it have them as rows, and look at each row's get_row_kind()."
+        message = "the function would treat rows that take others back as new ones"
+        hint = "Pass them as rows, and check each row's get_row_kind()."
         raise NodeProblem(Problem(Code.NEEDS_APPENDS, message, port=port, field="/params/changelog", hint=hint))
 
 
@@ -181,7 +181,7 @@ class PythonFilter(NodeType):
     category = "Python"
     icon = "python"
     keywords = ("function", "where", "condition")
-    docs = "The function takes a row and returns whether to keep it. A changelog keeps its kinds."
+    docs = "The function takes a row and returns whether to keep it. Rows of a changelog keep their kinds."
     schema = fields.form((), code=fields.python(_FILTER), function=FUNCTION)
     examples = (Example("Round prices", {"code": _FILTER}),)
 
@@ -215,7 +215,7 @@ class PythonFrames(NodeType):
         (),
         code=fields.python(_FRAMES),
         function=FUNCTION,
-        type={**fields.row_type(0), "title": "Columns of the result; none: those of the input"},
+        type={**fields.row_type(0), "title": "Columns of the result (those of the input if empty)"},
         rows={**fields.choice("same", "any", default="same"), "title": "Rows that are returned"},
     )
     examples = (Example("Euros", {"code": _FRAMES, "type": [["auction", "long"], ["euros", "double"]]}),)
@@ -230,8 +230,8 @@ class PythonFrames(NodeType):
         function_name(node)
         node.needs_appends()
         if node.params["rows"] == "any" and EVENT_TIME in node.named_rows().field_names:
-            message = f"a column is named {EVENT_TIME}, as that of the rows' event times"
-            hint = "Give it another name before."
+            message = f"the column name {EVENT_TIME} is reserved for event times"
+            hint = "Rename the column first."
             raise NodeProblem(Problem(Code.NAME_TAKEN, message, field="/params/rows", hint=hint))
         return {"out": made_by_python(node, self._row(node))}
 

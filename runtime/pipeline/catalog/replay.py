@@ -22,7 +22,7 @@ _FILES = fields.branch(
     paths={"type": "array", "items": fields.text(widget="path"), "minItems": 1, "maxItems": 1_000},
     type={**fields.row_type(0), "title": "Columns"},
     time_column={**fields.column("out"), "title": "Event time"},
-    due_column={**fields.optional_text(), "title": "Time at which a row comes, if it is another one"},
+    due_column={**fields.optional_text(), "title": "Column with the time at which a row comes, if not the event time"},
 )
 _RECORDING = fields.one_of(fields.branch("flights"), _FILES, default={"kind": "flights"})
 

@@ -125,7 +125,7 @@ class Files(SinkType):
     keywords = ("csv", "json", "ndjson", "parquet", "directory", "archive")
     docs = (
         "Files become visible when the checkpoint behind them is complete, or when bounded input ends. Without "
-        "checkpoints, a job without end shows none."
+        "checkpoints, an unbounded job shows no files."
     )
     schema = fields.form(
         ("path", "format"),
@@ -167,7 +167,7 @@ class Files(SinkType):
                     problem = Problem(Code.BAD_PARAM, "must be at least 1 ms", field=f"/params/rolling/{name}")
                     raise NodeProblem(problem)
         if not facts.bounded and not node.around.is_checkpointed:
-            message = "no file will be seen: files appear at checkpoints, and none are taken"
+            message = "no file will appear: files become visible at checkpoints, and the job takes none"
             hint = "Set an interval of checkpoints in the pipeline's settings."
             node.report(Problem(Code.EXACTLY_ONCE_WITHOUT_CHECKPOINTS, message, hint=hint))
         return {}
@@ -188,7 +188,7 @@ class Files(SinkType):
         spec = params["format"]
         if spec["kind"] == "csv":
             if spec["delimiter"] in NO_DELIMITERS or not spec["delimiter"].isascii():
-                message = "must be one ASCII character, no quote and no line end"
+                message = "must be one ASCII character other than a quote or a line end"
                 raise NodeProblem(Problem(Code.BAD_PARAM, message, field="/params/format/delimiter"))
             return CsvWriterFormat(spec["header"], spec["delimiter"])
         if spec["kind"] == "parquet":

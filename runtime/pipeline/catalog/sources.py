@@ -53,7 +53,7 @@ class SourceType(NodeType):
 class Nexmark(SourceType):
     type = "source.nexmark"
     title = "Nexmark auction"
-    summary = "Persons, auctions and bids of an online auction, made up, in event-time order"
+    summary = "Generated persons, auctions and bids of an online auction, in event-time order"
     icon = "gavel"
     keywords = ("demo", "benchmark", "bids", "generator")
     docs = (
@@ -244,17 +244,17 @@ class Files(SourceType):
             try:
                 avro = AvroFormat(spec["schema"])
             except Exception as error:
-                message = f"is no schema of records: {error}"
+                message = f"is not a schema of records: {error}"
                 raise NodeProblem(Problem(Code.BAD_PARAM, message, field="/params/format/schema")) from None
             return avro, avro.produced_type()
         row = self._row(node)
         if kind == "csv" and (spec["delimiter"] in _DELIMITERS or not spec["delimiter"].isascii()):
-            message = "must be one ASCII character, no quote and no line end"
+            message = "must be one ASCII character other than a quote or a line end"
             raise NodeProblem(Problem(Code.BAD_PARAM, message, field="/params/format/delimiter"))
         if kind == "csv" and (
             not spec["quote"].isascii() or spec["quote"] in "\r\n" or spec["quote"] == spec["delimiter"]
         ):
-            message = "must be one ASCII character, other than the delimiter, and no line end"
+            message = "must be one ASCII character other than the delimiter or a line end"
             raise NodeProblem(Problem(Code.BAD_PARAM, message, field="/params/format/quote"))
         try:
             if kind == "csv":

@@ -131,7 +131,7 @@ class WindowAggregate(NodeType):
     )
     schema = fields.form(
         ("window", "aggregates"),
-        keys={**fields.columns(least=0), "title": "Keys; none: all rows together"},
+        keys={**fields.columns(least=0), "title": "Keys (all rows together if empty)"},
         window=WINDOW,
         time={**fields.choice("event", "processing", default="event"), "title": "Time"},
         aggregates=fields.expressions("aggregates"),
@@ -327,7 +327,7 @@ class WindowTopN(NodeType):
     )
     schema = fields.form(
         ("window", "n", "by"),
-        keys={**fields.columns(least=0), "title": "Keys; none: all rows together"},
+        keys={**fields.columns(least=0), "title": "Keys (all rows together if empty)"},
         window=WINDOW_WITHOUT_SESSION,
         n=fields.integer(10, 1, 10_000),
         by=ORDER,

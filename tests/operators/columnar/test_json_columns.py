@@ -149,7 +149,7 @@ def test_what_cannot_be_parsed_is_refused() -> None:
     refused(ColumnExpressionError, "already", alias="end")
     refused(TypeError, "cannot be read as", row_type=Types.ROW_NAMED(["m"], [Types.PRIMITIVE_ARRAY(Types.BYTE())]))
     refused(TypeError, "type of the JSON objects", row_type=Types.LONG())
-    refused(ValueError, "bad is one of", bad="drop")
+    refused(ValueError, "bad must be one of", bad="drop")
     refused(ValueError, "side output", tag=OutputTag("x", FLAT))
     with pytest.raises(ColumnExpressionError, match="no such column"):
         ToJsonOperatorFactory(IN, ("nope",), "json")

@@ -104,9 +104,9 @@ def test_what_cannot_work_is_refused_while_the_program_is_built() -> None:
     stream = environment().from_collection([Row(n=1, s="a")], NUMBER)
     with pytest.raises(TypeError, match="needs a function"):
         stream.map_frames("n + 1")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="rows is one of same, any"):
+    with pytest.raises(ValueError, match="rows must be one of same, any"):
         stream.map_frames(double, rows="some")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="rename it"):
+    with pytest.raises(ValueError, match="rename the column first"):
         stream.with_columns(event_time="n").map_frames(double, rows="any")
     with pytest.raises(TypeError, match="declared type"):
         stream.map(str).map_frames(double)

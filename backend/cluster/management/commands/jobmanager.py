@@ -25,7 +25,7 @@ from runtime.core.clock import SYSTEM_CLOCK
 
 
 class Command(BaseCommand):
-    help = "Run a jobmanager: the leading one takes jobs, gives them slots and runs their JobMasters; others stand by."
+    help = "Run a JobManager: the leading one takes jobs, gives them slots and runs their JobMasters; others stand by."
 
     def handle(self, *args: Any, **options: Any) -> None:
         stopped = threading.Event()
@@ -36,7 +36,7 @@ class Command(BaseCommand):
         try:
             listener = LeaderListener(host)
         except OSError as error:
-            raise CommandError(f"the jobmanager cannot listen on TIDEMARK_JOBMANAGER_HOST={host}: {error}") from error
+            raise CommandError(f"the JobManager cannot listen on TIDEMARK_JOBMANAGER_HOST={host}: {error}") from error
         presence = Presence(name, listener)
         presence.start()
         try:

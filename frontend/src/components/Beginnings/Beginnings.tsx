@@ -31,7 +31,7 @@ function waysOf(cluster: ClusterDocument, mayBegin: boolean): readonly Way[] {
     ...(mayBegin
       ? [
           { to: '/pipelines', icon: IconSchema, title: 'Draw your own', text: 'Connect sources, windows and sinks' },
-          { to: '/submit', icon: IconUpload, title: 'Upload code', text: 'A .py, a .zip or a .whl of PyFlink style' },
+          { to: '/submit', icon: IconUpload, title: 'Upload code', text: 'A PyFlink-style .py, .zip or .whl' },
         ]
       : []),
   ];
@@ -45,7 +45,7 @@ export function Beginnings({ cluster }: { readonly cluster: ClusterDocument }) {
   const isFirst = cluster.jobs.length === 0;
   if (!isFirst && isPutAway) return null;
   return (
-    <section className={classes.beginnings} data-first={isFirst || undefined} aria-label="Ways to begin">
+    <section className={classes.beginnings} data-first={isFirst || undefined} aria-label="Get started">
       {ways.map(({ to, icon: WayIcon, title, text }) => (
         <Link key={title} to={to} className={classes.way} title={text}>
           <WayIcon size={isFirst ? 26 : 16} stroke={1.6} aria-hidden />
@@ -64,7 +64,7 @@ export function Beginnings({ cluster }: { readonly cluster: ClusterDocument }) {
           color="gray"
           size="sm"
           className={classes.away ?? ''}
-          aria-label="Put the ways to begin away"
+          aria-label="Hide “Get started”"
           onClick={() => setPreferences({ isPutAway: true })}
         >
           <IconX size={14} aria-hidden />

@@ -97,7 +97,7 @@ export function CommandPalette({ onClose }: { readonly onClose: () => void }) {
           />
         ))}
       </ul>
-      {found.length === 0 && <p className={classes.none}>Nothing is called like that.</p>}
+      {found.length === 0 && <p className={classes.none}>No matches.</p>}
     </Modal>
   );
 }

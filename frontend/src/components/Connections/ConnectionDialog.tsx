@@ -51,10 +51,10 @@ export function ConnectionDialog({ connection, taken, onClose }: Props) {
         <TextInput
           data-autofocus
           label="Name"
-          description="Nodes refer to it by this name: letters, digits and the signs _ . -"
+          description="Nodes refer to it by this name: letters, digits and _ . -"
           value={name}
           disabled={connection !== null}
-          error={isTaken ? 'There is a connection of this name.' : null}
+          error={isTaken ? 'A connection with this name already exists.' : null}
           onChange={(event) => setName(event.currentTarget.value)}
         />
         <Select
@@ -65,7 +65,7 @@ export function ConnectionDialog({ connection, taken, onClose }: Props) {
           onChange={(chosen) => setKind(chosen ?? 'postgres')}
         />
         <p className={classes.note}>
-          Its URL, with user and password, is a secret: it is given to the jobmanager as a variable or in the file of
+          Its URL, with user and password, is a secret: it is given to the JobManager as a variable or in the file of
           secrets, and never goes through this page.
         </p>
         {error !== null && (

@@ -388,7 +388,7 @@ function Programs({ before, after }: { readonly before: PipelineDocument; readon
   if (data === undefined) return <p className={classes.note}>Writing both programs…</p>;
   if (data[0].source === data[1].source) return <p className={classes.note}>The programs are the same.</p>;
   return (
-    <div className={classes.python} tabIndex={0} role="group" aria-label="Difference of the programs">
+    <div className={classes.python} tabIndex={0} role="group" aria-label="Differences between the programs">
       {lines.map((line, index) =>
         line === null ? (
           <div key={index} className={classes.gap}>

@@ -35,7 +35,7 @@ export function ConnectionField({ common, value, onChange }: Props) {
       <div className={classes.under}>
         {found === undefined ? (
           <span className="tm-dim">
-            {value === '' ? 'A connection by its name.' : 'There is no connection of this name yet.'}{' '}
+            {value === '' ? 'The name of a connection.' : 'There is no connection with this name yet.'}{' '}
             <Link className="tm-link" to="/connections">
               Connections
             </Link>

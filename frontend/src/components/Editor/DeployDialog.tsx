@@ -92,7 +92,8 @@ function Ask(props: SendingProps & { readonly version: number | null }) {
     mutationFn: async () => {
       if (!isSaving) return version ?? head;
       const saved = await autosave.save(message);
-      if (saved === null) throw new Error('Somebody has saved a version meanwhile. Both are merged: look at it first.');
+      if (saved === null)
+        throw new Error('Somebody saved a version in the meantime; both were merged. Review the result first.');
       return saved.number;
     },
     onSuccess: (number) => (isReplacing ? onStep({ kind: 'report', version: number }) : onDeploy({ version: number })),
@@ -102,7 +103,7 @@ function Ask(props: SendingProps & { readonly version: number | null }) {
     const found = blocking.filter(({ severity }) => severity === 'error' || severity === 'incomplete');
     return <Blocked problems={found} onClose={onClose} />;
   }
-  const what = isReplacing ? 'look at the state' : 'deploy';
+  const what = isReplacing ? 'review the state' : 'deploy';
   return (
     <form
       className={classes.body}
@@ -129,8 +130,8 @@ function Ask(props: SendingProps & { readonly version: number | null }) {
       )}
       {deployments.running !== null && (
         <p>
-          Version {deployments.running.version} <RunsAs jobId={deployments.running.job_id} />. It goes on until you have
-          seen what becomes of its state.
+          Version {deployments.running.version} <RunsAs jobId={deployments.running.job_id} />. It keeps running until
+          you have reviewed what happens to its state.
         </p>
       )}
       <Trouble text={error?.message ?? sendError} />
@@ -153,7 +154,7 @@ function Blocked({ problems, onClose }: { readonly problems: readonly Problem[];
   return (
     <div className={classes.body}>
       <p>The pipeline cannot run yet:</p>
-      <ul className={classes.blocking} aria-label="In the way">
+      <ul className={classes.blocking} aria-label="Blocking problems">
         {problems.map((problem) => (
           <li key={problem.id}>
             {problem.node !== null && (
@@ -252,7 +253,7 @@ function Report(props: SendingProps & { readonly version: number }) {
     >
       <p>
         {running === null
-          ? `The job has ended meanwhile: version ${version} begins anew.`
+          ? `The job has ended in the meantime; version ${version} starts without state.`
           : `Version ${running.version} is stopped with a savepoint, and version ${version} goes on from there. If that fails, version ${running.version} comes back from the savepoint.`}
       </p>
       <Told answer={data.report} />
@@ -265,7 +266,7 @@ function Report(props: SendingProps & { readonly version: number }) {
         >
           <Group mt={6}>
             <Radio value="keep" label="Keep it, as above" />
-            <Radio value="empty" label="Start empty, and sources at their start" />
+            <Radio value="empty" label="Start empty, with sources at their beginning" />
           </Group>
         </Radio.Group>
       )}
@@ -292,12 +293,12 @@ function Told({ answer }: { readonly answer: CompatibilityAnswer }) {
   return (
     <>
       {running !== null && report === null && (
-        <p>The job has no checkpoint yet, so nothing can be said of its state before.</p>
+        <p>The job has no checkpoint yet, so nothing is known about its state.</p>
       )}
       {report !== null && !report.is_restorable && (
         <p className={classes.problem} role="alert">
           The state cannot be kept as it is.{report.refusal === '' ? '' : ` ${report.refusal}`} A node whose state
-          cannot be read begins empty under another uid: duplicate it, and delete the old one.
+          cannot be read starts empty under another uid: duplicate it, and delete the old one.
         </p>
       )}
       {warnings.map((warning) => (
@@ -326,7 +327,7 @@ function Follow({ id, onClose, deployments }: Props & { readonly id: string }) {
         old={old?.version ?? null}
         jobId={deployments.running?.job_id ?? found.job_id}
       />
-      {isUnderWay(found) && <p className="tm-dim">It goes on by itself, with this dialog or without.</p>}
+      {isUnderWay(found) && <p className="tm-dim">It continues if you close this dialog.</p>}
       <Buttons onClose={onClose} />
     </div>
   );

@@ -101,7 +101,7 @@ const SHORTCUTS: readonly (readonly [string, string])[] = [
   ['Enter', 'Go to the form'],
   ['F2', 'Rename'],
   ['D', 'Disable or enable'],
-  ['Delete', 'Delete; edges heal'],
+  ['Delete', 'Delete and reconnect the neighbours'],
   ['Arrows', 'Select the next node along edges'],
   ['Shift + arrows', 'Move the selected nodes'],
   ['Ctrl + A', 'Select all'],
@@ -112,12 +112,12 @@ const SHORTCUTS: readonly (readonly [string, string])[] = [
   ['Ctrl + Shift + Z, Ctrl + Y', 'Redo'],
   ['Ctrl + S', 'Save a version'],
   ['Ctrl + K', 'Find nodes, actions, pipelines, jobs'],
-  ['L', 'Lay out anew'],
+  ['L', 'Lay out again'],
   ['T', 'Add a note'],
   ['O', 'Outline or palette'],
   ['P', 'Preview, or stop it'],
   ['E', 'Problems'],
-  ['Escape', 'Select nothing'],
+  ['Escape', 'Clear the selection'],
   ['?', 'This sheet'],
 ];
 

@@ -243,7 +243,7 @@ function useArrival(store: EditorStore, { node, line, restore, version, go }: Ed
   const onNode = useEffectEvent((id: string) => {
     const { jumpTo, announce } = store.getState();
     if (Object.hasOwn(documentOf(store.getState()).nodes, id)) jumpTo(id, line === null ? null : '/params/code', line);
-    else announce('The node is not in the pipeline any more');
+    else announce('The node is no longer in the pipeline');
     go({ node: null, line: null }, 'replace');
   });
   useEffect(() => {
@@ -276,7 +276,7 @@ function useSaving(autosave: ReturnType<typeof useAutosave>) {
     try {
       const version = await autosave.save(message);
       if (version === null)
-        setError('Somebody has saved a version meanwhile. Both are merged: look at it and save again.');
+        setError('Somebody saved a version in the meantime; both were merged. Review the result and save again.');
       else {
         store.getState().announce(`Saved version ${version.number}`);
         setOpen(false);
@@ -415,7 +415,7 @@ function Header({ others, onSave, onSheet, onVersions, onSide, isSideOpen, runni
       {running}
       {others.length > 0 && (
         <span className={classes.others}>
-          {others.join(', ')} {others.length === 1 ? 'is' : 'are'} editing, too
+          {others.join(', ')} {others.length === 1 ? 'is' : 'are'} also editing
         </span>
       )}
       <span className={classes.spring} />
@@ -549,7 +549,7 @@ function Reader({ store }: { readonly store: EditorStore }) {
     <div className={classes.reader}>
       <Crumbs />
       <h1 className={classes.readerName}>{name}</h1>
-      <p className="tm-dim">Pipelines are drawn in a wider window. This one can be read here.</p>
+      <p className="tm-dim">Widen the window to edit this pipeline; here it is read-only.</p>
       <section className={classes.card} aria-label="Outline">
         <Outline onConnect={() => undefined} onRename={() => undefined} />
       </section>

@@ -244,7 +244,7 @@ function Operator({ id, node, isParallel }: OperatorProps) {
       <div className={classes.fields}>
         <Switch
           label="Disabled"
-          description="It does not run, and what is only below it does not either."
+          description="It does not run, nor do nodes that only it feeds."
           size="sm"
           checked={node.disabled === true}
           disabled={isReadOnly}

@@ -126,7 +126,7 @@ function useRefusal(node: string, port: string, kind: 'source' | 'target'): stri
   const from = useConnection((connection) => (connection.inProgress ? connection.fromHandle : null));
   if (from?.id === null || from?.id === undefined) return null;
   if (from.nodeId === node && from.id === port && from.type === kind) return null;
-  if (from.type === kind) return kind === 'source' ? 'This is an output, too' : 'This is an input, too';
+  if (from.type === kind) return kind === 'source' ? 'Both ends are outputs' : 'Both ends are inputs';
   const state = store.getState();
   const ends = [
     [from.nodeId, from.id],

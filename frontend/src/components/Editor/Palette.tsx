@@ -42,10 +42,10 @@ export function Palette() {
       <div className={classes.list}>
         {/key.?by/i.test(text) && (
           <p className={classes.hint}>
-            There is no node for it: every node that needs keys has them among its parameters.
+            Keys have no node of their own: each node that needs keys has a parameter for them.
           </p>
         )}
-        {groups.length === 0 && <p className={classes.hint}>No node is called so.</p>}
+        {groups.length === 0 && <p className={classes.hint}>No node matches.</p>}
         {groups.map(([category, types]) => (
           <section key={category} aria-label={category}>
             <h2 className={classes.category}>{category}</h2>

@@ -25,9 +25,9 @@ const EMPTY: Readonly<Record<PreviewAnswer['state'], string>> = {
   running: 'No rows yet.',
   finished: 'No rows have passed here.',
   failed: 'No rows have passed here: see the problems of this node.',
-  stopped: 'Stopped before a row came by.',
-  'timed out': 'No row came by in time.',
-  lost: 'The preview was lost before a row came by.',
+  stopped: 'Stopped before a row arrived.',
+  'timed out': 'No row arrived in time.',
+  lost: 'The preview was lost before a row arrived.',
 };
 
 export function PreviewPanel({ onStart, actions }: Props) {

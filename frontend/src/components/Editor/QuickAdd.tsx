@@ -119,7 +119,7 @@ function Search({ at }: { readonly at: QuickAddAt }) {
             </div>
           );
         })}
-        {types.length === 0 && <p className={classes.hint}>Nothing that fits here is called so.</p>}
+        {types.length === 0 && <p className={classes.hint}>No node that fits here matches.</p>}
       </div>
     </div>
   );

@@ -93,7 +93,7 @@ function SampleDialog({ place, onClose }: { readonly place: Place; readonly onCl
       closeButtonProps={{ 'aria-label': 'Close' }}
     >
       <p className="tm-dim">
-        Previews read these rows in place of the source. They change nothing of the job, and go with the pipeline.
+        Previews read these rows in place of the source. They do not affect the job, and are saved with the pipeline.
       </p>
       <RowGrid
         label={`Pinned rows of ${name}`}

@@ -27,7 +27,7 @@ const ICONS: Record<NodeVerdict, Icon> = {
 
 export function StateReport({ states }: { readonly states: readonly NodeState[] }) {
   return (
-    <div className={classes.report} tabIndex={0} role="group" aria-label="What becomes of the state">
+    <div className={classes.report} tabIndex={0} role="group" aria-label="What happens to the state">
       <table className="tm-table">
         <caption className="tm-visually-hidden">State of each node</caption>
         <thead>

@@ -78,7 +78,7 @@ export function TestsPanel({ chosen, onChoose }: Props) {
         )}
         {test === undefined ? (
           <p className="tm-dim">
-            A test gives rows to the sources and says which rows shall come out. Save one from a preview, or begin with
+            A test gives rows to the sources and says which rows should come out. Save one from a preview, or begin with
             an empty one.
           </p>
         ) : (

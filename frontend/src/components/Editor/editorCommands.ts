@@ -33,7 +33,7 @@ export function editorCommands(store: EditorStore, targets: EditorTargets): read
         action('Preview, or stop it', targets.preview, 'P'),
         action('Undo', state.undo, 'Ctrl + Z'),
         action('Redo', state.redo, 'Ctrl + Y'),
-        action('Lay out anew', () => void actions.arrange(store), 'L'),
+        action('Lay out again', () => void actions.arrange(store), 'L'),
         action('Duplicate the selected nodes', () => actions.duplicateSelected(store), 'Ctrl + D'),
       ];
   const nodes = topologicalOrder(document).map((id): Command => ({

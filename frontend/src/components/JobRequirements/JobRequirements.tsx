@@ -71,8 +71,8 @@ export function JobRequirements() {
       )}
       {job.has_autoscaler_bounds === true && (
         <p role="note" className={classes.scaling}>
-          The autoscaler&apos;s bounds. If you set bounds, vertices without bounds of yours keep the parallelism that
-          they have then.
+          The autoscaler&apos;s bounds. If you set bounds, vertices for which you set none keep their current
+          parallelism.
         </p>
       )}
       {problem !== null && (

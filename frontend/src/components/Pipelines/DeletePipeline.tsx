@@ -34,12 +34,12 @@ export function DeletePipeline({ pipeline, onClose }: Props) {
         }}
       >
         <Text size="sm" className="tm-break">
-          {pipeline.name} goes for good, with {number === 1 ? 'its version' : `its ${number} versions`} and all drafts.
-          Jobs go on, and savepoints stay.
+          {pipeline.name} is deleted for good, with {number === 1 ? 'its version' : `its ${number} versions`} and all
+          drafts. Jobs keep running, and savepoints stay.
         </Text>
         <TextInput
           mt="sm"
-          label="Its name, to be sure"
+          label="Type the name to confirm"
           data-autofocus
           value={typed}
           onChange={(event) => setTyped(event.currentTarget.value)}

@@ -59,7 +59,7 @@ export function UserMenu({ user }: Props) {
             openTour(user.name);
           }}
         >
-          {tour.state === 'paused' ? `Go on with the tour (step ${tour.step + 1})` : 'Take the tour'}
+          {tour.state === 'paused' ? `Continue the tour (step ${tour.step + 1})` : 'Take the tour'}
         </Menu.Item>
         <Menu.Item leftSection={<IconLogout size={16} stroke={1.7} />} onClick={() => logout()}>
           Log out

@@ -79,7 +79,7 @@ function Step({ user, number, step }: StepProps) {
             {step.title}
           </h2>
           <p className={classes.text}>{step.text}</p>
-          {hasNone && <p className={classes.text}>There is none to show just now.</p>}
+          {hasNone && <p className={classes.text}>Nothing to show here right now.</p>}
           <Group justify="space-between" mt="sm" gap="xs">
             <Button size="compact-sm" variant="subtle" color="gray" onClick={() => moveTour(user, 'end')}>
               Skip

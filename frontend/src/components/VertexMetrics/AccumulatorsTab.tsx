@@ -37,7 +37,7 @@ export function AccumulatorsTab({ jobId, vertex }: Props) {
   if (merged.length === 0) {
     return (
       <EmptyState compact icon={IconSum} title="No accumulators">
-        The functions of this vertex register none; see RuntimeContext.add_accumulator.
+        No function of this vertex registers an accumulator; see RuntimeContext.add_accumulator.
       </EmptyState>
     );
   }

@@ -60,7 +60,7 @@ export function refusal(
 ): string | null {
   const source = document.nodes[from[0]];
   const node = document.nodes[to[0]];
-  if (source === undefined || node === undefined) return 'The node is gone';
+  if (source === undefined || node === undefined) return 'The node no longer exists';
   const input = ports(to[0]).inputs.find(({ name }) => name === to[1]);
   if (input === undefined) return `${node.name} has no such input`;
   if (!ports(from[0]).outputs.some(({ name }) => name === from[1])) return `${source.name} has no such output`;

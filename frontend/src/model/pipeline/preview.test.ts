@@ -163,7 +163,7 @@ test('the end is told in words, with where it failed', () => {
   const failed = ended('failed', { message: 'ValueError: mine', node: 'n2', line: 9, code_line: 3, simulated: false });
   expect(endingOf(document, failed).notes).toEqual([
     'ValueError: mine',
-    'Time was real, because a source talks to the outside.',
+    'Time was real, because a source reads from an external system.',
   ]);
   expect(failureOf(document, failed)).toEqual({
     node: 'n2',
@@ -177,5 +177,5 @@ test('the end is told in words, with where it failed', () => {
   );
   expect(failureOf(document, ended('failed'))).toBeNull();
   expect(failureOf(document, ended('stopped', { node: 'n2' }))).toBeNull();
-  expect(endingOf(document, ended('lost')).notes[0]).toMatch('gone');
+  expect(endingOf(document, ended('lost')).notes[0]).toMatch('has ended');
 });

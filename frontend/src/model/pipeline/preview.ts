@@ -231,14 +231,14 @@ export function endingOf(document: PipelineDocument, preview: PreviewAnswer): En
   const limited = end?.limited ?? [];
   const isLimited = state === 'finished' && limited.length > 0;
   const notes: string[] = [];
-  if (state === 'lost') notes.push('The server process that ran it is gone. Run it again.');
+  if (state === 'lost') notes.push('The server process that ran it has ended. Run it again.');
   if (end !== null && state !== 'finished' && state !== 'stopped' && end.message !== '') notes.push(end.message);
   if (isLimited) {
     const names = limited.map((id) => nameOf(document, id)).join(', ');
     notes.push(`${names} ${limited.length === 1 ? 'was' : 'were'} ended early, so open windows fired.`);
   }
-  if (end?.simulated === true) notes.push('Time was simulated: waiting takes none.');
-  if (end?.simulated === false) notes.push('Time was real, because a source talks to the outside.');
+  if (end?.simulated === true) notes.push('Time was simulated: waits were skipped.');
+  if (end?.simulated === false) notes.push('Time was real, because a source reads from an external system.');
   return {
     tone:
       state === 'failed' || state === 'timed out' || state === 'lost' ? 'bad' : state === 'finished' ? 'good' : 'plain',

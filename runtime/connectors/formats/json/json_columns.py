@@ -166,7 +166,7 @@ class ParseJsonOperatorFactory:
         if not isinstance(self.row_type, RowTypeInfo):
             raise TypeError(f"parse_json() needs the type of the JSON objects, Types.ROW_NAMED, not {self.row_type}")
         if self.bad not in get_args(BadJson):
-            raise ValueError(f"bad is one of {', '.join(get_args(BadJson))}, not {self.bad!r}")
+            raise ValueError(f"bad must be one of {', '.join(get_args(BadJson))}, not {self.bad!r}")
         if self.tag.type_info != DEAD_LETTER_TYPE:
             raise ValueError(
                 f"the side output of bad records has the type {DEAD_LETTER_TYPE}, not {self.tag.type_info}"

@@ -45,7 +45,7 @@ class JsonRowDeserializationSchema(DeserializationSchema):
         """Return the row of one message; None if it cannot be read and parse errors are ignored.
 
         Raises:
-            ValueError: it is no JSON object with such fields.
+            ValueError: it is not a JSON object with such fields.
         """
         try:
             row: Row = self._coerce(self._read(json.loads(message, parse_float=Decimal)))
@@ -165,7 +165,7 @@ def type_of_json_schema(schema: Mapping[str, Any]) -> RowTypeInfo:
     """Return the row type of a JSON schema whose root is an object. Source: Flink, JsonRowSchemaConverter.
 
     Raises:
-        ValueError: the root is none, or a part has no type here.
+        ValueError: the root is not an object, or a part has no type here.
     """
     found = _schema_type(schema, schema)
     if not isinstance(found, RowTypeInfo):
@@ -212,7 +212,7 @@ def _reader(type_info: TypeInformation, strict: bool) -> Reader:
 
     def read(value: Any) -> Any:
         if isinstance(value, (dict, list)):
-            raise ValueError(f"{value!r:.100} is no value of {type_info}")
+            raise ValueError(f"{value!r:.100} is not a value of {type_info}")
         return None if value is None else parse(text_of(value))
 
     return read
