@@ -18,7 +18,6 @@ IN_STATE = (
 )
 FLOAT_TEXTS = "PyFlink reads a FLOAT back from text, and knows neither nan nor inf nor None there"
 PICKLED = "PyFlink hands out keys, records and fields without a type as their pickled bytes"
-COLLECTED_TIMES = "PyFlink collects times in seconds, and cannot collect timestamps"
 UNORDERED = "dicts and sets have no order of their own; PyFlink compares their pickled bytes"
 BROKEN = "PyFlink cannot do it: its Java side fails or gives back something else"
 
@@ -109,6 +108,17 @@ DIFFERENCES: dict[str, list[Difference]] = {
             },
         )
     ],
+    "csv_types": [
+        Difference(
+            "the same number, written otherwise",
+            {
+                "DECIMAL read: ": (
+                    "[\"Decimal('1.500000000000000000')\", \"Decimal('100000.000000000000000000')\", \"Decimal('1.000000000E-9')\"]",  # noqa: E501
+                    "[\"Decimal('1.5')\", \"Decimal('1E+5')\", \"Decimal('1E-9')\"]",
+                ),
+            },
+        ),
+    ],
     "dates_and_times": [
         Difference(
             "PyFlink goes by way of a Java Date, which changes the calendar in 1582",
@@ -116,7 +126,7 @@ DIFFERENCES: dict[str, list[Difference]] = {
         ),
         Difference(MISFIT, {"DateTypeInfo of ['2020-01-01']: ": ("raised AttributeError", "raised TypeError")}),
         Difference(
-            COLLECTED_TIMES,
+            "PyFlink collects times in seconds, and cannot collect timestamps",
             {
                 "TimeTypeInfo of [datetime.time(1, 2, 3, 456789)]: ": (
                     "[datetime.time(1, 2, 3)]",
@@ -486,6 +496,29 @@ DIFFERENCES: dict[str, list[Difference]] = {
         ),
     ],
     "sums_that_fail": [Difference(LOSES, {"BOOLEAN: ": ("[True, True]", "raised TypeError")})],
+    "times_in_others": [
+        Difference(
+            "SQL_TIMESTAMP keeps microseconds; in PyFlink, milliseconds",
+            {
+                "row: ": (
+                    "['Row(f0=datetime.date(2020, 2, 29), f1=datetime.time(12, 34, 56, 789000), f2=datetime.datetime(2020, 1, 2, 3, 4, 5, 678000))', 'Row(f0=datetime.date(1970, 1, 1), f1=datetime.time(0, 0), f2=datetime.datetime(1970, 1, 1, 0, 0))', 'Row(f0=None, f1=None, f2=None)']",  # noqa: E501
+                    "['Row(f0=datetime.date(2020, 2, 29), f1=datetime.time(12, 34, 56, 789000), f2=datetime.datetime(2020, 1, 2, 3, 4, 5, 678901))', 'Row(f0=datetime.date(1970, 1, 1), f1=datetime.time(0, 0), f2=datetime.datetime(1970, 1, 1, 0, 0))', 'Row(f0=None, f1=None, f2=None)']",  # noqa: E501
+                ),
+                "tuple: ": (
+                    "['(datetime.date(2020, 2, 29), datetime.time(12, 34, 56, 789000), datetime.datetime(2020, 1, 2, 3, 4, 5, 678000))']",  # noqa: E501
+                    "['(datetime.date(2020, 2, 29), datetime.time(12, 34, 56, 789000), datetime.datetime(2020, 1, 2, 3, 4, 5, 678901))']",  # noqa: E501
+                ),
+                "lists: ": (
+                    "['Row(f0=[datetime.date(2020, 2, 29), datetime.date(1970, 1, 1)], f1=[datetime.datetime(2020, 1, 2, 3, 4, 5, 678000)])', 'Row(f0=[], f1=[])']",  # noqa: E501
+                    "['Row(f0=[datetime.date(2020, 2, 29), datetime.date(1970, 1, 1)], f1=[datetime.datetime(2020, 1, 2, 3, 4, 5, 678901)])', 'Row(f0=[], f1=[])']",  # noqa: E501
+                ),
+                "maps: ": (
+                    "[\"Row(f0={'at': datetime.datetime(2020, 1, 2, 3, 4, 5, 678000)}, f1={datetime.date(2020, 2, 29): datetime.time(12, 34, 56, 789000)})\"]",  # noqa: E501
+                    "[\"Row(f0={'at': datetime.datetime(2020, 1, 2, 3, 4, 5, 678901)}, f1={datetime.date(2020, 2, 29): datetime.time(12, 34, 56, 789000)})\"]",  # noqa: E501
+                ),
+            },
+        ),
+    ],
     "timestamps_from_others": [Difference(MISFIT, {"nan: ": ("raised ValueError", "raised TypeError")})],
     "tuple_shapes": [
         Difference(LOSES, {"TupleTypeInfo(Integer, Integer) of [(1, 2, 3)]: ": ("[(1, 2)]", "raised TypeError")}),
