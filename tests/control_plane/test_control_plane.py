@@ -115,7 +115,7 @@ MAX_CALLS = 800
 MAX_BUS_CALLS = 2_000
 
 
-@pytest.mark.parametrize("step", [61, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("step", [97, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("action", [Action.FAIL, Action.LOSE_ANSWER], ids=lambda action: action.name)
 def test_whichever_call_fails_every_job_has_one_runner_and_every_operation_its_effect(
     action: Action, step: int
@@ -131,7 +131,7 @@ def test_whichever_call_fails_every_job_has_one_runner_and_every_operation_its_e
     pytest.fail(f"there are more than {MAX_CALLS} calls")
 
 
-@pytest.mark.parametrize("step", [211, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("step", [389, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("action", [Action.FAIL, Action.LOSE_ANSWER, Action.KILL], ids=lambda action: action.name)
 def test_whichever_call_to_the_bus_fails_nothing_is_stranded(action: Action, step: int) -> None:
     for nth in range(step, MAX_BUS_CALLS, step):
