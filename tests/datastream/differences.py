@@ -264,6 +264,21 @@ DIFFERENCES: dict[str, list[Difference]] = {
             },
         )
     ],
+    "floats_to_integers": [
+        Difference(
+            LOSES,
+            {
+                "Long of [0.5, -1.5, 1e-300]: ": (
+                    "[0, -1, 0]",
+                    "raised TypeError",
+                ),
+                "Long of [Decimal('4.5')]: ": (
+                    "[4]",
+                    "raised TypeError",
+                ),
+            },
+        ),
+    ],
     "instants": [
         Difference(
             BROKEN,
@@ -368,6 +383,17 @@ DIFFERENCES: dict[str, list[Difference]] = {
                 "RowTypeInfo(Integer): ": (
                     "['[False, True, False]', 'None <Row(None)> None', \"['none', 'some'] ['<Row(None)>', 'None'] False\", '[False, True, False]', 'None <Row(None)> None', \"['none', 'some'] ['<Row(None)>', 'None'] False\", \"[('none', <Row(None)>)] True\"]",  # noqa: E501
                     "['[False, True, False]', 'None Row(f0=None) None', \"['none', 'some'] ['None', 'Row(f0=None)'] False\", '[False, True, False]', 'None Row(f0=None) None', \"['none', 'some'] ['None', 'Row(f0=None)'] False\", \"[('none', Row(f0=None))] True\"]",  # noqa: E501
+                ),
+            },
+        ),
+    ],
+    "nested_rows": [
+        Difference(
+            NULLS,
+            {
+                "RowTypeInfo(name: String, point: RowTypeInfo(x: Integer, y: Double)) of [<Row('a', <Row(1, 2)>)>, Row(point=Row(y=2.0, x=1), name='c'), <Row('d', None)>, <Row(None, <Row(None, None)>)>]: ": (  # noqa: E501
+                    "raised TypeError",
+                    "[Row(name='a', point=Row(x=1, y=2.0)), Row(name='c', point=Row(x=1, y=2.0)), Row(name='d', point=None), Row(name=None, point=Row(x=None, y=None))]",  # noqa: E501
                 ),
             },
         ),
