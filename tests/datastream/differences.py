@@ -416,6 +416,17 @@ DIFFERENCES: dict[str, list[Difference]] = {
             },
         )
     ],
+    "nulls_in_rows": [
+        Difference(
+            "PyFlink does not convert values between functions of one chain",
+            {
+                "chained: ": (
+                    "['[False]', '[0]', '[-1]', '[0]', '[1099511627776]', '[-0.0]', \"['']\", \"[Decimal('0.00')]\", '[datetime.date(1970, 1, 1)]', '[datetime.time(0, 0)]', '[{}]', '[[]]', \"[['']]\", '[[0]]', '[<Row(None)>]', '[]']",  # noqa: E501
+                    "['[False]', '[0]', '[-1]', '[0]', '[1099511627776]', '[-0.0]', \"['']\", \"[Decimal('0.00')]\", '[datetime.date(1970, 1, 1)]', '[datetime.time(0, 0)]', '[{}]', '[[]]', \"[['']]\", '[[0]]', '[Row(f0=None)]', '[]']",  # noqa: E501
+                ),
+            },
+        ),
+    ],
     "outputs_of_functions": [
         Difference(
             "a process function that returns None emits nothing here",
