@@ -82,8 +82,9 @@
   const share = (a, b) =>
     a.closest(".mantine-Input-wrapper") !== null &&
     a.closest(".mantine-Input-wrapper") === b.closest(".mantine-Input-wrapper");
-  // the graph is panned under its controls and its map
+  // a graph is panned under its controls and its map: what is in it is compared with itself
   const inCanvas = (element) => element.closest(".react-flow") !== null;
+  const graphOf = (element) => element.closest(".react-flow__viewport");
   const interactive =
     'a[href], button, input, select, textarea, [role="tab"], [role="menuitem"], [role="option"]';
   const controls = [...document.querySelectorAll(interactive)].filter(
@@ -98,21 +99,28 @@
 
   const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
   const words = [];
+  const wordsOfGraphs = [];
   while (texts.nextNode()) {
     const { currentNode: node } = texts;
     const element = node.parentElement;
     if (
       node.textContent.trim() === "" ||
       element === null ||
-      inCanvas(element) ||
+      (inCanvas(element) && graphOf(element) === null) ||
       element.closest("svg, script, style")
     )
       continue;
     const range = document.createRange();
     range.selectNodeContents(node);
+    const list = inCanvas(element) ? wordsOfGraphs : words;
     for (const box of range.getClientRects())
-      words.push(...thing(element, box, true));
+      list.push(...thing(element, box, true));
   }
+  // the label of an edge has a background, which hides what lies under it
+  for (const label of document.querySelectorAll(
+    ".react-flow__edgelabel-renderer > *",
+  ))
+    wordsOfGraphs.push(...thing(label, label.getBoundingClientRect(), false));
   // a column that leaves its words a letter or two a line
   for (const cell of document.querySelectorAll("td, th")) {
     const range = document.createRange();
@@ -127,12 +135,18 @@
       );
   }
   // lines of one text touch
-  compare(
-    words.map((each) => ({
+  const apart = (things) =>
+    things.map((each) => ({
       ...each,
       box: { ...each.box, top: each.box.top + 2, bottom: each.box.bottom - 2 },
+    }));
+  compare(apart(words), "texts");
+  compare(
+    apart(wordsOfGraphs).map((each) => ({
+      ...each,
+      layer: graphOf(each.element),
     })),
-    "texts",
+    "texts of a graph",
   );
   return [...new Set(problems)];
 };

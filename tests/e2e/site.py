@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import urllib.request
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -59,11 +60,19 @@ class Site:
         wait_until(runs, 60, "all tasks of the demo run")
         return job_id
 
-    def run(self, program: Path, *arguments: str, parallelism: int | None = None) -> str:
+    def run(
+        self,
+        program: Path,
+        *arguments: str,
+        parallelism: int | None = None,
+        configuration: Mapping[str, str] | None = None,
+    ) -> str:
         """Upload and run a program over REST; returns the job's id."""
         client = self.stack.client
         artifact = client.upload(program)
-        return client.run(artifact, parallelism=parallelism, args=arguments, configuration={}, entry=None)
+        return client.run(
+            artifact, parallelism=parallelism, args=arguments, configuration=configuration or {}, entry=None
+        )
 
     def cancel(self, job_id: str) -> None:
         """End a job and wait until it has ended."""
@@ -90,6 +99,11 @@ def job_state(page: Page, state: str) -> Locator:
 def fact(page: Page, name: str) -> Locator:
     """A value in the head of the job page."""
     return page.locator("dt", has_text=re.compile(f"^{name}$")).locator("xpath=following-sibling::dd")
+
+
+def notices(page: Page) -> Locator:
+    """The lines on top of a job's page that say why it failed or restarts, and what it waits for."""
+    return page.get_by_role("status", name="Notices").get_by_role("paragraph")
 
 
 def vertex_row(page: Page, name: str) -> Locator:

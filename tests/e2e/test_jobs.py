@@ -9,7 +9,18 @@ import pytest
 from playwright.sync_api import Page, Request, expect
 
 from tests.cluster.log_reading import read_log
-from tests.e2e.site import HELLO, PROGRAMS, Site, cell, confirm_cancel, job_state, shown_job, upload, vertex_row
+from tests.e2e.site import (
+    HELLO,
+    PROGRAMS,
+    Site,
+    cell,
+    confirm_cancel,
+    job_state,
+    notices,
+    shown_job,
+    upload,
+    vertex_row,
+)
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
@@ -181,6 +192,11 @@ def test_a_failing_job_names_the_operator_the_record_and_the_users_line(site: Si
     line = next(n for n, text in enumerate(program.read_text().splitlines(), 1) if "raise" in text)
     site.open_job(page, site.run(program))
     expect(job_state(page, "FAILED")).to_be_visible(timeout=START_MS)
+    # one line says why, on the tab that opens first
+    expect(page.get_by_role("tab", name="Overview", selected=True)).to_be_visible()
+    expect(notices(page)).to_have_count(1)
+    expect(notices(page)).to_have_text(re.compile(r"^Failed: .*ValueError: no tide has the number 7.*not restarted\."))
+    expect(notices(page).get_by_role("link", name="Show exceptions")).to_be_visible()
     page.get_by_role("tab", name="Exceptions 1").click()
     root = page.get_by_role("region", name="Root Exception")
     expect(root).to_contain_text("operator 'check tides'")
@@ -195,6 +211,23 @@ def test_a_failing_job_names_the_operator_the_record_and_the_users_line(site: Si
     page.get_by_role("combobox", name="Log file").click()
     page.get_by_role("option", name="output").click()
     expect(page.get_by_role("log")).to_contain_text("checked 7")
+
+
+def test_a_restarting_job_says_why_and_when_it_is_tried_again(site: Site, page: Page) -> None:
+    strategy = "restart-strategy.fixed-delay"
+    configuration = {"restart-strategy.type": "fixed-delay", f"{strategy}.attempts": "3", f"{strategy}.delay": "30 min"}
+    job_id = site.run(PROGRAMS / "failing.py", configuration=configuration)
+    site.open_job(page, job_id)
+    expect(job_state(page, "RESTARTING")).to_be_visible(timeout=START_MS)
+    expect(page.get_by_role("tab", name="Overview", selected=True)).to_be_visible()
+    expect(notices(page)).to_have_count(1)
+    expect(notices(page)).to_have_text(
+        re.compile(r"^Restarting: The next attempt is in [23]\d.*ValueError: no tide has the number 7")
+    )
+    notices(page).get_by_role("link", name="Show exceptions").click()
+    expect(page.get_by_role("region", name="Root Exception")).to_contain_text("failed on record 7")
+    site.cancel(job_id)
+    expect(job_state(page, "CANCELED")).to_be_visible()
 
 
 def test_a_program_with_an_error_is_refused_with_its_line(site: Site, page: Page, tmp_path: Path) -> None:

@@ -6,13 +6,14 @@ TIDEMARK_SCREENSHOTS names a directory for pictures of all of them, to be looked
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import BrowserContext, Page, expect
+from playwright.sync_api import BrowserContext, Page, Route, expect
 
 from tests.cluster.stack import ROOT
 from tests.e2e.site import HELLO, PROGRAMS, Site, confirm_cancel, job_state, upload
@@ -314,23 +315,74 @@ PAGES: dict[str, Callable[[Site, Jobs, Page], None]] = {
 }
 
 
+def hold_back(page: Page, path: str) -> list[Route]:
+    """Leave requests of a path without an answer, and the live connection open without a document.
+
+    Returns:
+        The requests that wait; whoever holds them back ends them.
+    """
+    held: list[Route] = []
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    page.route(re.compile(rf"{path}(\?|$)"), hold)
+    page.route_web_socket(re.compile("/ws/live"), lambda socket: None)
+    return held
+
+
+def starting(site: Site, jobs: Jobs, page: Page) -> list[Route]:
+    held = hold_back(page, "/api/v1/session")
+    page.goto(f"{site.url}/ui/")
+    expect(page.get_by_role("status", name="Loading")).to_be_visible()
+    expect(page.get_by_role("navigation")).to_have_count(0)
+    return held
+
+
+def overview_loading(site: Site, jobs: Jobs, page: Page) -> list[Route]:
+    held = hold_back(page, "/api/v1/cluster")
+    page.goto(f"{site.url}/ui/")
+    expect(page.get_by_role("heading", name="Overview", level=1)).to_be_visible()
+    expect(page.get_by_role("status", name="Loading")).to_be_visible()
+    return held
+
+
+def job_loading(site: Site, jobs: Jobs, page: Page) -> list[Route]:
+    held = hold_back(page, "/topic")
+    page.goto(f"{site.url}/ui/jobs/{jobs.running}")
+    expect(page.get_by_role("navigation", name="Main")).to_be_visible()
+    expect(page.get_by_role("status", name="Loading")).to_be_visible()
+    return held
+
+
+def editor_loading(site: Site, jobs: Jobs, page: Page) -> list[Route]:
+    pipelines(site, jobs, page)
+    held = hold_back(page, r"/pipelines/[0-9a-f]{32}")
+    page.get_by_role("link", name="Flights live").first.click()
+    expect(page.get_by_role("status", name="Opening the pipeline")).to_be_visible()
+    return held
+
+
+#: what is shown until the server has answered
+LOADING: dict[str, Callable[[Site, Jobs, Page], list[Route]]] = {
+    "starting": starting,
+    "overview-loading": overview_loading,
+    "job-loading": job_loading,
+    "editor-loading": editor_loading,
+}
+
+
 def violations(page: Page, name: str) -> list[str]:
     """Return axe-core's findings, one line each; its script runs without violating the page's policy."""
+    assert AXE.is_file(), f"{AXE} is missing: run `npm ci` in frontend"
     page.evaluate(AXE.read_text(encoding="utf-8"))
     found = page.evaluate("() => axe.run(document, {resultTypes: ['violations']})")["violations"]
     ours = [each for each in found if each["id"] not in NOT_IN_OUR_HANDS.get(name, set())]
     return [f"{each['id']}: {each['help']}: {node['html'][:200]}" for each in ours for node in each["nodes"]]
 
 
-@pytest.mark.parametrize("name", PAGES)
-def test_a_page_fits_its_window_in_both_themes_and_shuts_nobody_out(
-    site: Site, jobs: Jobs, context: BrowserContext, page: Page, tmp_path: Path, name: str
-) -> None:
-    directory = Path(os.environ.get("TIDEMARK_SCREENSHOTS") or tmp_path)
-    # a picture of a moving page is of no use, and axe measures contrasts
-    page.emulate_media(color_scheme="light", reduced_motion="reduce")
-    PAGES[name](site, jobs, page)
-    page.wait_for_load_state("networkidle")
+def problems_of(page: Page, name: str, directory: Path) -> list[str]:
+    """Return what is wrong with the page in any window and theme; a picture of each is in the directory."""
     problems = []
     for width, height in HEIGHTS.items():
         page.set_viewport_size({"width": width, "height": height})
@@ -340,8 +392,37 @@ def test_a_page_fits_its_window_in_both_themes_and_shuts_nobody_out(
             page.screenshot(path=directory / f"{name}-{width}-{theme}.png", full_page=True, animations="disabled")
             if theme == "light":
                 problems += [f"{width} px: {line}" for line in page.evaluate(LAYOUT.read_text(encoding="utf-8"))]
-            if AXE.exists() and (width, theme) in AXE_AT:
+            if (width, theme) in AXE_AT:
                 problems += [f"{width} px, {theme}: {line}" for line in violations(page, name)]
+    return problems
+
+
+def pictures(otherwise: Path) -> Path:
+    return Path(os.environ.get("TIDEMARK_SCREENSHOTS") or otherwise)
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_fits_its_window_in_both_themes_and_shuts_nobody_out(
+    site: Site, jobs: Jobs, context: BrowserContext, page: Page, tmp_path: Path, name: str
+) -> None:
+    # a picture of a moving page is of no use, and axe measures contrasts
+    page.emulate_media(color_scheme="light", reduced_motion="reduce")
+    PAGES[name](site, jobs, page)
+    page.wait_for_load_state("networkidle")
+    problems = problems_of(page, name, pictures(tmp_path))
+    assert not problems, "\n".join(problems)
+
+
+@pytest.mark.parametrize("name", LOADING)
+def test_a_page_that_waits_for_its_data_fits_its_window_and_shuts_nobody_out(
+    site: Site, jobs: Jobs, page: Page, tmp_path: Path, name: str
+) -> None:
+    page.emulate_media(color_scheme="light", reduced_motion="reduce")
+    held = LOADING[name](site, jobs, page)
+    problems = problems_of(page, name, pictures(tmp_path))
+    expect(page.get_by_role("status", name=re.compile("Loading|Opening")).first).to_be_visible()
+    for route in tuple(held):
+        route.abort()
     assert not problems, "\n".join(problems)
 
 

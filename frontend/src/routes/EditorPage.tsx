@@ -86,7 +86,12 @@ export function EditorPage() {
     );
   }
   if (data === undefined)
-    return <Loader role="status" aria-label="Opening the pipeline" className={classes.waiting ?? ''} />;
+    return (
+      <>
+        <h1 className="tm-visually-hidden">Pipeline</h1>
+        <Loader role="status" aria-label="Opening the pipeline" className={classes.waiting ?? ''} />
+      </>
+    );
   const key = `${pipelineId} ${version ?? 'draft'}`;
   return <Open key={key} id={pipelineId} loaded={data} mayEdit={mayEdit && version === null} />;
 }

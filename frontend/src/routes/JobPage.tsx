@@ -80,7 +80,8 @@ export function JobPage() {
   if (error !== null) return <FailureState isPage title="The job cannot be shown" message={error} />;
   return (
     <>
-      <Skeleton height={64} radius={10} />
+      <h1 className="tm-visually-hidden">Job</h1>
+      <Skeleton height={64} radius={10} role="status" aria-busy="true" aria-label="Loading" />
       <Skeleton height={420} radius={10} />
     </>
   );

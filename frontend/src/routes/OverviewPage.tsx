@@ -54,7 +54,7 @@ function Waiting() {
   return (
     <>
       <h1 className={classes.pageTitle}>Overview</h1>
-      <div className={classes.cards} aria-busy="true" aria-label="Loading">
+      <div className={classes.cards} role="status" aria-busy="true" aria-label="Loading">
         {[0, 1, 2, 3, 4, 5].map((index) => (
           <Skeleton key={index} height={104} radius={10} />
         ))}

@@ -43,7 +43,10 @@ export function Shell() {
     return (
       <main className={classes.waiting}>
         {error === null ? (
-          <Loader role="status" aria-label="Loading" />
+          <>
+            <h1 className="tm-visually-hidden">Tidemark</h1>
+            <Loader role="status" aria-label="Loading" />
+          </>
         ) : (
           <FailureState
             isPage
