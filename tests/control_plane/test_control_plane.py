@@ -87,43 +87,54 @@ def test_two_thousand_seeds() -> None:
 # --- every call to the database, one at a time ------------------------------------------------------------------------
 
 #: jobs in each state in which a new leader finds them: one that is restarted, one that is not, one that is to be
-#: cancelled, one that waits for slots, one that is adopted and was rescaled. They are claimed, taken over, asked for,
-#: and end.
+#: cancelled, one that waits for slots. They are claimed, taken over, asked for, and end.
 EVERY_STEP = Scenario(
     1,
-    taskmanagers=(5,),
+    taskmanagers=(3,),
     submissions=(
         Submission(0),
         Submission(0, is_restarted=False, takes_checkpoints=False),
         Submission(0),
         Submission(1_500, parallelism=2),
         Submission(7_500),
-        Submission(0, is_adopted=True),
     ),
     requests=(
         Request(2_200, Kind.SAVEPOINT, 0),
-        Request(2_400, Kind.RESCALE, 5, 2),
         Request(3_990, Kind.CANCEL, 2),
         Request(4_001, Kind.CHECKPOINT, 0),
-        Request(4_002, Kind.SAVEPOINT, 5),
         Request(7_000, Kind.STOP, 0),
         Request(7_200, Kind.DISPOSE, 0),
     ),
     events=(TimedFault(4_000, Event.KILL_LEADER),),
 )
-MAX_CALLS = 800
-MAX_BUS_CALLS = 2_000
+#: jobs that a new leader adopts: one that was rescaled, one that is to be cancelled behind a savepoint
+ADOPTED = Scenario(
+    2,
+    taskmanagers=(3,),
+    submissions=(Submission(0, is_adopted=True), Submission(0, is_adopted=True)),
+    requests=(
+        Request(2_400, Kind.RESCALE, 0, 2),
+        Request(3_990, Kind.SAVEPOINT, 1),
+        Request(4_002, Kind.SAVEPOINT, 0),
+        Request(9_000, Kind.CANCEL, 1),
+    ),
+    events=(TimedFault(4_000, Event.KILL_LEADER),),
+)
+SWEPT = [pytest.param(EVERY_STEP, id="restarted"), pytest.param(ADOPTED, id="adopted")]
+MAX_CALLS = 1_000
+MAX_BUS_CALLS = 3_000
 
 
 @pytest.mark.parametrize("step", [97, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("action", [Action.FAIL, Action.LOSE_ANSWER], ids=lambda action: action.name)
+@pytest.mark.parametrize("scenario", SWEPT)
 def test_whichever_call_fails_every_job_has_one_runner_and_every_operation_its_effect(
-    action: Action, step: int
+    scenario: Scenario, action: Action, step: int
 ) -> None:
     first = 1 if action is Action.FAIL else 6
     for nth in range(min(first, step), MAX_CALLS, step):
         fault = CallFault(Point.SQL, nth, action)
-        verdict = simulate(dataclasses.replace(EVERY_STEP, calls=(fault,)))
+        verdict = simulate(dataclasses.replace(scenario, calls=(fault,)))
         check(verdict)
         if fault not in verdict.world.happened:
             assert nth > 200
@@ -131,12 +142,13 @@ def test_whichever_call_fails_every_job_has_one_runner_and_every_operation_its_e
     pytest.fail(f"there are more than {MAX_CALLS} calls")
 
 
-@pytest.mark.parametrize("step", [389, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("step", [389, pytest.param(7, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("action", [Action.FAIL, Action.LOSE_ANSWER, Action.KILL], ids=lambda action: action.name)
-def test_whichever_call_to_the_bus_fails_nothing_is_stranded(action: Action, step: int) -> None:
+@pytest.mark.parametrize("scenario", SWEPT)
+def test_whichever_call_to_the_bus_fails_nothing_is_stranded(scenario: Scenario, action: Action, step: int) -> None:
     for nth in range(step, MAX_BUS_CALLS, step):
         fault = CallFault(Point.BUS, nth, action)
-        verdict = simulate(dataclasses.replace(EVERY_STEP, calls=(fault,)))
+        verdict = simulate(dataclasses.replace(scenario, calls=(fault,)))
         check(verdict)
         if fault not in verdict.world.happened:
             assert nth > 200
@@ -149,8 +161,14 @@ def test_without_faults_jobs_are_restarted_failed_cancelled_and_stopped_as_they_
     check(verdict)
     ends = {int(job_id, 16) - 1: state for job_id, (state, _) in verdict.world.oracle._ends.items()}
     assert ends == {0: "FINISHED", 1: "FAILED", 2: "CANCELED"}, verdict.report()
+
+
+def test_without_faults_jobs_are_adopted_and_their_operations_done() -> None:
+    verdict = simulate(ADOPTED)
+    check(verdict)
     counts = verdict.world.oracle.counts
     assert counts["adopted"] and counts["rescale done"] == 1 and counts["savepoint done"] == 2, verdict.report()
+    assert [state for state, _ in verdict.world.oracle._ends.values()] == ["CANCELED"], verdict.report()
 
 
 def test_the_end_of_a_job_is_published_though_the_answer_to_its_commit_is_lost() -> None:
