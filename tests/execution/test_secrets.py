@@ -18,7 +18,7 @@ from runtime.common.serialization import SimpleStringSchema
 from runtime.connectors.datagen import DataGeneratorSource
 from runtime.connectors.redis_streams import RedisStreamSink, RedisStreamSource
 from runtime.datastream import DataStream, MapFunction, StreamExecutionEnvironment
-from runtime.execution.errors import JobExecutionError
+from runtime.execution.errors import JobCanceledError, JobExecutionError
 from runtime.graph.codec import job_graph_from_json, job_graph_to_json
 from runtime.testing import run_job
 from runtime.testing.jobs import CONTINUOUS_ON_MINI_CLUSTER, CONTINUOUS_ON_SPARK
@@ -84,6 +84,8 @@ def test_the_value_is_used_and_is_in_nothing_that_is_stored(
         client = env.execute_async("copy")
         wait_until(lambda: out.xlen("out") >= 10, 30, "ten records")
         client.cancel_with_savepoint((tmp_path / "savepoints").as_uri()).result()
+        with pytest.raises(JobCanceledError):
+            client.handle.wait(30)
         written = {fields[b"value"] for _, fields in out.xrange("out")}
     assert written == {str(i).encode() for i in range(len(written))}
     status = client.get_status()
