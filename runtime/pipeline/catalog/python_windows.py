@@ -6,14 +6,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from runtime.common.time import Duration
 from runtime.pipeline.catalog import fields
 from runtime.pipeline.catalog.python import CLASS, RESULT, function_label, function_name, made_by_python
-from runtime.pipeline.catalog.windows import LATE, WINDOW, check_window, late_facts, late_tag, window_expr
-from runtime.pipeline.emit import Call, Expr, Literal, texts, type_expr
+from runtime.pipeline.catalog.windows import LATE, LATENESS, WINDOW, check_time, late_facts, windows_of, with_late
+from runtime.pipeline.emit import Call, Expr, type_expr
 from runtime.pipeline.facts import StreamFacts
 from runtime.pipeline.node_type import APPENDS, OUT, EmitContext, Example, NodeInput, NodeType, Ports
-from runtime.pipeline.problems import Code, NodeProblem, Problem
 
 _SPREAD = [
     "from runtime.datastream import ProcessWindowFunction",
@@ -50,7 +48,7 @@ class WindowPython(NodeType):
         function=CLASS,
         method={**fields.choice("process", "aggregate", default="process"), "title": "The class can"},
         type=RESULT,
-        lateness={**fields.duration("0 s"), "title": "Late rows change results for"},
+        lateness=LATENESS,
         late_output=fields.boolean(False),
     )
     examples = (
@@ -72,20 +70,14 @@ class WindowPython(NodeType):
         return Ports((APPENDS,), (OUT, LATE) if params.get("late_output") is True else (OUT,))
 
     def infer(self, node: NodeInput) -> Mapping[str, StreamFacts]:
-        params, is_by_clock = node.params, node.params["time"] == "processing"
+        params = node.params
         if params["keys"]:
             node.keys()
         function_name(node)
         node.needs_appends()
-        if is_by_clock:
-            _check_by_clock(params)
-        else:
-            node.needs_watermarks()
-        check_window(params["window"])
-        if Duration.parse(params["lateness"]).nanos < 0:
-            raise NodeProblem(Problem(Code.BAD_PARAM, "must not be negative", field="/params/lateness"))
+        check_time(node, ("tumbling", "sliding", "session"))
         made = made_by_python(node, node.declared_type(params["type"], "/params/type"))
-        if is_by_clock:
+        if params["time"] == "processing":
             # results of windows by the clock have its time
             made = replace(made, event_time=True)
         return {"out": made, "late": late_facts(node.input())} if params["late_output"] else {"out": made}
@@ -94,37 +86,12 @@ class WindowPython(NodeType):
         node, params = context.node, context.node.params
         function = Call(context.define(params["code"], function_name(node)))
         row = type_expr(node.declared_type(params["type"], "/params/type"))
-        tag = late_tag(context) if params["late_output"] else None
-        assigner = window_expr(params["window"], params["time"] == "processing")
-        if params["keys"]:
-            windows = context.input().call("key_by_columns", *texts(params["keys"])).call("window", assigner)
-        else:
-            windows = context.input().call("window_all", assigner)
-        lateness_ms = Duration.parse(params["lateness"]).to_millis()
-        if lateness_ms:
-            windows = windows.call("allowed_lateness", Literal(lateness_ms))
-        if tag is not None:
-            windows = windows.call("side_output_late_data", tag)
+        windows, tag = windows_of(context)
         made = windows.call(params["method"], function, output_type=row)
-        stream = context.assign(context.operator(made))
-        if tag is None:
-            return {"out": stream}
-        return {"out": stream, "late": context.assign(stream.call("get_side_output", tag), "late")}
+        return with_late(context, context.assign(context.operator(made)), tag)
 
     def renamed(self, params: Mapping[str, Any], names: Mapping[str, Mapping[str, str]]) -> Mapping[str, Any]:
         return {**params, "keys": [names["in"].get(key, key) for key in params["keys"]]}
-
-
-def _check_by_clock(params: Mapping[str, Any]) -> None:
-    if params["window"]["kind"] == "cumulative":
-        message = "windows of processing time are tumbling, sliding or sessions"
-        raise NodeProblem(Problem(Code.BAD_PARAM, message, field="/params/window/kind"))
-    for name, is_set in (
-        ("lateness", Duration.parse(params["lateness"]).nanos > 0),
-        ("late_output", params["late_output"]),
-    ):
-        if is_set:
-            raise NodeProblem(Problem(Code.BAD_PARAM, "no row is late by the clock", field=f"/params/{name}"))
 
 
 NODE_TYPES = (WindowPython,)

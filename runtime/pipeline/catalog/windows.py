@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -108,7 +108,7 @@ def late_tag(context: EmitContext, port: str = "in", tag_id: str = "late") -> Ex
     return context.assign(tag, f"{tag_id}_tag")
 
 
-_LATENESS = {**fields.duration("0 s"), "title": "Late rows change results for"}
+LATENESS = {**fields.duration("0 s"), "title": "Late rows change results for"}
 _BOUNDS = (WINDOW_START, WINDOW_END)
 
 
@@ -137,7 +137,7 @@ class WindowAggregate(NodeType):
         aggregates=fields.expressions("aggregates"),
         window_start=fields.boolean(False),
         window_end=fields.boolean(True),
-        lateness=_LATENESS,
+        lateness=LATENESS,
         late_output=fields.boolean(False),
     )
     examples = (
@@ -161,12 +161,8 @@ class WindowAggregate(NodeType):
         facts, params = node.input(), node.params
         keys = node.keys() if params["keys"] else []
         node.needs_appends()
-        if params["time"] == "processing":
-            _check_by_clock(params)
-        else:
-            node.needs_watermarks()
-        check_window(params["window"])
-        _check_lateness(params)
+        check_time(node, _COLUMNAR_BY_CLOCK)
+        _check_late_output(params)
         check_names(_named_with_bounds(params), "/params/aggregates")
         columns = _named_with_bounds(params)
         texts_, named = arguments(columns)
@@ -185,9 +181,9 @@ class WindowAggregate(NodeType):
         return {"out": made, "late": late_facts(facts)} if params["late_output"] else {"out": made}
 
     def emit(self, context: EmitContext) -> Mapping[str, Expr]:
-        windows, tag = _windows(context)
+        windows, tag = windows_of(context)
         made = call_with(windows, "aggregate_columns", _named_with_bounds(context.node.params))
-        return _with_late(context, context.assign(context.operator(made)), tag)
+        return with_late(context, context.assign(context.operator(made)), tag)
 
     def renamed(self, params: Mapping[str, Any], names: Mapping[str, Mapping[str, str]]) -> Mapping[str, Any]:
         changed = names["in"]
@@ -206,22 +202,36 @@ def _named_with_bounds(params: Mapping[str, Any]) -> list[tuple[str, str]]:
     return [*((name, text) for name, text in params["aggregates"]), *bounds]
 
 
-def _check_lateness(params: Mapping[str, Any]) -> None:
-    if Duration.parse(params["lateness"]).nanos < 0:
-        raise NodeProblem(Problem(Code.BAD_PARAM, "must not be negative", field="/params/lateness"))
+def _check_late_output(params: Mapping[str, Any]) -> None:
     if params["late_output"] and not params["keys"]:
         message, hint = "windows of all rows have no output of late ones", "Use a key column."
         raise NodeProblem(Problem(Code.BAD_PARAM, message, field="/params/late_output", hint=hint))
 
 
-def _check_by_clock(params: Mapping[str, Any]) -> None:
-    if params["window"]["kind"] not in _COLUMNAR_BY_CLOCK:
-        message = "windows of processing time are tumbling or sliding"
-        raise NodeProblem(Problem(Code.BAD_PARAM, message, field="/params/window/kind"))
-    if Duration.parse(params["lateness"]).nanos > 0:
-        raise NodeProblem(Problem(Code.BAD_PARAM, "no row is late by the clock", field="/params/lateness"))
-    if params["late_output"]:
-        raise NodeProblem(Problem(Code.BAD_PARAM, "no row is late by the clock", field="/params/late_output"))
+def check_time(node: NodeInput, by_clock: Sequence[str] = ()) -> None:
+    """Check windows with their time and lateness.
+
+    Args:
+        node: has the parameters window, lateness, late_output and, unless it is always event time, time.
+        by_clock: kinds of windows that processing time can have.
+
+    Raises:
+        NodeProblem: they do not go together, or a number is out of range.
+    """
+    params = node.params
+    lateness = Duration.parse(params["lateness"]).nanos
+    if params.get("time") == "processing":
+        if params["window"]["kind"] not in by_clock:
+            message = f"windows of processing time are {', '.join(by_clock[:-1])} or {by_clock[-1]}"
+            raise NodeProblem(Problem(Code.BAD_PARAM, message, field="/params/window/kind"))
+        for name, is_set in (("lateness", lateness > 0), ("late_output", params["late_output"])):
+            if is_set:
+                raise NodeProblem(Problem(Code.BAD_PARAM, "no row is late by the clock", field=f"/params/{name}"))
+    else:
+        node.needs_watermarks()
+    check_window(params["window"])
+    if lateness < 0:
+        raise NodeProblem(Problem(Code.BAD_PARAM, "must not be negative", field="/params/lateness"))
 
 
 def with_one_key(row: TypeInformation) -> tuple[RowTypeInfo, list[str]]:
@@ -239,8 +249,8 @@ def without(row: RowTypeInfo, names: Iterable[str]) -> RowTypeInfo:
     return RowTypeInfo(list(left.values()), list(left))
 
 
-def _windows(context: EmitContext) -> tuple[Expr, Expr | None]:
-    """Return the keyed windows of a node, and the tag of late rows if they have a port."""
+def windows_of(context: EmitContext) -> tuple[Expr, Expr | None]:
+    """Return the windows of a node, of each key or of all rows, and the tag of late rows if they have a port."""
     params = context.node.params
     tag = late_tag(context) if params["late_output"] else None
     assigner = window_expr(params["window"], params.get("time") == "processing")
@@ -256,7 +266,8 @@ def _windows(context: EmitContext) -> tuple[Expr, Expr | None]:
     return made, tag
 
 
-def _with_late(context: EmitContext, stream: Expr, tag: Expr | None) -> Mapping[str, Expr]:
+def with_late(context: EmitContext, stream: Expr, tag: Expr | None) -> Mapping[str, Expr]:
+    """Return the outputs of a node with windows."""
     if tag is None:
         return {"out": stream}
     return {"out": stream, "late": context.assign(stream.call("get_side_output", tag), "late")}
@@ -333,7 +344,7 @@ class WindowTopN(NodeType):
         by=ORDER,
         rank=fields.optional_text(),
         with_window=fields.boolean(True),
-        lateness=_LATENESS,
+        lateness=LATENESS,
         late_output=fields.boolean(False),
     )
     examples = (
@@ -359,9 +370,8 @@ class WindowTopN(NodeType):
         facts, params = node.input(), node.params
         keys = node.keys() if params["keys"] else []
         node.needs_appends()
-        node.needs_watermarks()
-        check_window(params["window"])
-        _check_lateness(params)
+        check_time(node)
+        _check_late_output(params)
         check_rank(params)
         rows, by = (node.named_rows(), keys) if keys else with_one_key(node.named_rows())
         row = without(top_n_type(node, rows, by, params["with_window"]), () if keys else by)
@@ -377,11 +387,11 @@ class WindowTopN(NodeType):
         return {"out": made, "late": late_facts(facts)} if params["late_output"] else {"out": made}
 
     def emit(self, context: EmitContext) -> Mapping[str, Expr]:
-        windows, tag = _windows(context)
+        windows, tag = windows_of(context)
         params = context.node.params
         more: dict[str, Expr] = {"with_window": Literal(True)} if params["with_window"] else {}
         made = top_n_call(windows, params, **more)
-        return _with_late(context, context.assign(context.operator(made)), tag)
+        return with_late(context, context.assign(context.operator(made)), tag)
 
     def renamed(self, params: Mapping[str, Any], names: Mapping[str, Mapping[str, str]]) -> Mapping[str, Any]:
         changed = names["in"]
