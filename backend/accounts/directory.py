@@ -40,7 +40,7 @@ class DirectoryError(Exception):
 
 
 class UnknownError(DirectoryError):
-    """There is no such user or token, or not for whoever asks."""
+    """Raised for a user or token that does not exist, or that the caller may not see."""
 
 
 def list_users() -> list[UserEntry]:

@@ -39,7 +39,7 @@ _ATTEMPT = re.compile(r"attempt-(\d{1,9})")
 
 @dataclass(frozen=True, slots=True)
 class Traces:
-    """What earlier leaders have left in the storage."""
+    """Tells what earlier leaders have left in the storage."""
 
     epoch: int = 0
     """The highest epoch; 0: there is none."""

@@ -76,7 +76,7 @@ class OperatorVerdict(TypedDict):
 
 
 class Report(TypedDict):
-    """What happens to the state of the job that runs."""
+    """Says what happens to the state of the running job."""
 
     operators: list[OperatorVerdict]
     refusal: str
@@ -177,7 +177,7 @@ class Column(TypedDict):
 
 
 class Facts(TypedDict):
-    """What is known of the stream that leaves a port."""
+    """Describes the stream that leaves a port."""
 
     columns: list[Column] | None
     """null: Python objects."""
@@ -576,7 +576,7 @@ class DescribeQuery(TypedDict, total=False):
 
 
 class Description(TypedDict):
-    """What is behind a connection: the names of tables or streams, or the row type of one of them."""
+    """Lists the tables or streams behind a connection, or gives the row type of one of them."""
 
     names: list[str]
     row: str | None

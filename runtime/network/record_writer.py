@@ -180,10 +180,10 @@ class RecordWriter:
         self._next_flush_ms = None
 
     def flush_after(self, slice_ms: float) -> None:
-        """Send all if a slice has taken longer than the buffer timeout: a second one would be too late for its records.
+        """Send everything if a slice has taken longer than the buffer timeout: after the next slice it would be late.
 
         Args:
-            slice_ms: time that the slice of the task has taken.
+            slice_ms: how long the slice of the task has taken.
         """
         if self._next_flush_ms is not None and slice_ms >= self._timeout_ms:
             self.flush()

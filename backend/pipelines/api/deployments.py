@@ -34,7 +34,7 @@ MAX_LISTED = 100
 
 
 class CompatibilityView(PipelineView):
-    """What would become of the running job's state; runs the version's program up to its execute(), and no further."""
+    """Reports what would become of the running job's state; runs the version's program up to its execute() only."""
 
     roles = {"POST": Role.OPERATOR}  # noqa: RUF012
 

@@ -530,7 +530,7 @@ export interface DerivedJob {
   bottleneck?: string;
 }
 
-/** What is behind a connection: the names of tables or streams, or the row type of one of them. */
+/** Lists the tables or streams behind a connection, or gives the row type of one of them. */
 export interface Description {
   names: string[];
   row: string | null;
@@ -660,7 +660,7 @@ export interface Externalization {
   delete_on_cancellation: boolean;
 }
 
-/** What is known of the stream that leaves a port. */
+/** Describes the stream that leaves a port. */
 export interface Facts {
   /** null: Python objects. */
   columns: Column[] | null;
@@ -1608,7 +1608,7 @@ export interface RenameRequest {
   to: string;
 }
 
-/** What happens to the state of the job that runs. */
+/** Says what happens to the state of the running job. */
 export interface Report {
   operators: OperatorVerdict[];
   /** Why the graph as a whole cannot be restored; empty: it can. */
