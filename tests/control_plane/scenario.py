@@ -247,3 +247,39 @@ def _event(draw: random.Random) -> TimedFault:
     event = draw.choice([*_FAULTS, Event.KILL_LEADER, Event.KILL_LEADER, Event.FREEZE_LEADER, Event.DATABASE_AWAY])
     lasting = (Event.FREEZE_LEADER, Event.DATABASE_AWAY, Event.BUS_AWAY)
     return TimedFault(draw.randrange(FAULTY_MS), event, draw.choice([400, 2_000, 7_000]) if event in lasting else 0)
+
+
+#: jobs in each state in which a new leader finds them: one that is restarted, one that is not, one that is to be
+#: cancelled, one that waits for slots. They are claimed, taken over, asked for, and end.
+EVERY_STEP = Scenario(
+    1,
+    taskmanagers=(3,),
+    submissions=(
+        Submission(0),
+        Submission(0, is_restarted=False, takes_checkpoints=False),
+        Submission(0),
+        Submission(1_500, parallelism=2),
+        Submission(7_500),
+    ),
+    requests=(
+        Request(2_200, Kind.SAVEPOINT, 0),
+        Request(3_990, Kind.CANCEL, 2),
+        Request(4_001, Kind.CHECKPOINT, 0),
+        Request(7_000, Kind.STOP, 0),
+        Request(7_200, Kind.DISPOSE, 0),
+    ),
+    events=(TimedFault(4_000, Event.KILL_LEADER),),
+)
+#: jobs that a new leader adopts: one that was rescaled, one that is to be cancelled behind a savepoint
+ADOPTED = Scenario(
+    2,
+    taskmanagers=(3,),
+    submissions=(Submission(0, is_adopted=True), Submission(0, is_adopted=True)),
+    requests=(
+        Request(2_400, Kind.RESCALE, 0, 2),
+        Request(3_990, Kind.SAVEPOINT, 1),
+        Request(4_002, Kind.SAVEPOINT, 0),
+        Request(9_000, Kind.CANCEL, 1),
+    ),
+    events=(TimedFault(4_000, Event.KILL_LEADER),),
+)

@@ -35,3 +35,12 @@ def simulate(scenario: Scenario, trace: Callable[[str], None] | None = None) -> 
     world = World(scenario, trace)
     world.run()
     return Verdict(scenario, tuple(world.violations), world)
+
+
+def check(verdict: Verdict) -> None:
+    """Tell the whole story of a run if anything is wrong with it.
+
+    Raises:
+        AssertionError: something is.
+    """
+    assert not verdict.violations, verdict.report()

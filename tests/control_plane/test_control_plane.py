@@ -1,23 +1,16 @@
-"""Runs of the whole control plane from seeds: no job is stranded, no operation unanswered, nothing is used twice.
-
-A seed that fails is told with its whole story, and is repeated by `python -m tests.control_plane --seed N`.
-"""
+"""Scenarios of the whole control plane, each with the faults that it is about."""
 
 from __future__ import annotations
 
 import dataclasses
-import logging
-import os
-import subprocess
-import sys
-from collections import Counter
-from collections.abc import Iterable, Iterator
 
 import pytest
 
 from backend.cluster import bus
 from backend.cluster.models import Checkpoint, Operation
 from tests.control_plane.scenario import (
+    ADOPTED,
+    EVERY_STEP,
     PLACEMENT,
     Action,
     CallFault,
@@ -27,133 +20,12 @@ from tests.control_plane.scenario import (
     Scenario,
     Submission,
     TimedFault,
-    scenario_of,
-    without_faults,
 )
-from tests.control_plane.simulate import Verdict, simulate
+from tests.control_plane.simulate import Verdict, check, simulate
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(1800)]
 
-SEEDS = range(200)
-SLOW_SEEDS = range(200, 2_200)
 Kind = Operation.Kind
-
-
-@pytest.fixture(autouse=True)
-def silent() -> Iterator[None]:
-    logging.disable(logging.CRITICAL)
-    yield
-    logging.disable(logging.NOTSET)
-
-
-def check(verdict: Verdict) -> None:
-    assert not verdict.violations, verdict.report()
-
-
-def run_all(seeds: Iterable[int]) -> None:
-    """Run seeds; nothing is violated, and nothing that can go wrong is left untried."""
-    failed: list[Verdict] = []
-    happened: Counter[object] = Counter()
-    for seed in seeds:
-        verdict = simulate(scenario_of(seed))
-        if verdict.violations:
-            failed.append(verdict)
-        world = verdict.world
-        happened.update(world.oracle.counts)
-        happened.update({f"refused by {who}": count for who, count in world.refused.items()})
-        for fault in world.happened:
-            happened[fault.event if isinstance(fault, TimedFault) else (fault.point, fault.action)] += 1
-    print(f"{len(failed)} seeds fail; {dict(happened)}")
-    assert not failed, f"{len(failed)} seeds fail; the first:\n{failed[0].report()}"
-    assert not [event for event in Event if not happened[event]], "that never went wrong"
-    calls = [(Point.SQL, action) for action in Action if action is not Action.TWICE]
-    assert not [call for call in calls if not happened[call]], "that never went wrong"
-    assert not [kind for kind in Kind if not happened[f"{kind} done"]], "that was never done"
-    # else nothing would be known of leaders that go on after their epoch
-    assert happened["refused by sql"] and happened["restored"] and happened["adopted"]
-    assert happened["grown"] and happened["shrunk"] and happened["waited"]
-
-
-def test_every_seed_comes_to_rest_with_every_job_run_and_every_operation_answered() -> None:
-    run_all(SEEDS)
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(4 * 3600)
-def test_two_thousand_seeds() -> None:
-    run_all(SLOW_SEEDS)
-
-
-# --- every call to the database, one at a time ------------------------------------------------------------------------
-
-#: jobs in each state in which a new leader finds them: one that is restarted, one that is not, one that is to be
-#: cancelled, one that waits for slots. They are claimed, taken over, asked for, and end.
-EVERY_STEP = Scenario(
-    1,
-    taskmanagers=(3,),
-    submissions=(
-        Submission(0),
-        Submission(0, is_restarted=False, takes_checkpoints=False),
-        Submission(0),
-        Submission(1_500, parallelism=2),
-        Submission(7_500),
-    ),
-    requests=(
-        Request(2_200, Kind.SAVEPOINT, 0),
-        Request(3_990, Kind.CANCEL, 2),
-        Request(4_001, Kind.CHECKPOINT, 0),
-        Request(7_000, Kind.STOP, 0),
-        Request(7_200, Kind.DISPOSE, 0),
-    ),
-    events=(TimedFault(4_000, Event.KILL_LEADER),),
-)
-#: jobs that a new leader adopts: one that was rescaled, one that is to be cancelled behind a savepoint
-ADOPTED = Scenario(
-    2,
-    taskmanagers=(3,),
-    submissions=(Submission(0, is_adopted=True), Submission(0, is_adopted=True)),
-    requests=(
-        Request(2_400, Kind.RESCALE, 0, 2),
-        Request(3_990, Kind.SAVEPOINT, 1),
-        Request(4_002, Kind.SAVEPOINT, 0),
-        Request(9_000, Kind.CANCEL, 1),
-    ),
-    events=(TimedFault(4_000, Event.KILL_LEADER),),
-)
-SWEPT = [pytest.param(EVERY_STEP, id="restarted"), pytest.param(ADOPTED, id="adopted")]
-MAX_CALLS = 1_000
-MAX_BUS_CALLS = 3_000
-
-
-@pytest.mark.parametrize("step", [97, pytest.param(1, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("action", [Action.FAIL, Action.LOSE_ANSWER], ids=lambda action: action.name)
-@pytest.mark.parametrize("scenario", SWEPT)
-def test_whichever_call_fails_every_job_has_one_runner_and_every_operation_its_effect(
-    scenario: Scenario, action: Action, step: int
-) -> None:
-    first = 1 if action is Action.FAIL else 6
-    for nth in range(min(first, step), MAX_CALLS, step):
-        fault = CallFault(Point.SQL, nth, action)
-        verdict = simulate(dataclasses.replace(scenario, calls=(fault,)))
-        check(verdict)
-        if fault not in verdict.world.happened:
-            assert nth > 200
-            return
-    pytest.fail(f"there are more than {MAX_CALLS} calls")
-
-
-@pytest.mark.parametrize("step", [389, pytest.param(7, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("action", [Action.FAIL, Action.LOSE_ANSWER, Action.KILL], ids=lambda action: action.name)
-@pytest.mark.parametrize("scenario", SWEPT)
-def test_whichever_call_to_the_bus_fails_nothing_is_stranded(scenario: Scenario, action: Action, step: int) -> None:
-    for nth in range(step, MAX_BUS_CALLS, step):
-        fault = CallFault(Point.BUS, nth, action)
-        verdict = simulate(dataclasses.replace(scenario, calls=(fault,)))
-        check(verdict)
-        if fault not in verdict.world.happened:
-            assert nth > 200
-            return
-    pytest.fail(f"there are more than {MAX_BUS_CALLS} calls")
 
 
 def test_without_faults_jobs_are_restarted_failed_cancelled_and_stopped_as_they_must_be() -> None:
@@ -245,21 +117,6 @@ def test_a_stop_takes_one_savepoint_whenever_the_leader_dies(
     assert operation.job is not None and operation.result is not None
     assert operation.job.state == "FINISHED", verdict.report()
     assert on_disk == told, verdict.report()
-
-
-@pytest.mark.parametrize("step", [29, pytest.param(1, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("is_adopted", [True, False], ids=["adopted", "restarted"])
-def test_at_whichever_call_the_leader_dies_every_savepoint_is_told(is_adopted: bool, step: int) -> None:
-    submissions = (Submission(0, is_adopted=is_adopted),)
-    requests = (Request(2_500, Kind.SAVEPOINT, 0), Request(4_500, Kind.STOP, 0))
-    for nth in range(step, MAX_CALLS, step):
-        dies = CallFault(Point.SQL, nth, Action.KILL, nth % 2)
-        verdict = simulate(Scenario(9, submissions=submissions, requests=requests, calls=(dies,)))
-        check(verdict)
-        if dies not in verdict.world.happened:
-            assert nth > 50
-            return
-    pytest.fail(f"there are more than {MAX_CALLS} calls")
 
 
 @pytest.mark.parametrize("kind", [Kind.SAVEPOINT, Kind.STOP])
@@ -375,33 +232,3 @@ def test_without_a_standby_the_same_leader_goes_on() -> None:
     verdict = simulate(Scenario(3, submissions=(Submission(0),), events=events, jobmanagers=1))
     check(verdict)
     assert verdict.world.oracle.epoch == 1, verdict.report()
-
-
-# --- the simulation itself --------------------------------------------------------------------------------------------
-
-
-def test_a_run_is_the_same_each_time_and_in_every_process() -> None:
-    verdict = simulate(scenario_of(5))
-    environment = {**os.environ, "PYTHONHASHSEED": "7"}
-    other = subprocess.run(
-        [sys.executable, "-m", "tests.control_plane", "--seed", "5"],
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=100,
-    )
-    expected, told = verdict.report().splitlines(), other.stdout.splitlines()[:-1]
-    home = str(verdict.world.home)
-    assert [_without_home(line, home) for line in expected] == [_without_home(line, "") for line in told]
-
-
-def _without_home(line: str, home: str) -> str:
-    # the directory has a random name
-    return line.partition("file://")[0]
-
-
-def test_a_scenario_without_faults_has_none() -> None:
-    verdict = simulate(without_faults(scenario_of(0)))
-    check(verdict)
-    assert verdict.world.happened == []

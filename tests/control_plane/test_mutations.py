@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterator
 from functools import cache
 
 import pytest
@@ -14,13 +12,6 @@ from tests.control_plane.simulate import simulate
 from tests.simulation.mutations import mutated
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(1200)]
-
-
-@pytest.fixture(autouse=True)
-def silent() -> Iterator[None]:
-    logging.disable(logging.CRITICAL)
-    yield
-    logging.disable(logging.NOTSET)
 
 
 @cache
