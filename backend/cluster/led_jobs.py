@@ -222,6 +222,14 @@ class LedJobs:
             stops_with=runner.stops_with,
         )
 
+    def seen_runners(self) -> dict[str, RunnerSeen]:
+        """Return the observations of the jobs that run here, by id; a job that cannot be observed fails, and lacks."""
+        found: dict[str, RunnerSeen] = {}
+        for job_id, runner in list(self.runners.items()):
+            with self.contained(runner):
+                found[job_id] = self.seen(runner)
+        return found
+
     def suspend(self) -> None:
         """Record that the jobs go on under the next leader, as far as the database answers; to be called last."""
         for runner in self._not_ended():

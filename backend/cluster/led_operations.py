@@ -6,7 +6,11 @@ Used by the jobmanager's loop. Whatever an earlier leader began is begun again, 
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
+
+from django.db import Error as DatabaseFailure
 
 from backend.cluster.ages import Ages
 from backend.cluster.checkpoint_home import cluster_storage
@@ -25,6 +29,7 @@ from backend.cluster.leader_machine import (
     OperationRow,
     SnapshotSeen,
 )
+from backend.cluster.leadership import LeadershipLostError
 from backend.cluster.led_jobs import LedJobs
 from backend.cluster.left_savepoints import LeftSavepoints
 from backend.cluster.models import Operation
@@ -76,15 +81,30 @@ class LedOperations:
         """Begin or answer what is due."""
         rows: dict[str, Operation] = {row.trigger_id: row for row in self._store.due_operations()}
         self._ages.keep(rows)
-        seen = []
+        runners = self._jobs.seen_runners()
+        actions: list[OperationAction] = []
         for row in rows.values():
-            with self._containment.of(f"operation {row.trigger_id}"):
-                seen.append(self._observe(row))
-        runners = {job_id: self._jobs.seen(runner) for job_id, runner in self._jobs.runners.items()}
-        disposals = {name: self._disposal.answer(name) for name in rows if name in self._disposal}
-        for action in self._machine.operations(seen, runners, disposals):
-            with self._containment.of(f"operation {action.trigger_id}"):
+            with self._contained(row):
+                seen = self._observe(row)
+                name = row.trigger_id
+                disposals = {name: self._disposal.answer(name)} if name in self._disposal else {}
+                actions += self._machine.operations([seen], runners, disposals)
+        for action in actions:
+            with self._contained(rows[action.trigger_id]):
                 self._act(action, rows[action.trigger_id])
+
+    @contextmanager
+    def _contained(self, row: Operation) -> Iterator[None]:
+        """Contain failures of the block; what is no failure of the database answers the operation."""
+        with self._containment.of(f"operation {row.trigger_id}"):
+            try:
+                yield
+            except (DatabaseFailure, LeadershipLostError):
+                raise
+            except Exception as error:
+                # repeated, it would fail for ever
+                logger.exception("operation %s (%s) cannot be carried out", row.trigger_id, row.kind)
+                self._answer(row.trigger_id, {"error": f"the JobManager cannot carry it out: {error!r}"})
 
     def _observe(self, row: Operation) -> OperationRow:
         is_new_disposal = row.kind == Operation.Kind.DISPOSE and row.trigger_id not in self._disposal
@@ -116,9 +136,7 @@ class LedOperations:
         match action:
             case Answer(trigger_id, result):
                 logger.info("operation %s (%s): %s", trigger_id, row.kind, result)
-                self._store.complete(trigger_id, result, self._clock.now_ms())
-                self._disposal.forget(trigger_id)
-                self._left.forget(trigger_id)
+                self._answer(trigger_id, result)
             case CancelJob(_, job_id, is_begun):
                 self._begin(row, is_begun)
                 self._jobs.runners[job_id].cancel()
@@ -140,6 +158,11 @@ class LedOperations:
             case Dispose(trigger_id, directory, is_begun):
                 self._begin(row, is_begun)
                 self._disposal.dispose(trigger_id, directory, is_begun=is_begun)
+
+    def _answer(self, trigger_id: str, result: Document) -> None:
+        self._store.complete(trigger_id, result, self._clock.now_ms())
+        self._disposal.forget(trigger_id)
+        self._left.forget(trigger_id)
 
     def _begin(self, row: Operation, is_begun: bool) -> None:
         if not is_begun:

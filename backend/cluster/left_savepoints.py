@@ -49,7 +49,7 @@ class LeftSavepoints:
         """
         look = self._looks.get(trigger_id)
         if look is None:
-            look = self._looks[trigger_id] = self._work.submit(lambda: self._look(directory))
+            look = self._looks[trigger_id] = self._work.submit(lambda: _told(directory, self._look))
         if not look.done():
             return LeftSavepoint(directory, Remains.UNKNOWN, why="nobody has looked at it yet")
         seen = look.result()
@@ -60,7 +60,7 @@ class LeftSavepoints:
 
     def discard(self, trigger_id: str, directory: str) -> None:
         """Delete what is left of a savepoint that was never complete, then look again."""
-        self._looks[trigger_id] = self._work.submit(lambda: self._discard(directory))
+        self._looks[trigger_id] = self._work.submit(lambda: _told(directory, self._discard))
 
     def forget(self, trigger_id: str) -> None:
         """Forget what was seen: the operation is answered, or has begun again."""
@@ -106,6 +106,15 @@ class LeftSavepoints:
             return seen
         logger.info("deleted the unfinished savepoint %s", directory)
         return self._look(directory)
+
+
+def _told(directory: str, work: Callable[[str], LeftSavepoint]) -> LeftSavepoint:
+    try:
+        return work(directory)
+    except Exception as error:
+        # unforeseen: the operation is answered with it once patience is at an end
+        logger.exception("nobody can say what is left of the savepoint %s", directory)
+        return _unknown(directory, error)
 
 
 def _unknown(directory: str, error: Exception) -> LeftSavepoint:

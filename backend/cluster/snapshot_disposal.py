@@ -116,6 +116,9 @@ class SnapshotDisposal:
         except (CheckpointStorageError, OSError) as error:
             logger.warning("checkpoints of job %s could not be deleted: %s", job_id, error)
             return False
+        except Exception:
+            logger.exception("checkpoints of job %s could not be deleted", job_id)
+            return False
         return True
 
     def _check_allowed(self) -> None:
@@ -131,5 +134,11 @@ class SnapshotDisposal:
 def _told(work: Callable[[], Document]) -> Document:
     try:
         return work()
+    except _NotAllowedError:
+        raise
     except (CheckpointStorageError, OSError) as error:
         return {"error": str(error) or type(error).__name__}
+    except Exception as error:
+        # unforeseen: whoever asked hears of it, and nobody repeats it for ever
+        logger.exception("a disposal failed")
+        return {"error": f"the disposal failed: {error!r}"}

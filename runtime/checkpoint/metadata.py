@@ -64,7 +64,7 @@ def decode_metadata(data: bytes, directory: str) -> CheckpointMetadata:
     document = unseal(KIND, VERSION, data, location)
     try:
         return _decoded(document, directory)
-    except (KeyError, IndexError, TypeError, ValueError) as error:
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
         raise DamagedSnapshotError(location, f"its checksum is right, but its content is invalid: {error!r}") from error
 
 

@@ -49,10 +49,21 @@ def unseal(kind: str, readable: int, data: bytes, location: str) -> dict[str, An
         raise DamagedSnapshotError(location, "its checksum does not match its content")
     if found_kind != kind:
         raise NotASnapshotError(location, f"it is a {found_kind} document, not {kind}")
+    if not version.isdecimal():
+        raise DamagedSnapshotError(location, f"its version is {version!r:.50}")
     if int(version) > readable:
         raise NewerSnapshotError(location, int(version), readable)
-    document: dict[str, Any] = json.loads(body)
+    try:
+        document = json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise _invalid(location, error) from error
+    if not isinstance(document, dict):
+        raise _invalid(location, TypeError(f"it is not a JSON object: {document!r:.50}"))
     return document
+
+
+def _invalid(location: str, error: Exception) -> DamagedSnapshotError:
+    return DamagedSnapshotError(location, f"its checksum is right, but its content is invalid: {error!r}")
 
 
 def _sha256(version: str, body: bytes) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from runtime.checkpoint.handles import (
 )
 from runtime.checkpoint.layout import checkpoint_directory, shared_directory
 from runtime.checkpoint.locations import to_uri
+from runtime.checkpoint.metadata import KIND
 from runtime.checkpoint.state_files import TaskStateWriter
 from runtime.common.typeinfo import Types
 from runtime.core.checkpoint_options import CheckpointOptions, SnapshotKind
@@ -117,3 +119,9 @@ def stored(
     return CheckpointMetadata(
         JOB, CheckpointId(number), 1_700_000_000_000, options, operators, tuple(channels), edges, "numbers"
     )
+
+
+def with_checksum(version: bytes, body: bytes) -> bytes:
+    """Return a `_metadata` file that is what its checksum says, whatever its body is."""
+    sha256 = hashlib.sha256(version + b"\n" + body).hexdigest().encode()
+    return b" ".join([KIND.encode(), version, sha256, b"%d" % len(body)]) + b"\n" + body

@@ -34,7 +34,7 @@ from runtime.state.handles import DamagedSnapshotError, FileHandle, KeyedStateHa
 from runtime.state.key_groups import KeyGroupRange
 from runtime.state.snapshot import OperatorStateSnapshot, Redistribution
 from tests.checkpoint.faulty import NO_PAUSES, FaultyFileSystem, failing
-from tests.checkpoint.snapshots import options_of, savepoint_options, stored
+from tests.checkpoint.snapshots import options_of, savepoint_options, stored, with_checksum
 
 DIRECTORY = "s3://bucket/job/chk-3-1.0"
 TEXT = st.text(max_size=6)
@@ -194,6 +194,16 @@ def test_a_document_that_says_nonsense_is_damaged(snapshots: SnapshotFiles, tmp_
     (tmp_path / "_metadata").write_bytes(seal(KIND, 1, {"job_id": "x"}))
     with pytest.raises(DamagedSnapshotError, match="content is invalid"):
         snapshots.load(str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("version", "body"),
+    [(b"1", b"{"), (b"1", b"[]"), (b"1", b"7"), (b"1", b"\xff"), (b"1", b"[" * 100_000), (b"one", b"{}")],
+    ids=["cut", "list", "number", "no UTF-8", "deep", "version"],
+)
+def test_content_that_is_no_document_is_damaged_though_its_checksum_is_right(version: bytes, body: bytes) -> None:
+    with pytest.raises(DamagedSnapshotError):
+        decode_metadata(with_checksum(version, body), DIRECTORY)
 
 
 def test_names_of_files_cannot_lead_out_of_the_directory(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from backend.cluster.models import Checkpoint, Job, Operation
 from runtime.common.config_options import ConfigurationError
 from runtime.core.clock import SYSTEM_CLOCK
 from runtime.core.ids import Attempt
+from tests.checkpoint.snapshots import with_checksum
 from tests.cluster.graphs import graph_json
 from tests.cluster.leading import new_leader, take_leadership
 from tests.cluster.snapshots import completed
@@ -208,6 +209,23 @@ def test_a_savepoint_is_disposed_of(lead: Any, home: Path) -> None:
     assert directory.is_dir()
     assert dispose_answer(lead(), location) == {"location": location}
     assert not directory.exists()
+
+
+def test_damaged_metadata_hold_up_no_other_operation(lead: Any, home: Path) -> None:
+    damaged = home / "savepoints" / "savepoint-a"
+    damaged.mkdir(parents=True)
+    (damaged / "_metadata").write_bytes(with_checksum(b"1", b"{"))
+    manager = lead()
+    assert dispose_answer(manager, damaged.as_uri()) == {"location": damaged.as_uri()}
+    assert "not below" in dispose_answer(manager, "/etc")["error"]
+
+
+def test_an_operation_that_nobody_can_carry_out_is_answered_and_holds_up_no_other(lead: Any, home: Path) -> None:
+    unreadable = services.request_operation(None, Kind.DISPOSE, {"path": "/a"}, None)
+    Operation.objects.update(parameters=[])
+    assert "not below" in dispose_answer(lead(), "/etc")["error"]
+    unreadable.refresh_from_db()
+    assert unreadable.result is not None and "cannot carry it out" in unreadable.result["error"]
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ from runtime.core.checkpoint_options import CheckpointOptions
 from runtime.core.ids import CheckpointId, JobId
 from runtime.jobmaster.storage_worker import LEFT_STOP_MS
 from runtime.testing.clock import ManualClock
+from tests.checkpoint.snapshots import with_checksum
 from tests.support.waiting import wait_until
 
 PROGRAM = """
@@ -64,6 +65,11 @@ def damaged(directory: Path) -> None:
     metadata.write_bytes(metadata.read_bytes()[:-5])
 
 
+def with_nonsense(directory: Path) -> None:
+    without_metadata(directory)
+    (directory / "_metadata").write_bytes(with_checksum(b"1", b"{"))
+
+
 def written_by_a_newer_release(directory: Path) -> None:
     without_metadata(directory)
     (directory / "_metadata").write_bytes(seal(KIND, VERSION + 1, {}))
@@ -90,6 +96,7 @@ def beyond_what_answers(directory: Path) -> None:
 TRUTH = [
     pytest.param(without_metadata, Remains.PARTIAL, Remains.PARTIAL, id="no metadata"),
     pytest.param(damaged, Remains.PARTIAL, Remains.PARTIAL, id="damaged"),
+    pytest.param(with_nonsense, Remains.PARTIAL, Remains.PARTIAL, id="nonsense"),
     pytest.param(written_by_a_newer_release, Remains.UNKNOWN, Remains.UNKNOWN, id="newer"),
     pytest.param(gone_beside_another, Remains.NOTHING, Remains.NOTHING, id="gone from a storage that is there"),
     pytest.param(in_a_share_that_is_not_mounted, Remains.UNKNOWN, Remains.NOTHING, id="an empty mount point"),
@@ -153,3 +160,18 @@ def test_a_savepoint_in_a_directory_that_is_not_allowed_any_more_is_unknown(tmp_
     assert seen.remains is Remains.UNKNOWN
     assert "not below a directory that is allowed" in seen.why
     looking.close()
+
+
+class Broken(SnapshotFiles):
+    """Has a mistake in it."""
+
+    def load(self, path: str) -> CheckpointMetadata:
+        raise AttributeError("no such thing")
+
+
+def test_a_look_that_fails_in_a_way_that_nobody_foresaw_says_so(tmp_path: Path) -> None:
+    left = LeftSavepoints(Broken(default_file_system()), lambda: True, ManualClock(0))
+    wait_until(lambda: "no such thing" in left.seen("trigger", tmp_path.as_uri()).why, 5, "the look")
+    left.discard("trigger", tmp_path.as_uri())
+    wait_until(lambda: "no such thing" in left.seen("trigger", tmp_path.as_uri()).why, 5, "the deletion")
+    left.close()

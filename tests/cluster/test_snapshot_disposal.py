@@ -88,6 +88,21 @@ def test_what_the_storage_refuses_to_delete_is_not_asked_for_twice(tmp_path: Pat
         disposal.close()
 
 
+class Broken(SnapshotFiles):
+    """Has a mistake in it."""
+
+    def dispose(self, path: str) -> str:
+        raise AttributeError("no such thing")
+
+
+def test_a_disposal_that_fails_in_a_way_that_nobody_foresaw_is_answered(tmp_path: Path) -> None:
+    disposal = SnapshotDisposal(Broken(default_file_system()), lambda: True)
+    disposal.dispose("trigger", tmp_path.as_uri())
+    wait_until(lambda: disposal.answer("trigger") is not None, 10, "the answer")
+    assert "no such thing" in (disposal.answer("trigger") or {})["error"]
+    disposal.close()
+
+
 HANGS = """
 import threading
 from backend.cluster.background import BackgroundWork
