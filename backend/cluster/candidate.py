@@ -78,7 +78,7 @@ class Candidate:
                 self._leader = row.holder
                 logger.info("standing by: %s leads with epoch %d", row.holder, row.epoch)
             return None
-        self.traces = self._find_traces()
+        self.traces = self._traces_left()
         logger.info("taking over from epoch %d", row.epoch)
         if self.traces.epoch > row.epoch:
             newest = self.traces.epoch
@@ -89,3 +89,13 @@ class Candidate:
         if leadership is None:
             self._watch.interrupted()
         return leadership
+
+    def _traces_left(self) -> Traces:
+        try:
+            return self._find_traces()
+        except DatabaseFailure:
+            raise
+        except Exception:
+            # every standby would end with it, and nobody would lead
+            logger.exception("what earlier leaders left cannot be read: only the database counts")
+            return Traces()

@@ -20,6 +20,7 @@ from backend.cluster.checkpoint_home import ClusterStorage, cluster_storage, wit
 from backend.cluster.job_logs import job_log_directory
 from backend.cluster.log_segments import epoch_of
 from backend.cluster.models import TERMINAL_STATES, Job
+from runtime.checkpoint.errors import CheckpointStorageError
 from runtime.checkpoint.file_system import CheckpointFileSystem
 from runtime.checkpoint.layout import job_directory, writer_of_directory
 from runtime.checkpoint.locations import join
@@ -56,48 +57,55 @@ def find_traces(patience_s: float = PATIENCE_S) -> Traces:
     Raises:
         DatabaseError: the jobs cannot be read.
     """
-    storage = cluster_storage()
-    jobs = [
-        (job.id, _checkpoint_root(job, storage)) for job in Job.objects.exclude(state__in=TERMINAL_STATES).only("graph")
-    ]
+    jobs = list(Job.objects.exclude(state__in=TERMINAL_STATES).only("graph"))
     work = BackgroundWork("storage-traces")
-    search = work.submit(lambda: _search(storage, jobs))
+    # links in paths are resolved there, too: that waits for a storage that hangs
+    search = work.submit(lambda: _search(cluster_storage(), jobs))
     try:
         return search.result(patience_s)
-    except (OSError, NoAnswerError) as error:
-        why = str(error) or f"no answer within {patience_s:g} s"
-        logger.warning("what earlier leaders left in the storage cannot be read, only the database counts: %s", why)
+    except NoAnswerError:
+        _only_the_database_counts(f"no answer within {patience_s:g} s")
+        return Traces()
+    except Exception as error:
+        # whatever it is: if it ended the standby, nobody could lead
+        _only_the_database_counts(repr(error))
         return Traces()
     finally:
         work.close()
 
 
+def _only_the_database_counts(why: str) -> None:
+    logger.warning("what earlier leaders left in the storage cannot be read, only the database counts: %s", why)
+
+
 def leave_epoch(epoch: int) -> None:
     """Leave a leader's epoch in the storage, and remove those before it; nobody waits for that."""
-    threading.Thread(target=_leave, args=(cluster_storage(), epoch), name="storage-epoch", daemon=True).start()
+    threading.Thread(target=_leave, args=(epoch,), name="storage-epoch", daemon=True).start()
 
 
-def _leave(storage: ClusterStorage, epoch: int) -> None:
-    files = storage.files().file_system
+def _leave(epoch: int) -> None:
     try:
+        storage = cluster_storage()
+        files = storage.files().file_system
         files.make_directory(storage.leaders)
         with suppress(FileExistsError):
             files.write_new(join(storage.leaders, f"epoch-{epoch}"), b"")
         for older, name in _epochs(files, storage):
             if older < epoch:
                 files.delete_file(join(storage.leaders, name))
-    except OSError as error:
+    except (OSError, CheckpointStorageError) as error:
         logger.warning("epoch %d could not be recorded in the storage: %s", epoch, error)
 
 
-def _search(storage: ClusterStorage, jobs: Sequence[tuple[str, str | None]]) -> Traces:
+def _search(storage: ClusterStorage, jobs: Sequence[Job]) -> Traces:
     files = storage.files().file_system
     epochs, attempts = [epoch for epoch, _ in _epochs(files, storage)], {}
-    for job_id, root in jobs:
-        found = [*_in_logs(job_id), *([] if root is None else _in_checkpoints(files, root, job_id))]
+    for job in jobs:
+        root = _checkpoint_root(job, storage)
+        found = [*_in_logs(job.id), *([] if root is None else _in_checkpoints(files, root, job.id))]
         epochs += [epoch for epoch, _ in found]
         if found:
-            attempts[job_id] = max(attempt for _, attempt in found)
+            attempts[job.id] = max(attempt for _, attempt in found)
     return Traces(max(epochs, default=0), attempts)
 
 
@@ -124,9 +132,13 @@ def _in_checkpoints(files: CheckpointFileSystem, root: str, job_id: str) -> list
 
 
 def _checkpoint_root(job: Job, storage: ClusterStorage) -> str | None:
-    """Return the directory of all jobs' checkpoints that a job uses; None if it is not allowed: the job cannot run."""
+    """Return the directory of all jobs' checkpoints that a job uses; None if it has none: the job cannot run."""
     try:
         given = with_cluster_directories(job.graph["configuration"], storage)
+        return storage.checkpoints_of(Configuration.from_dict(given))
     except ConfigurationError:
         return None
-    return storage.checkpoints_of(Configuration.from_dict(given))
+    except Exception as error:
+        # a row that somebody has damaged
+        logger.warning("the directory of the checkpoints of job %s cannot be read: %r", job.id, error)
+        return None

@@ -88,6 +88,51 @@ def test_a_storage_that_is_away_holds_up_no_take_over(
     assert "no answer within 0 s" in caplog.text
 
 
+def test_a_job_whose_row_is_damaged_keeps_nobody_from_leading(home: Path) -> None:
+    good, damaged = submitted(), submitted()
+    checkpointed(good, 7, 2)
+    prints(damaged, 8, 3, "a\n")
+    for graph in ({}, {"configuration": 7}, {"configuration": {"execution.checkpointing.interval": 7}}, []):
+        Job.objects.filter(id=damaged.id).update(graph=graph)
+        assert find_traces() == Traces(8, {good.id: 2, damaged.id: 3}), graph
+    leadership = Candidate("host:1", "", SYSTEM_CLOCK).wait_to_lead(threading.Event())
+    assert leadership is not None and leadership.epoch == 9
+
+
+def unforeseen() -> Traces:
+    raise KeyError("configuration")
+
+
+def test_a_standby_leads_whatever_is_wrong_with_the_traces(caplog: pytest.LogCaptureFixture) -> None:
+    candidate = Candidate("host:1", "", SYSTEM_CLOCK, unforeseen)
+    with caplog.at_level(logging.ERROR):
+        leadership = candidate.wait_to_lead(threading.Event())
+    assert leadership is not None and candidate.traces == Traces()
+    assert "only the database counts" in caplog.text
+
+
+def test_a_standby_does_not_wait_for_a_storage_whose_paths_cannot_be_resolved_in_time(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a share that hangs: every call that looks at a path waits."""
+    submitted()
+    may_answer = threading.Event()
+
+    def hang(path: Path, strict: bool = False) -> Path:
+        may_answer.wait(60)
+        return path
+
+    monkeypatch.setattr(Path, "resolve", hang)
+    try:
+        begun_ms = SYSTEM_CLOCK.monotonic_ms()
+        assert find_traces(patience_s=0.1) == Traces()
+        leave_epoch(3)
+        assert SYSTEM_CLOCK.monotonic_ms() - begun_ms < 30_000
+    finally:
+        may_answer.set()
+    wait_until((home / "leaders" / "epoch-3").exists, 10, "the epoch, once the storage answers")
+
+
 def test_a_restored_database_uses_no_epoch_and_no_attempt_again(
     home: Path, live_redis: str, caplog: pytest.LogCaptureFixture
 ) -> None:
