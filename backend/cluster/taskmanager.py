@@ -38,6 +38,8 @@ PING_TIMEOUT_MS = 45_000
 #: Spark needs up to 4 s to end the workers of a cancelled stage; the process has 5 s to stop
 STOP_TIMEOUT_S = 4.0
 REMEMBERED_COMMANDS = 1000
+#: fewer: a passing fault costs the jobs of this process; more: the leader has dropped it long before it is replaced
+REPORT_FAILURES = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +110,8 @@ class TaskManager:
         self._untold: deque[dict[str, Any]] = deque()
         #: the leader ignores heartbeats that a later one has overtaken
         self._num_heartbeats = 0
+        #: turns of the reporter that failed in a row
+        self._num_failures = 0
         self._unanswered_since_ms: float | None = None
         self._next_ping_ms = 0.0
         #: set once, by the main thread
@@ -197,8 +201,23 @@ class TaskManager:
 
     def _report_for_ever(self) -> None:
         while not self._stopping.wait(REPORT_INTERVAL_S):
-            self.report()
-            self.watch()
+            self.turn()
+
+    def turn(self) -> None:
+        """Report and watch; whatever fails is tried again, and ends the process if it fails again and again.
+
+        A process without a reporter would live on, unknown to the leader, and nobody would start another.
+        """
+        cause = ""
+        for step in (self.report, self.watch):
+            try:
+                step()
+            except Exception as error:
+                logger.exception("the reporter failed")
+                cause = f"its reporter failed {REPORT_FAILURES} times in a row: {error!r}"
+        self._num_failures = self._num_failures + 1 if cause else 0
+        if self._num_failures >= REPORT_FAILURES:
+            self._die(cause)
 
     def report(self) -> None:
         """Report ended stages that are not reported yet, then the running ones in a heartbeat."""

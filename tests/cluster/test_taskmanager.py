@@ -10,7 +10,7 @@ import pytest
 
 from backend.cluster import bus, tasks
 from backend.cluster.commands import PING_TASK
-from backend.cluster.taskmanager import PING_TIMEOUT_MS, TaskManager, TaskManagerIdentity
+from backend.cluster.taskmanager import PING_TIMEOUT_MS, REPORT_FAILURES, TaskManager, TaskManagerIdentity
 from runtime.execution.session_health import SessionWatch
 from runtime.execution.spark_stages import SparkStages
 from runtime.testing.clock import ManualClock
@@ -259,3 +259,30 @@ def test_while_it_drains_it_does_not_wait_for_a_cluster_that_ends(rig: Rig) -> N
     assert rig.manager.why_drained() == ""
     rig.clock.advance(5_000)
     assert rig.manager.why_drained() == "there is no JobManager that could move its jobs"
+
+
+@pytest.mark.parametrize(("failures", "ends"), [(REPORT_FAILURES - 1, False), (REPORT_FAILURES, True)])
+def test_a_reporter_that_fails_goes_on_and_ends_the_process_if_it_fails_for_long(
+    rig: Rig, failures: int, ends: bool
+) -> None:
+    left = [RuntimeError("nobody foresaw it")] * failures
+
+    def defect() -> str | None:
+        if left:
+            raise left.pop()
+        return None
+
+    rig.manager._session_defect = defect
+    for _ in range(REPORT_FAILURES):
+        rig.manager.turn()
+    assert [event["type"] for event in rig.events()] == ["heartbeat"] * REPORT_FAILURES
+    assert len(rig.deaths) == ends
+    assert all("nobody foresaw it" in cause for cause in rig.deaths)
+    # it counts failures in a row
+    left += [RuntimeError("again")] * (REPORT_FAILURES - 1)
+    rig.manager._session_defect = lambda: None
+    rig.manager.turn()
+    rig.manager._session_defect = defect
+    for _ in range(REPORT_FAILURES - 1):
+        rig.manager.turn()
+    assert len(rig.deaths) == ends

@@ -70,9 +70,11 @@ class Command(BaseCommand):
         watch = SessionWatch(context)
 
         def die(cause: str) -> None:
-            # one that hangs would outlive this process
-            kill_jvm(context)
-            _die(cause)
+            try:
+                # one that hangs would outlive this process
+                kill_jvm(context)
+            finally:
+                _die(cause)
 
         manager = TaskManager(identity, stages, watch.defect, SYSTEM_CLOCK, die)
         tasks.serve(manager, identity.worker_name)
