@@ -154,6 +154,8 @@ class JobManager:
             import_string(name)(leadership, clock, self._containment) for name in settings.TIDEMARK_LEADER_WORK
         ]
         self._is_acting = True
+        #: all that was reported up to this monotonic time is handled
+        self._read_until_ms = 0.0
         #: duty → when it is due next, monotonic ms
         self._due_ms = dict.fromkeys(Duty, 0.0)
         self._recovered = False
@@ -198,7 +200,7 @@ class JobManager:
             with self._containment.of(f"an event of kind {type(event).__name__}"):
                 self._on_event(event, age_ms)
         # without the bus nobody can be heard
-        if not self.publisher.is_away and self._taskmanagers.drop_silent():
+        if not self.publisher.is_away and self._taskmanagers.drop_silent(self._read_until_ms):
             self.hasten(Duty.POLL)
         if self._is_due(Duty.POLL):
             self._poll()
@@ -306,6 +308,7 @@ class JobManager:
     # --- events -------------------------------------------------------------------------------------------------------
 
     def _take_events(self, wait_s: float) -> list[ReceivedEvent]:
+        begun_ms = self._clock.monotonic_ms()
         try:
             events = self._bus.take_events(wait_s)
         except BusError as error:
@@ -318,6 +321,9 @@ class JobManager:
             logger.info("Redis is back")
             self.publisher.bus_is_back()
             self.resources.renew_all()
+        if not self._bus.is_behind:
+            # a process that is frozen in the call gets an answer that is as old as the call
+            self._read_until_ms = begun_ms
         return events
 
     def _on_event(self, event: Event, age_ms: float) -> None:

@@ -50,10 +50,15 @@ class LeaderBus(Protocol):
     Every method may raise BusError; the writing ones also RefusedError.
     """
 
+    @property
+    def is_behind(self) -> bool:
+        """Whether the last call of `take_events` has left events unread that had arrived before it."""
+
     def take_events(self, wait_s: float) -> list[ReceivedEvent]:
         """Return the events that have arrived since the last call, in order; wait up to `wait_s` for the first.
 
-        The first call also returns recent earlier ones. Malformed events are dropped.
+        The first call also returns recent earlier ones. Malformed events are dropped. Of many events it returns the
+        oldest, and `is_behind` tells of the others.
         """
 
     def beat(self) -> bool:
@@ -117,6 +122,11 @@ class RedisLeaderBus:
         self._announcer = Announcer()
         #: id of the last entry read; "": none yet
         self._cursor = ""
+        self._is_behind = False
+
+    @property
+    def is_behind(self) -> bool:
+        return self._is_behind
 
     def take_events(self, wait_s: float) -> list[ReceivedEvent]:
         with _errors():
@@ -135,6 +145,7 @@ class RedisLeaderBus:
         elif not newest or _position(newest[0][0]) < _position(self._cursor):
             # Redis lost entries, and gives ids below the cursor again
             self._cursor = ""
+        self._is_behind = len(entries) >= MAX_EVENTS_AT_ONCE
         received = (_received(entry_id, fields, now_ms) for entry_id, fields in entries)
         return [event for event in received if event is not None]
 

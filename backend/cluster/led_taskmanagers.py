@@ -76,9 +76,13 @@ class LedTaskManagers:
         self._gone.add(name)
         return True
 
-    def drop_silent(self) -> bool:
-        """Remove the TaskManagers whose heartbeat has timed out; return whether there were any."""
-        silent = self._resources.silent()
+    def drop_silent(self, read_until_ms: float) -> bool:
+        """Remove the TaskManagers whose heartbeat has timed out; return whether there were any.
+
+        Args:
+            read_until_ms: see `ResourceManager.silent`.
+        """
+        silent = self._resources.silent(read_until_ms)
         for name in silent:
             logger.warning("heartbeat of TaskManager %s timed out", name)
             self._resources.remove(name, f"TaskManager {name} was lost")

@@ -312,9 +312,14 @@ class ResourceManager:
                 job.stage_ended(stage, cause)
         return known is not None
 
-    def silent(self) -> list[str]:
-        """Return the TaskManagers whose heartbeat has timed out."""
-        deadline = self._clock.monotonic_ms() - TASKMANAGER_TIMEOUT_MS
+    def silent(self, read_until_ms: float) -> list[str]:
+        """Return the TaskManagers whose heartbeat has timed out.
+
+        Args:
+            read_until_ms: all that they have reported up to this monotonic time is handled. Silence behind it is only
+                a leader that has not read.
+        """
+        deadline = read_until_ms - TASKMANAGER_TIMEOUT_MS
         with self._lock:
             return [known.id for known in self._taskmanagers.values() if known.heard_ms < deadline]
 

@@ -59,6 +59,17 @@ def test_a_new_leader_does_not_read_what_is_long_past(bus_of: Any) -> None:
     assert 4_000 <= received.age_ms < 7_000
 
 
+def test_a_leader_that_has_not_read_all_knows_that_it_is_behind(bus_of: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("backend.cluster.leader_bus.MAX_EVENTS_AT_ONCE", 3)
+    leader = bus_of(1)
+    assert not leader.is_behind
+    for number in range(5):
+        bus.post_event(GONE | {"taskmanager": f"t{number}"})
+    assert (names(leader), leader.is_behind) == (["t0", "t1", "t2"], True)
+    assert (names(leader), leader.is_behind) == (["t3", "t4"], False)
+    assert (names(leader), leader.is_behind) == ([], False)
+
+
 def test_the_stream_stays_bounded(bus_of: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bus, "MAX_EVENTS", 200)
     for _ in range(1_000):

@@ -19,6 +19,10 @@ class RecordingBus:
         #: the newest document of each topic
         self.documents: dict[str, Document] = {}
 
+    @property
+    def is_behind(self) -> bool:
+        return False
+
     def take_events(self, wait_s: float) -> list[ReceivedEvent]:
         return []
 

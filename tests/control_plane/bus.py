@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -11,7 +12,7 @@ import redis
 
 from backend.cluster import bus
 from backend.cluster.events import MalformedEventError, ReceivedEvent, decode_event
-from backend.cluster.leader_bus import FENCE_MS, REVIEW_MS, BusError, RefusedError
+from backend.cluster.leader_bus import FENCE_MS, MAX_EVENTS_AT_ONCE, REVIEW_MS, BusError, RefusedError
 from tests.control_plane.scenario import Action, Point
 
 if TYPE_CHECKING:
@@ -81,6 +82,7 @@ class Redis:
         """Add an entry to the stream."""
         self.num_events += 1
         self.stream.append((self._world.clock.monotonic_ms(), self.num_events, text))
+        del self.stream[: -bus.MAX_EVENTS]
         self._world.scheduler.wake_all(self.readers)
 
 
@@ -97,6 +99,11 @@ class SimulatedLeaderBus:
         self._redis = world.redis
         self._epoch = epoch
         self._cursor: int | None = None
+        self._is_behind = False
+
+    @property
+    def is_behind(self) -> bool:
+        return self._is_behind
 
     def take_events(self, wait_s: float) -> list[ReceivedEvent]:
         world, shared = self._world, self._redis
@@ -105,16 +112,21 @@ class SimulatedLeaderBus:
         if self._cursor is None:
             old = [number for time_ms, number, _ in shared.stream if time_ms < now_ms - REVIEW_MS]
             self._cursor = old[-1] if old else 0
-        if not self._after(self._cursor):
+        answered_ms = now_ms
+        if not self._after(self._cursor, now_ms):
             world.scheduler.wait(shared.readers, wait_s * 1000.0)
             self._check()
-        entries = self._after(self._cursor)
+            # the answer is of the moment of the first event, though a process that is frozen reads it later
+            first_ms = [time_ms for time_ms, number, _ in shared.stream if number > self._cursor][:1]
+            answered_ms = min([now_ms + wait_s * 1000.0, *first_ms])
+        entries = self._after(self._cursor, answered_ms)[:MAX_EVENTS_AT_ONCE]
+        self._is_behind = len(entries) == MAX_EVENTS_AT_ONCE
         if entries:
             self._cursor = entries[-1][1]
         received = []
         for time_ms, _, text in entries:
             try:
-                received.append(ReceivedEvent(decode_event(text), world.clock.monotonic_ms() - time_ms))
+                received.append(ReceivedEvent(decode_event(text), answered_ms - time_ms))
             except MalformedEventError:
                 continue
         return received
@@ -134,8 +146,9 @@ class SimulatedLeaderBus:
     def close(self) -> None:
         pass
 
-    def _after(self, cursor: int) -> list[tuple[float, int, str]]:
-        return [entry for entry in self._redis.stream[-1_000:] if entry[1] > cursor]
+    def _after(self, cursor: int, until_ms: float) -> list[tuple[float, int, str]]:
+        newest = itertools.takewhile(lambda entry: entry[1] > cursor, reversed(self._redis.stream))
+        return [entry for entry in newest if entry[0] <= until_ms][::-1]
 
     def _check(self) -> None:
         self._world.edge()

@@ -57,6 +57,8 @@ LEADER_MS = 6_000.0
 #: the same for a leader that was replaced to notice
 NOTICE_MS = 15_000.0
 
+#: the statement that records the end of a TaskManager
+TASKMANAGER_GONE = 'UPDATE "cluster_taskmanager" SET "state"'
 Kind = Operation.Kind
 
 
@@ -116,6 +118,7 @@ class Oracle:
                 world.violate(f"{ZOMBIE}: {process.name} of epoch {process.epoch} wrote: {others[0]:.80}")
             if not others and process.epoch == self.epoch:
                 process.renewed_ms = world.clock.monotonic_ms()
+        self.counts["TaskManagers gone"] += sum(TASKMANAGER_GONE in statement for statement in statements)
         self._look_at_rows()
 
     def _look_at_deposed(self, epoch: int) -> None:
