@@ -187,6 +187,7 @@ class JobManager:
             LeadershipLostError: another jobmanager leads.
         """
         self._containment.database_failed = False
+        self.leadership.stepped()
         if not self._may_act():
             self._stop.wait(wait_s)
             return

@@ -16,7 +16,7 @@ from django.db import OperationalError, connection, transaction
 from django.db.models import F
 
 from backend.cluster.connections import limit_silence
-from backend.cluster.lease import RENEW_MS, RETRY_MS, SILENT_WRITE_MS, SLOW_MS, HeldLease, LeaseRow
+from backend.cluster.lease import RENEW_MS, RETRY_MS, SILENT_WRITE_MS, SLOW_MS, STALL_MS, HeldLease, LeaseRow
 from backend.cluster.models import LeaderEpoch
 from runtime.core.clock import Clock
 
@@ -35,6 +35,10 @@ class LeadershipLostError(Exception):
 
 class LeaseLapsedError(OperationalError):
     """The leader could not renew its lease, and must not act until it could; to callers, the database is away."""
+
+
+class LoopStalledError(Exception):
+    """The leader's loop has taken no step for so long that somebody else had better lead."""
 
 
 class SlowDatabaseError(OperationalError):
@@ -56,6 +60,12 @@ class Leadership:
         self._clock = clock
         self._lost: LeadershipLostError | None = None
         self._is_released = False
+        #: monotonic ms of the loop's last step, or of the take-over
+        self._stepped_ms = clock.monotonic_ms()
+
+    def stepped(self) -> None:
+        """Note that the leader's loop takes a step: without one for `STALL_MS`, the lease is not renewed."""
+        self._stepped_ms = self._clock.monotonic_ms()
 
     def may_act(self) -> bool:
         """Return whether the lease is valid.
@@ -89,9 +99,12 @@ class Leadership:
 
         Raises:
             LeadershipLostError: another jobmanager leads.
+            LoopStalledError: it was not renewed, because the leader's loop stands still.
             DatabaseError: it is unknown whether the lease was renewed.
         """
         begun_ms = self._clock.monotonic_ms()
+        if begun_ms - self._stepped_ms > STALL_MS:
+            raise LoopStalledError(f"the leader's loop has taken no step for {STALL_MS / 1000:g} s")
         if LeaderEpoch.objects.filter(name=ROLE, epoch=self.epoch).update(beat=F("beat") + 1) == 1:
             self._lease.renewed(begun_ms)
             return
@@ -111,6 +124,8 @@ class Leadership:
 
 class LeaseKeeper:
     """Renews the lease on a thread of its own, whatever the leader waits for, until `stop` or until it is lost.
+
+    It pauses while the leader has waited for `STALL_MS`.
 
     Args:
         leadership: the leadership to keep.

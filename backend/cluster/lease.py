@@ -31,6 +31,10 @@ SILENT_WRITE_MS: Final = TAKE_OVER_MS - RENEW_MS
 LOOK_MS: Final = 250.0
 #: a look that takes longer, or comes later after the one before, proves nothing
 SLOW_MS: Final = 1_000.0
+#: a leader whose loop has taken no step for this time does not renew its lease, though the process lives: it may wait
+#: for ever, as for a share that hangs. Shorter: a lock of tables deposes one leader after the other; longer: nobody
+#: takes jobs and operations meanwhile
+STALL_MS: Final = 60_000.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,6 +44,7 @@ def main(name: str) -> None:
         acts = None
         try:
             while not stop.wait(0.01):
+                leadership.stepped()
                 if leadership.may_act() is not acts:
                     acts = not acts
                     _tell("leads" if acts else "lapsed", leadership.epoch)

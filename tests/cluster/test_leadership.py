@@ -14,11 +14,12 @@ from backend.cluster.leadership import (
     LeadershipLostError,
     LeaseKeeper,
     LeaseLapsedError,
+    LoopStalledError,
     SlowDatabaseError,
     read_lease,
     take_over,
 )
-from backend.cluster.lease import LEASE_MS, HeldLease, LeaseRow
+from backend.cluster.lease import LEASE_MS, STALL_MS, HeldLease, LeaseRow
 from backend.cluster.models import Job, LeaderEpoch
 from runtime.core.clock import SYSTEM_CLOCK
 from runtime.testing import ManualClock
@@ -170,6 +171,22 @@ def test_a_failure_is_written_once_per_attempt(live_redis: str) -> None:
     store.save(job, [entry | {"suppressed": [{"name": "x", "message": "y", "task_name": ""}]}])
     [known] = store.known_exceptions(job)
     assert known["suppressed"]
+
+
+def test_a_leader_whose_loop_stands_still_gives_its_lease_up_until_it_steps_again() -> None:
+    clock = ManualClock(0)
+    leader = take_over(read_lease(), "a", "", clock)
+    assert leader is not None
+    clock.advance(int(STALL_MS))
+    leader.renew()
+    clock.advance(1)
+    beat = read_lease().beat
+    with pytest.raises(LoopStalledError):
+        leader.renew()
+    assert read_lease().beat == beat
+    leader.stepped()
+    leader.renew()
+    assert read_lease().beat == beat + 1 and leader.may_act()
 
 
 class StumblingLeadership(Leadership):
