@@ -41,7 +41,11 @@ LEADER_FIELDS = (
 )
 #: further fields that the leader changes if the job was rescaled
 RESCALED_FIELDS = ("parallelism", "vertex_parallelism", "slots_required", "plan")
+#: rows of a job's failures, with a stack trace each; fewer: users miss what came before; more: a job that fails every
+#: second fills the database
 KEPT_EXCEPTIONS = 100
+#: rows of TaskManagers that have ended; every start of one has another row
+KEPT_TASKMANAGERS = 100
 
 
 class JobStore:
@@ -171,10 +175,7 @@ class JobStore:
             for trigger_id, result in (answers or {}).items():
                 now = job.ended_at or job.state_times[job.state]
                 self._finish(Operation.objects.filter(trigger_id=trigger_id), result, now)
-            for entry in exceptions:
-                JobException.objects.update_or_create(
-                    job_id=job.id, attempt=entry["attempt"], defaults={k: v for k, v in entry.items() if k != "attempt"}
-                )
+            _write_failures(job.id, exceptions)
             if job.is_terminal:
                 self._complete(job)
         return True
@@ -194,6 +195,10 @@ class JobStore:
         )
         rows = job.exceptions.order_by("-timestamp").values(*names)[:KEPT_EXCEPTIONS]
         return [dict(row) for row in rows]
+
+    def num_failures(self, job_id: str) -> int:
+        """Return the number of all failures of a job, of which `known_exceptions` has the newest."""
+        return int(Job.objects.values_list("num_failures", flat=True).get(id=job_id))
 
     def due_operations(self) -> list[Operation]:
         """Return all operations that are not completed, oldest first, whichever leader began them."""
@@ -253,9 +258,13 @@ class JobStore:
             row.save()
 
     def taskmanager_gone(self, name: str, state: TaskManager.State, now: int) -> None:
-        """Save that a TaskManager has ended or was lost."""
+        """Save that a TaskManager has ended or was lost; forget those that ended long before."""
         with self._leadership.fenced():
             TaskManager.objects.filter(id=name).update(state=state, last_heartbeat=now, epoch=self._epoch)
+            ended = TaskManager.objects.exclude(state=TaskManager.State.REGISTERED).order_by("-last_heartbeat", "id")
+            old = list(ended.values_list("id", flat=True)[KEPT_TASKMANAGERS:])
+            if old:
+                TaskManager.objects.filter(id__in=old).delete()
 
     def registered_taskmanagers(self) -> set[str]:
         """Return the ids of the TaskManagers whose rows say that they are there."""
@@ -287,6 +296,26 @@ class JobStore:
             same.exclude(state=Operation.State.COMPLETED).update(
                 state=Operation.State.COMPLETED, result=result, finished_at=now
             )
+
+
+def _write_failures(job_id: str, entries: Sequence[dict[str, Any]]) -> None:
+    """Write failures of a job, count those that are new, and keep the newest ones only."""
+    if not entries:
+        return
+    rows = JobException.objects.filter(job_id=job_id)
+    newest = list(rows.order_by("-attempt").values_list("attempt", flat=True)[:KEPT_EXCEPTIONS])
+    # attempts rise: an earlier failure than all that are kept was counted when it was written, and dropped since
+    oldest = newest[-1] if len(newest) == KEPT_EXCEPTIONS else 0
+    num_new = 0
+    for entry in entries:
+        if entry["attempt"] >= oldest:
+            values = {name: value for name, value in entry.items() if name != "attempt"}
+            _, is_new = rows.update_or_create(job_id=job_id, attempt=entry["attempt"], defaults=values)
+            num_new += is_new
+    if num_new:
+        Job.objects.filter(id=job_id).update(num_failures=F("num_failures") + num_new)
+        kept = rows.order_by("-attempt").values_list("attempt", flat=True)[:KEPT_EXCEPTIONS]
+        rows.filter(attempt__lt=min(kept)).delete()
 
 
 def _keeps_checkpoints(job: Job) -> bool:

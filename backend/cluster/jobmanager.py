@@ -300,7 +300,7 @@ class JobManager:
             self._clock,
             Attempt(job.attempt),
             self._store.known_exceptions(job),
-            job.exceptions.count(),
+            self._store.num_failures(job.id),
             placements_of(job.id),
             read_statistics(job.id),
             self._store.left_stop(job.id),

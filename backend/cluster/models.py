@@ -107,6 +107,8 @@ class Job(models.Model):
     slots_required = models.IntegerField()
     attempt = models.IntegerField(default=0)
     restarts = models.IntegerField(default=0)
+    num_failures = models.IntegerField(default=0)
+    """Of all its attempts; only the newest failures have a row."""
     waiting_for = models.TextField(default="", blank=True)
     """Why the job does not run yet; empty if nothing is missing."""
     failure = models.JSONField(null=True)
@@ -127,7 +129,7 @@ class Job(models.Model):
 
 
 class JobException(models.Model):
-    """A failure of a job's attempt: the cause, and the failures suppressed because they follow from it."""
+    """A recent failure of a job's attempt: the cause, and the failures suppressed because they follow from it."""
 
     job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="exceptions")
     timestamp = models.BigIntegerField()

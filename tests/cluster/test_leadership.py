@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import threading
+from typing import Any
 
 import pytest
 from django.db import InterfaceError
 
 from backend.cluster import services
-from backend.cluster.job_store import JobStore
+from backend.cluster.job_store import KEPT_EXCEPTIONS, KEPT_TASKMANAGERS, JobStore
 from backend.cluster.leadership import (
     Leadership,
     LeadershipLostError,
@@ -20,7 +21,7 @@ from backend.cluster.leadership import (
     take_over,
 )
 from backend.cluster.lease import LEASE_MS, STALL_MS, HeldLease, LeaseRow
-from backend.cluster.models import Job, LeaderEpoch
+from backend.cluster.models import Job, LeaderEpoch, TaskManager
 from runtime.core.clock import SYSTEM_CLOCK
 from runtime.testing import ManualClock
 from tests.cluster.graphs import graph_json
@@ -187,6 +188,45 @@ def test_a_leader_whose_loop_stands_still_gives_its_lease_up_until_it_steps_agai
     leader.stepped()
     leader.renew()
     assert read_lease().beat == beat + 1 and leader.may_act()
+
+
+def failure(attempt: int) -> dict[str, Any]:
+    texts = dict.fromkeys(("name", "message", "stacktrace", "task_name", "location", "taskmanager"), "x")
+    return {"timestamp": 1_000 - attempt, "attempt": attempt, "suppressed": [], **texts}
+
+
+def test_the_newest_failures_of_a_job_are_kept_and_all_are_counted() -> None:
+    job, other = submitted(), submitted()
+    store = JobStore(take_leadership("a"))
+    store.save(other, [failure(0)])
+    total = KEPT_EXCEPTIONS + 20
+    # as a runner gives them: all that it knows, the newest first, again and again
+    for known in (1, 60, total, total):
+        store.save(job, [failure(attempt) for attempt in reversed(range(known))])
+        assert store.num_failures(job.id) == known
+    assert set(job.exceptions.values_list("attempt", flat=True)) == set(range(20, total))
+    assert store.num_failures(other.id) == other.exceptions.count() == 1
+    store.save(job, [failure(total)])
+    assert (store.num_failures(job.id), job.exceptions.count()) == (total + 1, KEPT_EXCEPTIONS)
+
+
+def test_taskmanagers_that_ended_long_ago_are_forgotten() -> None:
+    store = JobStore(take_leadership("a"))
+    facts: dict[str, Any] = {
+        "worker_name": "w",
+        "host": "h",
+        "pid": 1,
+        "slots": 1,
+        "spark_master": "local",
+        "registered_at": 1,
+    }
+    for number in range(KEPT_TASKMANAGERS + 5):
+        store.save_taskmanager(TaskManager(id=f"t{number}", last_heartbeat=number, **facts))
+    for number in range(2, KEPT_TASKMANAGERS + 5):
+        store.taskmanager_gone(f"t{number}", TaskManager.State.LOST, 1_000 + number)
+    assert store.registered_taskmanagers() == {"t0", "t1"}
+    ended = TaskManager.objects.filter(state=TaskManager.State.LOST).values_list("id", flat=True)
+    assert set(ended) == {f"t{number}" for number in range(5, KEPT_TASKMANAGERS + 5)}
 
 
 class StumblingLeadership(Leadership):
