@@ -130,6 +130,8 @@ class JobMasterMachine:
         self._offered: JobGraph | None = None
         #: whether the next attempt is no consequence of a failure
         self._is_planned = False
+        #: whether the current attempt is none either
+        self._follows_plan = False
         #: what the current attempt restores; None = it starts empty
         self._assignment: Assignment | None = None
         self._has_begun = False
@@ -415,6 +417,8 @@ class JobMasterMachine:
                 self._conclude_adoption()
             case Phase.REQUESTING if self._run.slots.all_live():
                 self._fail(FailureInfo("the storage did not say whether the newest checkpoint is complete"))
+            case Phase.REQUESTING if self._is_waiting_as_planned:
+                self._run.deadline_ms = self._journal.now_ms + self.options.slot_request_timeout_ms
             case Phase.REQUESTING:
                 timeout_ms = self.options.slot_request_timeout_ms
                 self._fail(FailureInfo(self._run.describe_missing(self._run.execution.slots, timeout_ms)))
@@ -432,6 +436,15 @@ class JobMasterMachine:
                 self._advance_teardown()
 
     # --- decisions ----------------------------------------------------------------------------------------------------
+
+    @property
+    def _is_waiting_as_planned(self) -> bool:
+        """Return whether the job gave its slots up as it was told, its state is saved, and nobody has granted others.
+
+        That is no failure, and the restart strategy is not asked, however long it takes.
+        """
+        is_granted = bool(self._run.slots.live())
+        return self._follows_plan and not is_granted and not self._operations.awaits_other_parallelism
 
     def _on_snapshot_done(self, done: RequestDone) -> None:
         self._operations.done(done)
@@ -520,7 +533,7 @@ class JobMasterMachine:
             self.restarts += not self._is_planned
         else:
             self._state_since_ms[JobState.CREATED] = self._journal.now_ms
-        self._is_planned = False
+        self._follows_plan, self._is_planned = self._is_planned, False
         self.graph, self._offered = self._offered or self.graph, None
         if not self._assign():
             return

@@ -257,6 +257,12 @@ class JobOperations:
         self._fail_rescale(f"the job could not be started with the new parallelism and keeps the old one: {cause}")
         return rescale.previous
 
+    @property
+    def awaits_other_parallelism(self) -> bool:
+        """Return whether the attempt that is under way is to have another parallelism than the one before."""
+        rescale = self._rescale
+        return rescale is not None and rescale.is_triggered and rescale.graph != rescale.previous
+
     # --- the attempt --------------------------------------------------------------------------------------------------
 
     def commit_adopted(self) -> None:

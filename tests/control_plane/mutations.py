@@ -457,6 +457,17 @@ MISTAKES = (
         ),
         [ADOPTED],
     ),
+    Mistake(
+        Mutation(
+            "it is recorded where a job runs some time after it is deployed",
+            ClusterSlotProvider,
+            "record_placement",
+            "self._record_placements(placements)",
+            "threading.Thread(target=lambda: (threading.Event().wait(2.0), self._record_placements(placements))).start()",
+            found_as=RESTARTED,
+        ),
+        [replace(ADOPTED, events=(TimedFault(at_ms, Event.KILL_LEADER),)) for at_ms in range(1_500, 4_000, 500)],
+    ),
     # --- checkpoints --------------------------------------------------------------------------------------------------
     Mistake(
         Mutation(

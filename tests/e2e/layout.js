@@ -97,6 +97,21 @@
     "controls",
   );
 
+  // words that a control cuts off, and does not say so by an ellipsis
+  const cutWithin = (control, element, box) => {
+    for (let each = element; ; each = each.parentElement) {
+      const style = getComputedStyle(each);
+      if (style.textOverflow === "ellipsis") return false;
+      const clip = each.getBoundingClientRect();
+      if (
+        style.overflowX !== "visible" &&
+        (box.right > clip.right + 1 || box.left < clip.left - 1)
+      )
+        return true;
+      if (each === control) return false;
+    }
+  };
+
   const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
   const words = [];
   const wordsOfGraphs = [];
@@ -113,8 +128,17 @@
     const range = document.createRange();
     range.selectNodeContents(node);
     const list = inCanvas(element) ? wordsOfGraphs : words;
-    for (const box of range.getClientRects())
-      list.push(...thing(element, box, true));
+    const control = element.closest(interactive);
+    for (const box of range.getClientRects()) {
+      const shown = thing(element, box, true);
+      list.push(...shown);
+      if (
+        shown.length > 0 &&
+        control !== null &&
+        cutWithin(control, element, box)
+      )
+        problems.push(`“${name(control)}” is cut off by its own edge`);
+    }
   }
   // the label of an edge has a background, which hides what lies under it
   for (const label of document.querySelectorAll(

@@ -322,6 +322,25 @@ def test_a_job_moves_to_other_slots_from_a_checkpoint_with_the_same_parallelism(
     assert S.FAILING not in s.states
 
 
+def test_a_job_that_gave_up_its_slots_as_told_waits_for_others_as_long_as_it_takes() -> None:
+    s = saving_job(restarts=0)
+    s.advance(1_000)
+    s.deliver(RescaleRequested("move", {}, is_move=True))
+    while s.machine.phase is not Phase.REQUESTING:
+        s.deliver(s.queue.pop(0))
+    granted, s.queue = s.queue, []
+    for _ in range(12):
+        s.advance(301_000)
+        s.settle()
+    assert (s.machine.state, s.machine.phase) == (S.RESTARTING, Phase.REQUESTING)
+    assert "move" not in s.answers
+    s.queue = granted
+    s.settle()
+    assert (s.machine.state, s.machine.attempt, s.machine.restarts) == (S.RUNNING, 1, 0)
+    assert s.answers["move"].error is None
+    assert S.FAILING not in s.states
+
+
 def test_a_checkpoint_that_fails_leaves_the_job_as_it_is() -> None:
     s = saving_job()
     s.storage_is_slow = True

@@ -101,6 +101,7 @@ MUTATIONS = (
         '(origin, item["bytes"])',
         "(origin, origin.stat().st_size)",
         seeds=(25,),
+        found_as="duplicated: ",
     ),
     Mutation(
         "timers wait until the wall clock says so",
@@ -110,6 +111,7 @@ MUTATIONS = (
         "first.at_ms - self._clock.now_ms()",
         hangs=True,
         seeds=(623,),
+        found_as="has not ended",
     ),
     Mutation(
         "an acknowledgement is not waited for",
@@ -238,6 +240,7 @@ MUTATIONS = (
         "elements = [*unread.elements, *elements]",
         "pass",
         seeds=(28,),
+        found_as="lost: ",
     ),
     Mutation(
         "a channel's barrier is overtaken by the next one's records",
@@ -291,6 +294,7 @@ MUTATIONS = (
         "return RecoveryDelayed(",
         "return Submitted(refusal=",
         seeds=(14,),
+        found_as='is FAILED: FailureInfo(message="cannot read yet what to restore',
     ),
     Mutation(
         "a key group too few is restored",
@@ -346,6 +350,7 @@ MUTATIONS = (
         "c in pending.arrived",
         hangs=True,
         seeds=(2,),
+        found_as=HANGS,
     ),
 )
 
