@@ -85,7 +85,9 @@ class LedTaskManagers:
         silent = self._resources.silent(read_until_ms)
         for name in silent:
             logger.warning("heartbeat of TaskManager %s timed out", name)
-            self._resources.remove(name, f"TaskManager {name} was lost")
+            self._resources.remove(
+                name, f"the heartbeat of TaskManager {name} timed out: its process or machine is gone, or overloaded"
+            )
         return bool(silent)
 
     # --- rows ---------------------------------------------------------------------------------------------------------

@@ -150,8 +150,7 @@ class Supervisor:
         try:
             self._finish(self._manage("first_run"), settings, "the first pipeline")
         except StartProblem as problem:
-            # the cluster works without it, and the next start tries again
-            self._say(str(problem))
+            self._say(f"{problem} (the cluster works without it, and the next start tries again)")
         else:
             self._say("a pipeline was deployed: a year of flights, one scheduled hour a second")
 
@@ -189,7 +188,7 @@ class Supervisor:
         deadline = time.monotonic() + READY_TIMEOUT_S
         while not holds():
             if time.monotonic() > deadline:
-                self._say(f"still waiting: {what}? see the logs in {self._home / 'logs'}")
+                self._say(f"not within {READY_TIMEOUT_S:g} s: {what}; see the logs in {self._home / 'logs'}")
                 return
             self._turn()
         self._say(what)
@@ -215,8 +214,8 @@ class Supervisor:
                 stream.read().decode(errors="replace") if stream else "" for stream in (child.stdout, child.stderr)
             )
         if child.returncode != 0:
-            lines = errors.strip().splitlines()
-            raise StartProblem(f"{what} failed: {lines[-1] if lines else f'exit code {child.returncode}'}")
+            lines = errors.strip().splitlines() or [f"exit code {child.returncode}"]
+            raise StartProblem(f"{what} failed: {lines[-1].removeprefix('CommandError: ')}")
         return output
 
     def _get(self, path: str, token: str) -> bytes | None:

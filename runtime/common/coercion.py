@@ -91,7 +91,7 @@ def coerce_boolean(value: Any) -> Any:
     """Coerce booleans, and 0 and 1; every other number has more to say than a BOOLEAN can."""
     if value is True or value is False or value is None:
         return value
-    if type(value).__name__ in ("bool", "bool_"):  # numpy's, without importing numpy
+    if _is_numpy_bool(value):
         return bool(value)
     if isinstance(value, numbers.Integral) and value in (0, 1):
         return bool(value)
@@ -383,6 +383,7 @@ def row_coercer(
     """
     fields = _Fields(names, coercers, classes)
     fit = fields.coerce
+    known = frozenset(names)
 
     def coerce(value: Any) -> Any:
         cls = value.__class__
@@ -413,6 +414,9 @@ def row_coercer(
         if value is None:
             return None
         if isinstance(value, dict):
+            if not value.keys() <= known:
+                unknown = ", ".join(repr(name) for name in value if name not in known)
+                raise TypeError(f"the row's type has no field {unknown}: it has {', '.join(names)}")
             return row_of(fit([value.get(name) for name in names]), names)
         if isinstance(value, (tuple, list)):
             return row_of(fit(list(value)), names)
@@ -463,8 +467,13 @@ def tuple_coercer(coercers: Sequence[Coercer | None], classes: Sequence[type | N
     return _TupleCoercer(coercers, classes)
 
 
+def _is_numpy_bool(value: Any) -> bool:
+    # without importing numpy, whose older versions say bool_
+    return type(value).__name__ in ("bool", "bool_")
+
+
 def _as_int(value: Any, type_name: str) -> int:
-    if isinstance(value, numbers.Integral):
+    if isinstance(value, numbers.Integral) or _is_numpy_bool(value):
         return int(value)
     is_number = isinstance(value, (numbers.Real, decimal.Decimal))
     if not is_number or not math.isfinite(value):

@@ -103,8 +103,8 @@ class StreamExecutionEnvironment:
         return self._config
 
     def set_parallelism(self, parallelism: int) -> StreamExecutionEnvironment:
-        """Set the parallelism of operators that are added from now on and set none themselves."""
-        self._configuration.set(options.PARALLELISM_DEFAULT, parallelism)
+        """Set the parallelism of operators that are added from now on and set none themselves; see ExecutionConfig."""
+        self._config.set_parallelism(parallelism)
         return self
 
     def get_parallelism(self) -> int:

@@ -288,6 +288,12 @@ def test_a_list_that_became_a_row_stays_its_owners() -> None:
 def test_a_row_keeps_its_kind_and_missing_dict_keys_are_null() -> None:
     assert coerced(NAMED, Row.of_kind(RowKind.DELETE, "x", 3)).get_row_kind() is RowKind.DELETE
     assert coerced(NAMED, {"name": "x"}) == Row(name="x", age=None)
+    with pytest.raises(TypeError, match="no field 'Age': it has name, age"):
+        coerced(NAMED, {"name": "x", "Age": 3})
+
+
+def test_numpys_booleans_are_numbers_as_pythons_are() -> None:
+    assert coerced(Types.INT(), np.bool_(True)) == coerced(Types.INT(), True) == 1
 
 
 def test_a_row_that_fits_is_not_made_anew() -> None:

@@ -463,7 +463,8 @@ MISTAKES = (
             ClusterSlotProvider,
             "record_placement",
             "self._record_placements(placements)",
-            "threading.Thread(target=lambda: (threading.Event().wait(2.0), self._record_placements(placements))).start()",
+            "late = lambda: (threading.Event().wait(2.0), self._record_placements(placements))\n"
+            "    threading.Thread(target=late).start()",
             found_as=RESTARTED,
         ),
         [replace(ADOPTED, events=(TimedFault(at_ms, Event.KILL_LEADER),)) for at_ms in range(1_500, 4_000, 500)],

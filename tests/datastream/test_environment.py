@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from runtime.common import Configuration, Types, WatermarkStrategy
+from runtime.common import Configuration, ExecutionConfig, Types, WatermarkStrategy
 from runtime.connectors import BlackHoleSink, NumberSequenceSource
 from runtime.datastream import DataStream, OutputTag, ProcessFunction, StreamExecutionEnvironment
 from runtime.datastream.data_stream import DataStreamError
@@ -138,6 +138,8 @@ def test_parallelism_is_the_operators_own_or_the_environments() -> None:
 def test_without_a_setting_the_parallelism_is_the_number_of_cpus() -> None:
     env = StreamExecutionEnvironment.get_execution_environment(Configuration())
     assert env.get_parallelism() == env.get_default_local_parallelism() == os.cpu_count()
+    env.set_parallelism(3).set_parallelism(ExecutionConfig.PARALLELISM_DEFAULT)
+    assert env.get_parallelism() == os.cpu_count()
 
 
 def test_a_collection_is_read_by_one_subtask_and_cannot_be_otherwise() -> None:

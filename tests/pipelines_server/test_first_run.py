@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import pytest
 from django.contrib.auth.models import User
+from rest_framework.exceptions import ParseError, ValidationError
 
 from backend.cluster.models import Job
 from backend.pipelines import deployments
 from backend.pipelines.first_run import first_run, is_due
 from backend.pipelines.models import Deployment, Pipeline
 from backend.pipelines.services import change_pipeline, delete_pipeline
+from backend.supervisor.management.commands.first_run import in_words
 
 
 def test_the_first_run_makes_one_pipeline_and_one_job_and_no_other_run_does(alice: User) -> None:
@@ -49,3 +51,9 @@ def test_a_run_that_is_killed_before_the_deployment_is_finished_by_the_next_one(
 def test_whoever_draws_already_is_left_alone(alice: User) -> None:
     Pipeline.objects.create(name="Mine", owner=alice, created_at=1, updated_at=1)
     assert not is_due() and first_run(alice, parallelism=1) is None
+
+
+def test_a_refusal_is_told_in_words() -> None:
+    assert in_words(ParseError("it did not get to execute()")) == "it did not get to execute()"
+    assert in_words(ParseError(["one.", "two."])) == "one. two."
+    assert in_words(ValidationError({"name": ["too long."], "size": "too large."})) == "too long. too large."

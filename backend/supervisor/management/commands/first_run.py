@@ -27,5 +27,18 @@ class Command(BaseCommand):
             first_run(User.objects.get(username=ADMIN_NAME), min(PARALLELISM, environment.slots()))
         except DatabaseError as error:
             raise CommandError(f"the database cannot be used: {str(error).strip().splitlines()[0]}") from error
-        except (PipelineError, APIException, StorageProblem) as error:
+        except APIException as error:
+            raise CommandError(in_words(error)) from error
+        except (PipelineError, StorageProblem) as error:
             raise CommandError(str(error)) from error
+
+
+def in_words(error: APIException) -> str:
+    """Return what an error says, without the structure that it has for REST clients."""
+    return " ".join(_texts(error.detail))
+
+
+def _texts(detail: Any) -> list[str]:
+    if isinstance(detail, dict):
+        detail = list(detail.values())
+    return [text for each in detail for text in _texts(each)] if isinstance(detail, list) else [str(detail)]
