@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pytest_django import Settings
@@ -92,7 +93,8 @@ def test_a_job_whose_row_is_damaged_keeps_nobody_from_leading(home: Path) -> Non
     good, damaged = submitted(), submitted()
     checkpointed(good, 7, 2)
     prints(damaged, 8, 3, "a\n")
-    for graph in ({}, {"configuration": 7}, {"configuration": {"execution.checkpointing.interval": 7}}, []):
+    graphs: list[Any] = [{}, {"configuration": 7}, {"configuration": {"execution.checkpointing.interval": 7}}, []]
+    for graph in graphs:
         Job.objects.filter(id=damaged.id).update(graph=graph)
         assert find_traces() == Traces(8, {good.id: 2, damaged.id: 3}), graph
     leadership = Candidate("host:1", "", SYSTEM_CLOCK).wait_to_lead(threading.Event())

@@ -96,6 +96,10 @@ def test_exceptions_come_newest_first_and_say_what_else_broke(api: APIClient, jo
     [other] = history["entries"][0]["concurrentExceptions"]
     assert (other["exceptionName"], other["taskName"]) == ("SlotLost", "Source: flights (2/2)")
     assert api.get(f"/v1/jobs/{job.id}/exceptions").json()["exceptionHistory"]["truncated"] is False
+    # earlier ones are counted, and not kept
+    Job.objects.filter(id=job.id).update(num_failures=4)
+    history = api.get(f"/v1/jobs/{job.id}/exceptions").json()["exceptionHistory"]
+    assert history["truncated"] is True and len(history["entries"]) == 3
 
 
 def test_an_exception_names_a_taskmanager_that_can_be_asked_for(

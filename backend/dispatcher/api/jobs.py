@@ -138,7 +138,7 @@ class JobExceptionsView(JobView):
             "maxExceptions", request.query_params.get("maxExceptions", shapes.DEFAULT_MAX_EXCEPTIONS), 0, 10_000
         )
         failures = [_failure(row) for row in services.list_exceptions(self.job)[: limit + 1]]
-        return Response(shapes.exception_history(failures, limit))
+        return Response(shapes.exception_history(failures, limit, self.job.num_failures))
 
 
 class JobMetricsView(JobView):

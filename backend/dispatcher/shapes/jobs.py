@@ -164,8 +164,14 @@ def job_config(job: JobFacts, user_config: Mapping[str, str], restart_strategy: 
     }
 
 
-def exception_history(failures: Sequence[Failure], limit: int) -> dict[str, Any]:
-    """Return the response of /jobs/:jobid/exceptions; `failures` newest first."""
+def exception_history(failures: Sequence[Failure], limit: int, num_failures: int) -> dict[str, Any]:
+    """Return the response of /jobs/:jobid/exceptions.
+
+    Args:
+        failures: newest first.
+        limit: number of those that are wanted.
+        num_failures: of the job, with those that are no longer kept.
+    """
     entries = [
         {
             **_exception(
@@ -190,7 +196,7 @@ def exception_history(failures: Sequence[Failure], limit: int) -> dict[str, Any]
         }
         for failure in failures[:limit]
     ]
-    return {"exceptionHistory": {"entries": entries, "truncated": len(failures) > limit}}
+    return {"exceptionHistory": {"entries": entries, "truncated": max(len(failures), num_failures) > len(entries)}}
 
 
 def _exception(
