@@ -11,7 +11,7 @@ from runtime.client.errors import ClientError
 from runtime.client.jobs import absolute_location
 from runtime.client.program_files import read_program
 from runtime.client.rest import RequestRefusedError, RestClient, RestoreRequest
-from runtime.client.submission import Submission, cancel_quietly
+from runtime.client.submission import Submission, cancel_and_watch
 from runtime.client.terminal import FAILURE, INTERRUPTED, SUCCESS, Terminal
 from runtime.client.watch import watch_job
 
@@ -155,8 +155,7 @@ def _interrupted(client: RestClient, job_id: str, terminal: Terminal) -> int:
         if terminal.ask is not None and not terminal.ask(f"Cancel job {job_id[:8]}?"):
             terminal.line(f"The job continues: tidemark info {job_id[:8]}")
             return SUCCESS
-        cancel_quietly(client, job_id)
-        watch_job(client, job_id, terminal)
+        cancel_and_watch(client, job_id, terminal)
     except KeyboardInterrupt:
         terminal.complain(f"job {job_id} may still be running: `tidemark cancel {job_id[:8]}` ends it")
     return INTERRUPTED

@@ -82,8 +82,7 @@ class Submission:
         except ClientError as refused:
             self._terminal.line(f"No job was started: {refused}")
         else:
-            cancel_quietly(self._client, self.job_id)
-            watch.watch_job(self._client, self.job_id, self._terminal)
+            cancel_and_watch(self._client, self.job_id, self._terminal)
 
     def _may_appear(self) -> str:
         return f"job {self.job_id} may still start or be running: `tidemark cancel {self.job_id[:8]}` ends it"
@@ -122,10 +121,30 @@ class Submission:
         return True
 
 
-def cancel_quietly(client: RestClient, job_id: str) -> None:
-    """Ask for a job to be cancelled, which may have ended by itself in the meantime."""
+def cancel_and_watch(client: RestClient, job_id: str, terminal: Terminal) -> None:
+    """Have a job cancelled and wait for its end; say so if it may go on, because no server answers."""
     try:
-        client.cancel(job_id)
-    except RequestRefusedError as refused:
-        if refused.status != HTTPStatus.CONFLICT:
-            raise
+        cancel_quietly(client, job_id, terminal)
+        watch.watch_job(client, job_id, terminal)
+    except ServerUnreachableError as error:
+        terminal.complain(f"{error}; job {job_id} may still be running: `tidemark cancel {job_id[:8]}` ends it")
+
+
+def cancel_quietly(client: RestClient, job_id: str, terminal: Terminal) -> None:
+    """Ask for a job to be cancelled, which may have ended by itself in the meantime; ask again if nobody answers.
+
+    Raises:
+        ClientError: it is refused, or nobody answers for a while.
+    """
+    patience = watch.Patience(terminal)
+    while True:
+        try:
+            client.cancel(job_id)
+            return
+        except RequestRefusedError as refused:
+            if refused.status == HTTPStatus.CONFLICT:
+                return
+            patience.bear(refused)
+        except ServerUnreachableError as error:
+            patience.bear(error)
+        terminal.sleep(watch.POLL_S)

@@ -100,6 +100,8 @@ class FakeCluster:
     """Seconds to come again in; each refuses one submission."""
     outages: list[int] = field(default_factory=list)
     """Statuses of the next answers of /live and about operations; 0: the connection is cut."""
+    cancel_outages: list[int] = field(default_factory=list)
+    """Statuses of the next answers to cancellations; 0: the connection is cut."""
     before_run: Callable[[], bool] = lambda: True
     """Called by a run request before it is answered; if it says no, the answer is lost."""
     before_upload: Callable[[], object] = lambda: None
@@ -123,6 +125,8 @@ class FakeCluster:
         self.calls.append((method, parts.path, sent))
         if method == "POST" and parts.path.startswith("/v1/jars/") and self.busy:
             return 503, {"errors": [f"try again in {self.busy[0]} s"]}
+        if self.cancel_outages and method == "PATCH":
+            return self.cancel_outages.pop(0), {"errors": ["The database is unavailable at the moment; try again."]}
         if self.outages and ("/live" in parts.path or "/operations/" in parts.path):
             return self.outages.pop(0), {"errors": ["The database is unavailable at the moment; try again."]}
         if f"{method} {parts.path}" in self.answers:

@@ -233,6 +233,21 @@ def test_ctrl_c_while_the_program_is_planned_cancels_the_job_that_comes_of_it(
 
 
 @pytest.mark.usefixtures("keyboard")
+def test_ctrl_c_asks_again_to_cancel_while_nobody_answers(cluster: FakeCluster, program: str) -> None:
+    cluster.documents, cluster.cancel_outages = [document("CREATED"), document("CANCELED")], [0, 503]
+    cluster.before_run = held = Held()
+    with run_process(cluster, program) as process:
+        assert held.begun.wait(20)
+        process.send_signal(signal.SIGINT)
+        held.released.set()
+        told, errors = process.communicate(timeout=30)
+    job_id = cluster.calls[1][2]["jobId"]
+    assert process.returncode == 130, errors
+    assert f"Job {job_id} is CANCELED" in told and "trying again" in errors
+    assert [method for method, _, _ in cluster.calls].count("PATCH") == 3
+
+
+@pytest.mark.usefixtures("keyboard")
 def test_ctrl_c_during_the_upload_says_that_no_job_was_started(cluster: FakeCluster, program: str) -> None:
     cluster.before_upload = held = Held()
     with run_process(cluster, program) as process:
