@@ -3,7 +3,8 @@
 A submitted program ends at its first `execute()`: a second job would never be run, and nobody would be told. What comes
 behind is not run to find out, for it is written for the time after the job. It is read: from the frames that are at
 `execute()`, outwards, along the statements that follow. Calls that certainly come are told apart from those that may,
-in a branch or in another turn of a loop. Ways that cannot be read (aliases, decorators, eval) are not followed.
+in a branch or in another turn of a loop. A method, or a function that is handed on, may lead to one if it has the name
+of one that is under way. Ways that cannot be read (aliases, decorators, eval) are not followed.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import ast
 import linecache
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from types import CodeType, FrameType, FunctionType
+from types import CodeType, FrameType, FunctionType, ModuleType
 from typing import Any, Final
 
 EXECUTIONS: Final = ("execute", "execute_async")
@@ -23,6 +24,7 @@ MAX_DEPTH: Final = 8
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _BRANCHES = (ast.If, ast.Try, ast.Match, ast.For, ast.AsyncFor, ast.While)
 _ENDS = (ast.Return, ast.Raise, ast.Break, ast.Continue)
+_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +57,14 @@ def later_executions(frame: FrameType | None, program: Program) -> list[LaterExe
         program: that runs.
     """
     found: list[LaterExecution] = []
+    running: set[str] = set()
     while frame is not None:
         code = frame.f_code
         if program.is_own_file(code.co_filename):
             names = {**frame.f_globals, **frame.f_locals}
             body = _statements(code, frame.f_globals)
-            found += _Reader(program, code.co_filename, names).behind(body, frame.f_lineno)
+            found += _Reader(program, code.co_filename, names, running=frozenset(running)).behind(body, frame.f_lineno)
+            running.add(code.co_name)
         frame = frame.f_back
     return found
 
@@ -90,16 +94,24 @@ class _Reader:
         names: values of names that are known.
         bound: names that are known to be environments.
         depth: of calls.
+        running: names of the program's functions that are under way, and lead to the current `execute()`.
     """
 
     def __init__(
-        self, program: Program, file: str, names: Mapping[str, Any], bound: Sequence[str] = (), depth: int = 0
+        self,
+        program: Program,
+        file: str,
+        names: Mapping[str, Any],
+        bound: Sequence[str] = (),
+        depth: int = 0,
+        running: frozenset[str] = frozenset(),
     ) -> None:
         self._program = program
         self._file = file
         self._names = names
         self._bound = set(bound)
         self._depth = depth
+        self._running = running
 
     def behind(self, body: Sequence[ast.stmt], line: int) -> Iterator[LaterExecution]:
         """Yield the calls after the statement at that line."""
@@ -109,6 +121,8 @@ class _Reader:
                 continue
             for block in _blocks(statement):
                 yield from self.behind(block, line)
+            if not any(_blocks(statement)):
+                yield from self._repeated(statement)
             if isinstance(statement, ast.For | ast.AsyncFor | ast.While):
                 yield from self.block(statement.body, is_certain=False)
             if isinstance(statement, ast.Try):
@@ -133,11 +147,33 @@ class _Reader:
             if isinstance(statement, _ENDS):
                 return
 
+    def _repeated(self, statement: ast.stmt) -> Iterator[LaterExecution]:
+        """Yield the calls that the statement which is under way may make once more."""
+        nodes = list(ast.walk(statement))
+        again = [node for each in nodes if isinstance(each, _COMPREHENSIONS) for node in ast.walk(each)]
+        calls = [node for node in again if isinstance(node, ast.Call)]
+        is_repeated = any(self._runs(call.func) or [*self._call(call, is_certain=False)] for call in calls)
+        if is_repeated or any(self._hands_on(node) for node in nodes if isinstance(node, ast.Call)):
+            yield LaterExecution(self._file, statement.lineno, is_certain=False)
+
+    def _runs(self, function: ast.expr) -> bool:
+        """Return whether a function or method has the name of one that is under way."""
+        if isinstance(function, ast.Attribute):
+            owner = self._names.get(function.value.id) if isinstance(function.value, ast.Name) else None
+            return function.attr in self._running and not isinstance(owner, ModuleType)
+        return isinstance(function, ast.Name) and function.id in self._running
+
+    def _hands_on(self, call: ast.Call) -> bool:
+        """Return whether a call is given a function that is under way, and may call it."""
+        return any(self._runs(argument) for argument in call.args if isinstance(argument, ast.Name | ast.Attribute))
+
     def _call(self, call: ast.Call, *, is_certain: bool) -> Iterator[LaterExecution]:
         function = call.func
         if isinstance(function, ast.Attribute) and function.attr in EXECUTIONS:
             if self._is_environment(function.value):
                 yield LaterExecution(self._file, call.lineno, is_certain)
+        elif (isinstance(function, ast.Attribute) and self._runs(function)) or self._hands_on(call):
+            yield LaterExecution(self._file, call.lineno, is_certain=False)
         elif isinstance(function, ast.Name) and self._depth < MAX_DEPTH:
             called = self._names.get(function.id)
             if isinstance(called, FunctionType) and self._program.is_own_file(called.__code__.co_filename):

@@ -54,6 +54,17 @@ def behind_the_first(directory: Path, text: str) -> list[tuple[int, bool]]:
         # it may, or may not
         ('env.execute("a")\nif len("x") > 2:\n  env.execute("b")\n', [(3, False)]),
         ('for name in "ab":\n  env.execute(name)\n', [(2, False)]),
+        ('def run(name): env.execute(name)\n[run(name) for name in "ab"]\n', [(2, False)]),
+        ('[env.execute(name) for name in "ab"]\n', [(1, False)]),
+        ('def run(name): env.execute(name)\nlist(map(run, "ab"))\n', [(2, False)]),
+        ('def run(name): env.execute(name)\nrun("a")\nlist(map(run, "b"))\n', [(3, False)]),
+        (
+            "class Job:\n  def run(self): self.env.execute('a')\nJob.env = env\nJob().run()\nJob().run()\n",
+            [(5, False)],
+        ),
+        # a module's function of the same name, and a list that is made before
+        ('import subprocess\ndef run(name): env.execute(name)\nrun("a")\nsubprocess.run(["true"])\n', []),
+        ('def run(names): env.execute(names[0])\nrun([name.upper() for name in "ab"])\n', []),
         # execute() of something else
         ('class Cursor:\n  def execute(self, sql): pass\nc = Cursor()\nenv.execute("a")\nc.execute("b")\n', []),
         ('env.execute("a")\nraise SystemExit\nenv.execute("b")\n', []),
