@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, TypeAlias
 
+from runtime.core.well_formed import well_formed
+
 #: limits of the database's columns
 MAX_NAME_CHARS: Final = 255
 MAX_INTEGER: Final = 2**31 - 1
@@ -146,7 +148,7 @@ def _stage(parts: object) -> tuple[str, int, int]:
 def _hardware(hardware: object) -> dict[str, int]:
     if not isinstance(hardware, dict) or not all(isinstance(name, str) for name in hardware):
         raise MalformedEventError(f"hardware is {hardware!r:.100}")
-    return {name: _integer(hardware, name, MAX_LONG) for name in map(_storable, hardware)}
+    return {name: _integer(hardware, name, MAX_LONG) for name in map(well_formed, hardware)}
 
 
 def _name(document: Mapping[str, Any], name: str) -> str:
@@ -160,12 +162,7 @@ def _text(document: Mapping[str, Any], name: str) -> str:
     value = document.get(name)
     if not isinstance(value, str):
         raise MalformedEventError(f"{name} is {value!r:.100}")
-    return _storable(value)
-
-
-def _storable(text: str) -> str:
-    """Return the text with characters replaced that PostgreSQL cannot store: NUL and unpaired surrogates."""
-    return text.replace("\0", "\ufffd").encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return well_formed(value)
 
 
 def _integer(document: Mapping[str, Any], name: str, most: int) -> int:

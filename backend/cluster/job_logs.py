@@ -30,6 +30,7 @@ from backend.cluster.appended_log import AppendedLog, LogTakenError
 from backend.cluster.checkpoint_home import cluster_storage
 from runtime.checkpoint.locations import is_local, local_path
 from runtime.core.ids import Attempt, SlotId
+from runtime.core.well_formed import well_formed
 from runtime.jobmaster.status import ExceptionEntry
 
 logger = logging.getLogger(__name__)
@@ -368,7 +369,7 @@ class JobLogs:
             text += "\n".join(filter(None, (cause.message, cause.traceback))) + "\n"
             slot = SlotId(0) if cause.slot is None else cause.slot
             path = self._directory / log_name(entry.attempt, slot, "log")
-            self._writer.put(path, text.encode(), None, lambda: None)
+            self._writer.put(path, well_formed(text).encode(), None, lambda: None)
 
     def deliver(
         self, slot: SlotId, attempt: Attempt, channel: str, position: int, payload: bytes, acknowledge: Acknowledge

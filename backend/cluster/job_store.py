@@ -19,6 +19,7 @@ from backend.cluster.leadership import Leadership
 from backend.cluster.models import TERMINAL_STATES, Checkpoint, Job, JobException, Operation, Placement, TaskManager
 from backend.cluster.placements import ClusterPlacement, write_placements
 from backend.cluster.snapshot_users import checkpoint_settings
+from backend.cluster.storable import storable
 from runtime.checkpoint.outcome import JobOutcome
 from runtime.checkpoint.statistics import StatisticsRecord
 from runtime.common.config_options import ConfigurationError
@@ -80,6 +81,10 @@ class JobStore:
         """
         rows = Job.objects.filter(leader_epoch__lte=self._epoch).exclude(state__in=TERMINAL_STATES)
         return list(rows.exclude(id__in=list(running)).order_by("created_at"))
+
+    def row(self, job_id: str) -> Job:
+        """Return the row of a job as it is now."""
+        return Job.objects.get(id=job_id)
 
     def ended(self, jobs: Collection[str]) -> list[Job]:
         """Return those of some jobs that have ended; does not ask the database about no jobs."""
@@ -152,6 +157,8 @@ class JobStore:
     ) -> bool:
         """Save the state of a job. An end is recorded once: whatever is saved after it changes nothing.
 
+        Here alone users' texts and numbers come into the row: all of it is made `storable`.
+
         Args:
             job: its row.
             exceptions: failures of attempts that this leader ran.
@@ -164,7 +171,7 @@ class JobStore:
         """
         with self._leadership.fenced():
             fields = LEADER_FIELDS + (RESCALED_FIELDS if job.vertex_parallelism else ())
-            values = {name: getattr(job, name) for name in fields}
+            values = {name: storable(getattr(job, name)) for name in fields}
             # the driver may have recorded a later attempt in the meantime
             values["attempt"] = Greatest(F("attempt"), Value(job.attempt))
             values["may_have_leftovers"] = job.is_terminal and not disowns
@@ -175,7 +182,7 @@ class JobStore:
             for trigger_id, result in (answers or {}).items():
                 now = job.ended_at or job.state_times[job.state]
                 self._finish(Operation.objects.filter(trigger_id=trigger_id), result, now)
-            _write_failures(job.id, exceptions)
+            _write_failures(job.id, [storable(entry) for entry in exceptions])
             if job.is_terminal:
                 self._complete(job)
         return True
@@ -294,7 +301,7 @@ class JobStore:
         if answered:
             same = Operation.objects.filter(Q(trigger_id__in=answered) | Q(follows__in=answered))
             same.exclude(state=Operation.State.COMPLETED).update(
-                state=Operation.State.COMPLETED, result=result, finished_at=now
+                state=Operation.State.COMPLETED, result=storable(result), finished_at=now
             )
 
 

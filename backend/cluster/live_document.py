@@ -23,6 +23,7 @@ from runtime.common.config_options import ConfigurationError
 from runtime.common.configuration import Configuration
 from runtime.core.elements import MAX_WATERMARK, MIN_WATERMARK
 from runtime.core.ids import SlotId, TaskId
+from runtime.core.well_formed import well_formed
 from runtime.graph.job_graph import JobGraph, JobVertex
 from runtime.jobmaster.requirements import Requirements
 from runtime.jobmaster.status import ExceptionEntry, JobStatusSnapshot, Stall, TaskSnapshot
@@ -370,8 +371,8 @@ def error_name(failure: FailureInfo) -> str:
 
 def _for_users(text: str) -> str:
     """Shorten paths of uploaded programs to their file names, as the cluster's directories are noise to users, and hide
-    what looks like a secret: every viewer reads it."""
-    return redacted_text(_ARTIFACT_DIRECTORY.sub("", text))
+    what looks like a secret: every viewer reads it. Rows can store the result."""
+    return redacted_text(_ARTIFACT_DIRECTORY.sub("", well_formed(text)))
 
 
 def _number(value: object) -> float:

@@ -8,11 +8,11 @@ Source: Flink, MetricQueryService and MetricStore.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from backend.cluster.storable import NO_JSON_NUMBERS, storable
 from runtime.common.accumulators import AccumulatorReport, accumulators_of, is_accumulator
 from runtime.core.ids import operator_id_of
 from runtime.jobmaster.metric_names import distinct_names, split_metric
@@ -54,17 +54,10 @@ def metric_fields(tasks: Iterable[TaskSnapshot]) -> dict[str, Document]:
 def _reported(task: TaskSnapshot) -> Metrics:
     has_ended = task.state is not TaskState.RUNNING
     return {
-        name: 0.0 if has_ended and name.endswith(_RATES) else _json_value(value)
+        name: 0.0 if has_ended and name.endswith(_RATES) else storable(value)
         for name, value in task.metrics.items()
         if value is not None and not is_accumulator(name)
     }
-
-
-def _json_value(value: object) -> Value:
-    """Return a value that JSON can represent; NaN and infinities become text as Java prints them."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-    return value if isinstance(value, bool | int | float | str) else str(value)
 
 
 def metric_scopes(operators: Sequence[Mapping[str, str]]) -> dict[str, str]:
@@ -105,13 +98,17 @@ def accumulators_document(tasks: Iterable[TaskSnapshot]) -> Document:
         reports = accumulators_of(task.metrics)
         if reports:
             of_vertex = document.setdefault(task.task.vertex_id, {})
-            of_vertex[str(task.task.subtask_index)] = [[r.name, r.kind, dict(r.parts)] for r in reports]
+            of_vertex[str(task.task.subtask_index)] = [[r.name, r.kind, storable(r.parts)] for r in reports]
     return document
 
 
 def accumulator_reports(document: Mapping[str, Any], vertex_id: str) -> dict[int, list[AccumulatorReport]]:
     """Return subtask index → its accumulators, from an `accumulators_document`."""
     return {
-        int(index): [AccumulatorReport(name, kind, parts) for name, kind, parts in reports]
+        int(index): [AccumulatorReport(name, kind, _numbers(parts)) for name, kind, parts in reports]
         for index, reports in document.get(vertex_id, {}).items()
     }
+
+
+def _numbers(parts: Mapping[str, Any]) -> dict[str, Any]:
+    return {part: NO_JSON_NUMBERS.get(value, value) for part, value in parts.items()}

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import Protocol
 
 from runtime.core.ids import SlotId, TaskId
+from runtime.core.well_formed import well_formed
 from runtime.graph.job_graph import ChainedOperator
 from runtime.state.errors import RedistributionError, StateMigrationError
 from runtime.task.messages import FailureInfo
@@ -55,8 +56,8 @@ def describe_failure(
     slot: SlotId | None = None,
     operator: ChainedOperator | None = None,
 ) -> FailureInfo:
-    """Describe an error for the JobMaster: its message in one line, and the traceback; both end with the place where
-    the operator is defined, if that is known.
+    """Describe an error for the JobMaster: its message in one line, and the traceback; both are well-formed, and end
+    with the place where the operator is defined, if that is known.
     """
     text = " ".join(str(error).split())
     name = type(error).__name__
@@ -68,8 +69,8 @@ def describe_failure(
         defined = f"operator {operator.name!r} is defined at {operator.defined_at}"
         message, trace = f"{message} ({defined})", f"{trace}\n{defined}"
     return FailureInfo(
-        where + message,
-        trace,
+        well_formed(where + message),
+        well_formed(trace),
         task,
         task_name,
         slot,

@@ -73,6 +73,15 @@ def test_failures_stand_in_the_log_of_their_slot_once(tmp_path: Path) -> None:
     assert "attempt 3 failed: connection broken" in read_log(tmp_path / "attempt-3/slot-0.log")
 
 
+def test_a_failure_that_utf_8_does_not_have_stands_in_the_log(tmp_path: Path) -> None:
+    writer = SlotLogWriter(1)
+    logs = JobLogs(writer, tmp_path)
+    logs.note_failures([ExceptionEntry(Attempt(0), 0.0, FailureInfo("bad \ud800 record"), ())], 0.0)
+    logs.close()
+    writer.close()
+    assert "bad \ufffd record" in read_log(tmp_path / "attempt-0/slot-0.log")
+
+
 def test_a_job_that_fails_for_ever_has_its_newest_failures_remembered_only(tmp_path: Path) -> None:
     writer = SlotLogWriter(1)
     logs = JobLogs(writer, tmp_path)

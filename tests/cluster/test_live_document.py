@@ -12,6 +12,7 @@ from backend.cluster.live_document import (
     LiveDocument,
     error_name,
     exception_document,
+    stall_document,
     task_metrics,
     vertex_metrics,
     vertex_state,
@@ -187,6 +188,16 @@ def test_a_failure_has_a_column_for_each_of_its_fields() -> None:
     cause = FailureInfo("broken", operator_id=OperatorId("f" * 32), defined_at="job.py:3")
     columns = {field.name for field in JobException._meta.get_fields()}
     assert exception_document(ExceptionEntry(Attempt(0), 5.0, cause, ()), 7, {}).keys() <= columns
+
+
+def test_a_failure_is_shown_without_what_no_row_can_hold() -> None:
+    cause = FailureInfo("bad \0 record", "Traceback\nValueError: bad \ud800 record")
+    entry = ExceptionEntry(Attempt(0), 5.0, cause, (FailureInfo("late \0"),))
+    shown = exception_document(entry, 7, {})
+    assert (shown["message"], shown["stacktrace"]) == ("bad \ufffd record", "Traceback\nValueError: bad \ufffd record")
+    assert shown["suppressed"][0]["message"] == "late \ufffd"
+    stall = Stall(SlotId(0), Attempt(0), None, "map", 5.0, "in \0")
+    assert stall_document(stall, 0.0)["stack"] == "in \ufffd"
 
 
 def test_bounds_are_those_that_a_user_gave_else_the_autoscalers_else_the_parallelism() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import math
 from typing import Any
 
 import pytest
@@ -10,11 +12,13 @@ from backend.cluster.task_metrics import (
     ACCUMULATORS,
     JOB_METRICS,
     accumulator_reports,
+    accumulators_document,
     flink_metrics,
     metric_fields,
     metric_scopes,
     subtask_field,
 )
+from backend.dispatcher.shapes.accumulators import subtask_accumulators
 from runtime.core.ids import SlotId, TaskId, VertexId, operator_id_of
 from runtime.jobmaster.status import TaskSnapshot
 from runtime.task.messages import TaskState
@@ -74,3 +78,17 @@ def test_a_task_that_has_ended_has_no_rates() -> None:
 def test_what_json_cannot_say_is_text() -> None:
     values = metric_fields([task(a=float("nan"), b=float("inf"), c=float("-inf"), d=True)])[subtask_field(VERTEX, 0)]
     assert values == {"a": "NaN", "b": "Infinity", "c": "-Infinity", "d": True}
+
+
+def test_accumulators_are_json_whatever_was_added_and_are_read_as_the_numbers_that_they_were() -> None:
+    group = f"{FIRST}.__accumulator__"
+    metrics: dict[str, Any] = {f"{group}.AverageAccumulator.sum.mean": math.nan}
+    metrics |= {f"{group}.AverageAccumulator.count.mean": 2}
+    metrics |= {f"{group}.DoubleMinimum.minimum.least": -math.inf, f"{group}.IntMaximum.maximum.most": None}
+    document = accumulators_document([task(0, **metrics)])
+    json.dumps(document, allow_nan=False)
+    mean, least, most = accumulator_reports(document, VERTEX)[0]
+    assert mean.value is not None and math.isnan(mean.value)
+    assert (least.value, most.value) == (-math.inf, None)
+    [shown, _, nothing] = subtask_accumulators(document, {"id": VERTEX}, {"index": 0})
+    assert (shown["value"], nothing["value"]) == ("NaN", "null")

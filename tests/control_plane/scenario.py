@@ -79,6 +79,8 @@ class TimedFault:
     at_ms: int
     event: Event
     ms: int = 0
+    text: str = "ValueError: bad record"
+    """Message of a task that fails."""
 
     def __str__(self) -> str:
         return f"at {self.at_ms}: {self.event.name} {self.ms or ''}".rstrip()
@@ -101,6 +103,8 @@ class Submission:
     """Whether its slots go on without a leader, for the next one to adopt them."""
     is_elastic: bool = False
     """Whether it runs with less than its parallelism while there are too few slots."""
+    metrics: tuple[tuple[str, float], ...] = ()
+    """What each of its tasks reports."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,10 @@ for another leader to adopt it.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import pyarrow.flight as flight
@@ -26,6 +27,7 @@ from runtime.task.messages import (
     AcknowledgeCheckpoint,
     Deploy,
     FailureInfo,
+    Heartbeat,
     JobMasterMessage,
     RegisterSlot,
     SlotMessage,
@@ -132,6 +134,14 @@ class SimulatedControlServer:
 class ScriptedSlot(SimulatedSlot):
     """Answers as a slot does, and writes one file for each part of a checkpoint."""
 
+    #: of each of its tasks
+    metrics: Mapping[str, float] = MappingProxyType({})
+
+    def answer(self, message: JobMasterMessage) -> list[SlotMessage]:
+        metrics = dict.fromkeys(self.tasks, self.metrics)
+        answers = super().answer(message)
+        return [replace(told, metrics=metrics) if isinstance(told, Heartbeat) else told for told in answers]
+
     def ack(self, trigger: TriggerCheckpoint, task: TaskId) -> AcknowledgeCheckpoint:
         uri = f"{trigger.options.directory}/{task.vertex_id}-{task.subtask_index}"
         path = Path(uri.removeprefix("file://"))
@@ -155,6 +165,7 @@ class SlotProcess:
         self.process = stage.process
         self.pid = pid
         self.script = ScriptedSlot(slot, stage.spec.attempt)
+        self.script.metrics = dict(world.scenario.submissions[world.users.job_ids.index(stage.key[0])].metrics)
         self.is_over = False
         self.epoch = stage.spec.epoch
         self._server: SimulatedControlServer | None = None

@@ -483,7 +483,7 @@ class World:
             case Event.KILL_SLOT if slots:
                 self.random.choice(slots).end("its process was killed")
             case Event.FAIL_TASK if slots:
-                self.random.choice(slots).fail("ValueError: bad record")
+                self.random.choice(slots).fail(fault.text)
             case Event.DATABASE_AWAY:
                 self.database.away_until_ms = now_ms + fault.ms
             case Event.BUS_AWAY:

@@ -18,6 +18,7 @@ from runtime.datastream import DataStream, MapFunction, RuntimeContext, StreamEx
 from runtime.execution.errors import JobExecutionError
 from runtime.graph.codec import job_graph_from_json, job_graph_to_json
 from runtime.graph.job_graph import ChainedOperator
+from runtime.task.failures import describe_failure
 from tests.datastream.running import environment
 from tests.job_runs import record_run
 
@@ -33,6 +34,12 @@ def line() -> int:
 
 def operators_of(env: StreamExecutionEnvironment) -> dict[str, ChainedOperator]:
     return {o.name: o for vertex in env.create_job_graph("job").vertices for o in vertex.operators}
+
+
+def test_a_failure_is_told_in_text_that_every_reader_can_have() -> None:
+    failure = describe_failure(ValueError("bad \ud800 \0 record"))
+    assert failure.message == "ValueError: bad \ufffd \ufffd record"
+    assert failure.traceback.endswith(failure.message)
 
 
 def test_every_operator_has_the_line_of_its_own_call() -> None:

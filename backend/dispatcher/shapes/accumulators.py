@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from backend.cluster.storable import storable
 from backend.cluster.task_metrics import accumulator_reports
 from backend.dispatcher.shapes.vertices import Subtask, Vertex, endpoint
 from runtime.common.accumulators import AccumulatorReport, merge_accumulators
@@ -60,7 +61,9 @@ def _of_vertices(document: Mapping[str, Any], vertex_ids: Iterable[str]) -> Iter
 
 
 def _described(reports: Iterable[AccumulatorReport]) -> list[dict[str, str]]:
-    return [
-        {"name": report.name, "type": report.kind, "value": NOTHING if report.value is None else str(report.value)}
-        for report in merge_accumulators(reports)
-    ]
+    merged = merge_accumulators(reports)
+    return [{"name": report.name, "type": report.kind, "value": _text(report.value)} for report in merged]
+
+
+def _text(value: float | None) -> str:
+    return NOTHING if value is None else str(storable(value))
