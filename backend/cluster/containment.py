@@ -1,4 +1,8 @@
-"""Containment: a failure of one piece of the leader's work holds up nothing else; that work is repeated later."""
+"""Containment: a failure of one piece of the leader's work holds up nothing else; that work is repeated later.
+
+A database that is away is told from one that refuses what is written: that is the fault of what is written, and comes
+again each time.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +10,15 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from django.db import Error as DatabaseFailure
-from django.db import close_old_connections
+from django.db import InterfaceError, InternalError, OperationalError, close_old_connections
 
 from backend.cluster.leadership import LeadershipLostError
 
 logger = logging.getLogger(__name__)
+
+DATABASE_AWAY = (OperationalError, InterfaceError, InternalError)
+"""What the database raises, whatever is asked, while it is away: the lease's errors are among them, and those of a
+server that is read-only behind a failover. Any other error of it belongs to what was asked."""
 
 
 class Containment:
@@ -35,9 +42,10 @@ class Containment:
             yield
         except LeadershipLostError:
             raise
-        except DatabaseFailure as error:
+        except DATABASE_AWAY as error:
             logger.warning("%s waits for the database: %s", what, error)
             self.database_failed = True
             close_old_connections()
         except Exception:
             logger.exception("%s failed; it is retried", what)
+            close_old_connections()

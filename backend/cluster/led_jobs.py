@@ -1,6 +1,7 @@
 """LedJobs: the jobs that the leader runs. Observes rows and runners, and does what the machine decides about them.
 
-Used by the jobmanager's loop. An error in one job fails that job, never the leader.
+Used by the jobmanager's loop. An error in one job fails that job, never the leader; so does what a database raises that
+is not away, see `containment`.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any
 from django.db import Error as DatabaseFailure
 
 from backend.cluster.checkpoint_document import DETAILS, all_details
-from backend.cluster.containment import Containment
+from backend.cluster.containment import DATABASE_AWAY, Containment
 from backend.cluster.job_runner import JobRunner
 from backend.cluster.job_store import JobStore
 from backend.cluster.leader_machine import (
@@ -100,11 +101,12 @@ class LedJobs:
             with self._containment.of(f"job {job.id}"):
                 try:
                     self._act_on_row(self._machine.job(_observe(job, self._attempts.get(job.id, -1))), job)
-                except (DatabaseFailure, LeadershipLostError):
+                except (*DATABASE_AWAY, LeadershipLostError):
                     raise
                 except Exception as error:
                     logger.exception("job %s cannot be run", job.id)
-                    self._end(job, "FAILED", f"it cannot be run: {error!r}")
+                    self._end(self._store.row(job.id), "FAILED", f"it cannot be run: {error!r}")
+                    self._disown(job.id)
         with self._containment.of("publishing jobs that have ended"):
             # the end of a job may be committed though its answer was lost
             for job in self._store.ended(self._publisher.shown_as_running() - self.runners.keys()):
@@ -266,20 +268,38 @@ class LedJobs:
 
     @contextmanager
     def contained(self, runner: JobRunner) -> Iterator[None]:
-        """Contain failures of the block; fail the job unless the database is the cause."""
+        """Contain failures of the block; fail the job unless the database is away."""
         with self._containment.of(f"job {runner.job.id}"):
             try:
                 yield
-            except (DatabaseFailure, LeadershipLostError):
+            except (*DATABASE_AWAY, LeadershipLostError):
                 raise
             except Exception as error:
                 logger.exception("the JobManager cannot run job %s any longer", runner.job.id)
-                runner.fail(error)
-                self.unsaved.add(runner.job.id)
-                state = runner.job.state if runner.job.is_terminal else "FAILED"
-                self._end(runner.job, state, f"the JobManager cannot continue it: {error!r}")
-                runner.end_is_saved()
-                self.unsaved.discard(runner.job.id)
+                self._give_up(runner, error)
+
+    def _give_up(self, runner: JobRunner, error: Exception) -> None:
+        """Fail a job that cannot be continued, or record its end if it has one.
+
+        Of what is new in memory, no text and no document comes into the row: if that is what could not be recorded, it
+        could not be recorded now either. The last document that was, with this failure, is the job's final one.
+        """
+        job, is_refused = runner.job, isinstance(error, DatabaseFailure)
+        self.unsaved.add(job.id)
+        if not is_refused:
+            runner.fail(error)
+        row = self._store.row(job.id)
+        row.attempt, row.restarts = max(row.attempt, job.attempt), job.restarts
+        row.state_times = row.state_times | job.state_times
+        state = job.state if job.is_terminal else "FAILED"
+        self._end(row, state, f"the JobManager cannot continue it: {error!r}")
+        if is_refused:
+            # not before its end is recorded: a database that refuses everything must not cost a job its slots
+            runner.fail(error)
+        for name in ("state", "state_times", "ended_at", "attempt", "waiting_for", "failure", "document"):
+            setattr(job, name, getattr(row, name))
+        runner.end_is_saved()
+        self.unsaved.discard(job.id)
 
     def _not_ended(self) -> list[JobRunner]:
         return [runner for runner in self.runners.values() if not runner.job.is_terminal]

@@ -6,22 +6,32 @@ import django.db
 import pytest
 
 from backend.cluster.containment import Containment
-from backend.cluster.leadership import LeadershipLostError
+from backend.cluster.leadership import LeadershipLostError, LeaseLapsedError, SlowDatabaseError
 
 
 @pytest.mark.django_db
-@pytest.mark.parametrize("failure", [django.db.OperationalError, django.db.InterfaceError, django.db.DatabaseError])
-def test_whatever_the_database_raises_is_noted_as_its_failure(failure: type[Exception]) -> None:
+@pytest.mark.parametrize(
+    "failure",
+    [
+        *(django.db.OperationalError, django.db.InterfaceError, django.db.InternalError),
+        *(LeaseLapsedError, SlowDatabaseError),
+    ],
+)
+def test_what_a_database_that_is_away_raises_is_noted_as_its_failure(failure: type[Exception]) -> None:
     containment = Containment()
     with containment.of("job 1"):
         raise failure("the connection is closed")
     assert containment.database_failed
 
 
-def test_an_error_of_a_job_is_contained_and_is_no_failure_of_the_database() -> None:
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    "failure", [RuntimeError, django.db.DataError, django.db.IntegrityError, django.db.ProgrammingError]
+)
+def test_an_error_of_a_job_is_contained_and_is_no_failure_of_the_database(failure: type[Exception]) -> None:
     containment = Containment()
     with containment.of("job 1"):
-        raise RuntimeError("broken")
+        raise failure("broken")
     assert not containment.database_failed
 
 

@@ -200,7 +200,7 @@ MISTAKES = (
             "a job whose row cannot be written fails",
             LedJobs,
             "poll",
-            "except (DatabaseFailure, LeadershipLostError):",
+            "except (*DATABASE_AWAY, LeadershipLostError):",
             "except LeadershipLostError:",
             found_as=LEFT,
         ),

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import math
+from collections.abc import Mapping
 
 import pytest
 
-from backend.cluster import bus
-from backend.cluster.models import Checkpoint, Operation
+from backend.cluster import bus, job_store, task_metrics
+from backend.cluster.models import Checkpoint, Job, Operation
+from backend.cluster.task_metrics import ACCUMULATORS
 from tests.control_plane.scenario import (
     ADOPTED,
     EVERY_STEP,
@@ -191,6 +194,53 @@ def test_no_checkpoint_outlives_its_job_whichever_deletion_of_rows_the_leader_di
             break
         ended += 1
     assert 1 <= ended < 19
+
+
+# --- what users' code says ------------------------------------------------------------------------------------------
+
+NAN = (
+    ("op.__accumulator__.AverageAccumulator.sum.mean", math.nan),
+    ("op.__accumulator__.DoubleCounter.sum.n", math.inf),
+)
+BAD = "ValueError: bad \ud800\0 record"
+
+
+def test_a_job_with_accumulators_that_json_does_not_have_is_cancelled() -> None:
+    submissions, requests = (Submission(0, metrics=NAN),), (Request(5_000, Kind.CANCEL, 0),)
+    verdict = simulate(Scenario(1, submissions=submissions, requests=requests))
+    check(verdict)
+    [row] = Job.objects.all()
+    vertices = (row.document or {})[ACCUMULATORS].values()
+    reports = [["mean", "AverageAccumulator", {"sum": "NaN"}], ["n", "DoubleCounter", {"sum": "Infinity"}]]
+    assert [subtasks["0"] for subtasks in vertices] == [reports] * len(row.graph["vertices"])
+
+
+def test_a_job_whose_failure_no_database_and_no_log_can_take_as_it_is_restarts() -> None:
+    fails = TimedFault(6_000, Event.FAIL_TASK, text=BAD)
+    verdict = simulate(Scenario(1, events=(fails,)))
+    check(verdict)
+    [row] = Job.objects.all()
+    assert (row.state, row.restarts) == ("RUNNING", 1), verdict.report()
+    assert "bad \ufffd\ufffd record" in row.exceptions.get().message
+
+
+def test_a_job_whose_row_the_database_refuses_fails_alone_and_answers_its_operations(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Nobody has foreseen what it is: documents are cleaned where they are written, and here they are not."""
+    for module in (job_store, task_metrics):
+        monkeypatch.setattr(module, "storable", lambda value: dict(value) if isinstance(value, Mapping) else value)
+    submissions = (Submission(0, metrics=NAN, is_restarted=False), Submission(0))
+    verdict = simulate(Scenario(1, submissions=submissions, requests=(Request(8_000, Kind.CANCEL, 0),)))
+    check(verdict)
+    rows = {row.id: row for row in Job.objects.all()}
+    refused, other = (rows[job_id] for job_id in verdict.world.users.job_ids)
+    assert (refused.state, other.state) == ("FAILED", "RUNNING"), verdict.report()
+    assert "IntegrityError" in (refused.failure or {})["message"]
+    assert (refused.document or {})["state"] == "FAILED" and refused.ended_at is not None
+    assert not Operation.objects.exclude(state=Operation.State.COMPLETED).exists()
+    [manager] = [process.manager for process in verdict.world.leaders if process.manager is not None]
+    assert set(manager.jobs.runners) == {other.id}, "its runner is dropped"
 
 
 # --- leaders ----------------------------------------------------------------------------------------------------------
