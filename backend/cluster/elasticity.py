@@ -16,7 +16,10 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Self
 
+from runtime.common import options
+from runtime.common.configuration import Configuration
 from runtime.graph.job_graph import JobGraph
 from runtime.jobmaster.requirements import Bounds, Parallelism, Requirements, fitted, least_slots, slots_of
 
@@ -42,6 +45,19 @@ class Patience:
     """Wait of a running job for more slots."""
     cooldown_ms: float
     """Time that a job runs at least before it is rescaled."""
+
+    @classmethod
+    def of(cls, configuration: Configuration) -> Self:
+        """Read them.
+
+        Raises:
+            ConfigurationError: one of them is malformed.
+        """
+        return cls(
+            configuration.get(options.RESOURCE_STABILIZATION_TIMEOUT).to_millis(),
+            configuration.get(options.EXECUTING_STABILIZATION_TIMEOUT).to_millis(),
+            configuration.get(options.RESCALE_COOLDOWN).to_millis(),
+        )
 
 
 @dataclass(frozen=True, slots=True)

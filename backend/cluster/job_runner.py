@@ -18,7 +18,7 @@ from django.db import Error as DatabaseFailure
 from backend.cluster.checkpoint_home import ClusterStorage
 from backend.cluster.checkpoint_store import SqlCompletedStore
 from backend.cluster.connections import brief_connection
-from backend.cluster.elasticity import ElasticJob, Standing, Verdict
+from backend.cluster.elasticity import ElasticJob, Patience, Standing, Verdict
 from backend.cluster.job_autoscaling import JobAutoscaling
 from backend.cluster.job_logs import JobLogs
 from backend.cluster.job_requests import JobRequests
@@ -138,6 +138,7 @@ class JobRunner:
         self._database_trouble = ""
         self._lock = threading.Lock()
         configuration = Configuration.from_dict(dict(graph.configuration))
+        patience = Patience.of(configuration)
         providers: list[ClusterSlotProvider] = []
 
         def create_provider(post: Callable[[JobMasterEvent], None]) -> ClusterSlotProvider:
@@ -176,21 +177,27 @@ class JobRunner:
         # an attempt that goes on has begun already
         next_attempt = Attempt(first_attempt + 1) if placed else first_attempt
         newest_state = max(job.state_times, key=lambda state: job.state_times[state], default="")
-        self._driver = JobMasterDriver(
-            running,
-            create_provider,
-            logs,
-            clock,
-            next_attempt,
-            home,
-            placement=placed,
-            was_suspended=newest_state == SUSPENDED,
-            statistics=statistics,
-            secrets=environment.secret_store(),
-        )
-        self.scaling = JobScaling(job, graph, configuration, self._driver, self._reserve_instead, clock)
-        self.autoscaling = JobAutoscaling(running, clock, job.autoscaler_enabled)
-        self.scaling.room, self.scaling.target = self.autoscaling.room, self.autoscaling.target
+        try:
+            self._driver = JobMasterDriver(
+                running,
+                create_provider,
+                logs,
+                clock,
+                next_attempt,
+                home,
+                placement=placed,
+                was_suspended=newest_state == SUSPENDED,
+                statistics=statistics,
+                secrets=environment.secret_store(),
+            )
+            self.scaling = JobScaling(job, graph, patience, self._driver, self._reserve_instead, clock)
+            self.autoscaling = JobAutoscaling(running, clock, job.autoscaler_enabled)
+            self.scaling.room, self.scaling.target = self.autoscaling.room, self.autoscaling.target
+        except Exception:
+            # its control server listens already, and nobody would ever stop it
+            for provider in providers:
+                provider.discard()
+            raise
         self.requests = JobRequests(self._driver, self._rescale)
         self._provider = providers[0]
         self._thread = threading.Thread(target=self._driver.run, name=f"job-{job.id[:8]}", daemon=True)

@@ -15,8 +15,6 @@ from typing import Any
 from backend.cluster.elasticity import ElasticJob, Patience, Standing, Verdict
 from backend.cluster.job_requirements import changed, requirements_of, requirements_to_json
 from backend.cluster.models import Job
-from runtime.common import options
-from runtime.common.configuration import Configuration
 from runtime.core.clock import Clock
 from runtime.graph.job_graph import JobGraph
 from runtime.jobmaster.actions import RequestAnswered
@@ -45,7 +43,7 @@ class JobScaling:
     Args:
         job: its row.
         graph: its graph, with the parallelisms that it begins with here.
-        configuration: its configuration.
+        patience: its times.
         driver: of its JobMaster.
         reserve: requests slots for the first attempt with this graph, unless those requested before were granted.
         clock: for retries and cooldowns.
@@ -55,7 +53,7 @@ class JobScaling:
         self,
         job: Job,
         graph: JobGraph,
-        configuration: Configuration,
+        patience: Patience,
         driver: JobMasterDriver,
         reserve: Callable[[JobGraph], None],
         clock: Clock,
@@ -64,11 +62,7 @@ class JobScaling:
         self._driver = driver
         self._reserve = reserve
         self._clock = clock
-        self._patience = Patience(
-            configuration.get(options.RESOURCE_STABILIZATION_TIMEOUT).to_millis(),
-            configuration.get(options.EXECUTING_STABILIZATION_TIMEOUT).to_millis(),
-            configuration.get(options.RESCALE_COOLDOWN).to_millis(),
-        )
+        self._patience = patience
         #: with the parallelisms that it has, as last observed
         self.graph = graph
         #: parallelism that an autoscaler wants, by vertex; None: there is none

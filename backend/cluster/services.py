@@ -21,6 +21,7 @@ from backend.cluster import bus
 from backend.cluster.checkpoint_document import DETAILS, details_field
 from backend.cluster.checkpoint_home import cluster_storage, with_cluster_directories
 from backend.cluster.cluster_document import cluster_document_from_rows
+from backend.cluster.elasticity import Patience
 from backend.cluster.freshness import Freshness, Source, as_of_the_beat
 from backend.cluster.job_requirements import requirements_to_json
 from backend.cluster.live_document import planned_document, told_document
@@ -164,7 +165,9 @@ def submit_job(
     """
     graph = job_graph_from_json(dict(graph_json))
     _check_snapshots(graph.configuration)
-    AutoscalerSettings.of(Configuration.from_dict(dict(graph.configuration)))
+    configuration_of_job = Configuration.from_dict(dict(graph.configuration))
+    AutoscalerSettings.of(configuration_of_job)
+    Patience.of(configuration_of_job)
     if job_id is not None:
         graph = replace(graph, job_id=JobId(job_id))
     elif Job.objects.filter(id=graph.job_id).exists():

@@ -241,7 +241,7 @@ class ClusterSlotProvider:
         self._end(lambda: self._control.disconnect(attempt, slot))
 
     def _end(self, tell: Callable[[], None]) -> None:
-        """Tell slots that they are to end.
+        """Tell slots that they are to end, or end the server that they are connected to.
 
         Without a valid lease that waits: another leader may be about to adopt them. A leader that has stood still
         would otherwise take them along when it finds, as it goes on, that its checkpoints are refused.
@@ -294,8 +294,16 @@ class ClusterSlotProvider:
 
     def close(self) -> None:
         self._resources.wait_until_free(self._job_id, CLOSE_TIMEOUT_S)
-        if self._leads() or not self.is_adoptable:
+        if self._begun:
+            self._end(self._control.stop)
+        else:
+            # it has no slots, and whoever closes it then may never have a lease again
             self._control.stop()
+        self._resources.detach(self._job_id)
+
+    def discard(self) -> None:
+        """Close it before it was used; whatever its job has left of slots stays."""
+        self._control.stop()
         self._resources.detach(self._job_id)
 
     # --- JobSlots -----------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from backend.cluster.elasticity import Standing, Verdict
+from backend.cluster.elasticity import Patience, Standing, Verdict
 from backend.cluster.job_scaling import RETRY_MS, JobScaling
 from backend.cluster.models import Job
 from runtime.common.configuration import Configuration
@@ -51,7 +51,8 @@ class Rig:
         self.reserved: list[JobGraph] = []
         self.clock = ManualClock(0)
         driver: Any = self.driver
-        self.scaling = JobScaling(self.job, self.graph, Configuration(), driver, self.reserved.append, self.clock)
+        patience = Patience.of(Configuration())
+        self.scaling = JobScaling(self.job, self.graph, patience, driver, self.reserved.append, self.clock)
 
     def all_at(self, parallelism: int) -> dict[VertexId, int]:
         return {v.vertex_id: parallelism for v in self.graph.vertices}

@@ -9,23 +9,27 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from kombu.exceptions import OperationalError
 from pytest_django import Settings
 
 from backend.cluster import bus, services
 from backend.cluster.commands import DEPLOY_TASK, END_TASK
+from backend.cluster.job_autoscaling import JobAutoscaling
 from backend.cluster.job_runner import JobRunner
 from backend.cluster.jobmanager import JobManager
 from backend.cluster.leadership import LeadershipLostError
 from backend.cluster.lease import HeldLease
 from backend.cluster.live_document import LiveDocument
-from backend.cluster.models import Checkpoint, Job, Operation, Placement, TaskManager
+from backend.cluster.models import Checkpoint, CheckpointStatistics, Job, Operation, Placement, TaskManager
 from backend.cluster.placements import ClusterPlacement, write_placements
 from backend.cluster.publisher import Publisher
 from backend.cluster.slot_pool import Stage, StageKey
 from backend.cluster.task_metrics import ACCUMULATORS, JOB_METRICS
 from backend.dispatcher.shapes.taskmanagers import taskmanager_overview
+from runtime.common import options
+from runtime.common.config_options import ConfigurationError
 from runtime.core.ids import Attempt, CheckpointId, SlotId
 from runtime.jobmaster.actions import JobStateChanged, ReleaseAttempt, RequestAnswered, RequestSlots
 from runtime.jobmaster.driver import JobMasterDriver
@@ -368,6 +372,50 @@ def test_a_job_with_an_option_that_cannot_be_read_fails_and_says_which(lead: Any
     assert row.state == "FAILED"
     assert row.failure is not None
     assert "heartbeat.timeout" in row.failure["message"]
+
+
+def listening_ports() -> set[int]:
+    return {of.laddr.port for of in psutil.Process().net_connections("tcp") if of.status == psutil.CONN_LISTEN}
+
+
+@pytest.mark.parametrize("breaks_late", [False, True], ids=["malformed option", "error nobody has foreseen"])
+def test_a_job_that_cannot_be_run_leaves_no_server_behind(
+    breaks_late: bool, lead: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job, manager, before = submit(1), lead(), listening_ports()
+    if breaks_late:
+        # behind everything else that a runner is made of
+        monkeypatch.setattr(JobAutoscaling, "target", property(lambda autoscaling: 1 / 0))
+    else:
+        # from before submissions were asked for it
+        configuration = job.graph["configuration"] | {options.RESOURCE_STABILIZATION_TIMEOUT.key: "soon"}
+        Job.objects.filter(id=job.id).update(graph=job.graph | {"configuration": configuration})
+    row = turn(manager, job)
+    assert row.state == "FAILED" and not manager.jobs.runners
+    assert ("ZeroDivisionError" if breaks_late else "stabilization") in (row.failure or {})["message"]
+    assert listening_ports() == before
+
+
+def test_a_job_whose_patience_is_malformed_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="stabilization"):
+        submit(1, **{options.RESOURCE_STABILIZATION_TIMEOUT.key: "soon"})
+
+
+def test_slots_of_a_placed_job_that_cannot_be_run_are_ended(lead: Any, sent: list[Any]) -> None:
+    job, other = submit(2), submit(2)
+    region = PlacedRegion(
+        0, Attempt(0), [PlacedSlot(SlotId(n), 1, "host", "grpc+tcp://127.0.0.1:1") for n in range(2)], {}, 1, 1
+    )
+    stage = Stage(StageKey(job.id, Attempt(0), 0), 0, "host:1-abc", [SlotId(0), SlotId(1)])
+    Job.objects.filter(id=job.id).update(state="RUNNING", state_times={"RUNNING": 5})
+    write_placements(job.id, [ClusterPlacement(region, [stage])])
+    CheckpointStatistics.objects.create(job_id=job.id, ended=1, record={"nonsense": 1})
+    manager = lead()
+    assert turn(manager, job).state == "FAILED"
+    heartbeat(2, stages=((job.id, 0, 0),))
+    turn(manager, other)
+    ended = [arguments for _, task, arguments in sent if task == END_TASK]
+    assert [(told["job_id"], told["stages"]) for told in ended] == [(job.id, [0])]
 
 
 def test_stages_that_nobody_leads_are_told_to_end(lead: Any, sent: list[Any]) -> None:

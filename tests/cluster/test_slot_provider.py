@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 from collections.abc import Collection, Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -252,6 +254,25 @@ def test_slots_are_ended_by_a_leader_with_a_valid_lease_only(
     wait_until(lambda: told == ["HeartbeatRequest", *(ended if lease else ())], 5, "what is said once it is known")
     wait_until(lambda: not [t for t in threading.enumerate() if t.name.startswith("ends-")], 5, "the thread's end")
     assert told == ["HeartbeatRequest", *(ended if lease else ())]
+
+
+def accepts(address: str) -> bool:
+    host, port = address.rpartition("//")[2].rsplit(":", 1)
+    with suppress(OSError), socket.create_connection((host, int(port)), 1):
+        return True
+    return False
+
+
+def test_a_job_that_closes_without_a_lease_ends_its_server_once_the_lease_is_valid_again(rig: Rig) -> None:
+    address = rig.provider._control.address
+    rig.lease = False
+    rig.provider.release_attempt(Attempt(0))
+    for stage in range(2):
+        rig.end_stage(0, stage)
+    rig.provider.close()
+    assert accepts(address)
+    rig.lease = True
+    wait_until(lambda: not accepts(address), 5, "the server's end")
 
 
 def test_regions_whose_attempts_are_recorded_out_of_order_both_forget_where_they_ran(rig: Rig) -> None:
