@@ -17,6 +17,7 @@ from typing import Any, Final
 from runtime.checkpoint.entry_log import EntryLog
 from runtime.checkpoint.file_system import CheckpointFileSystem
 from runtime.checkpoint.locations import join
+from runtime.checkpoint.settings import ClaimMode
 from runtime.checkpoint.state_files import DEFAULT_RETRIES, Retries, write_once
 from runtime.core.ids import Attempt, JobId
 
@@ -54,7 +55,9 @@ class ApplicationEntry:
     attempt: Attempt
     """The highest attempt of the job that may have begun."""
     restore_path: str
-    """URI of the snapshot that the job was to start from; empty: none."""
+    """URI of the snapshot that the job began from; empty: none."""
+    claim_mode: ClaimMode | None
+    """Ownership of that snapshot; None: an earlier release began the job, and has not recorded it."""
     holder: Holder | None
     """None: no process runs the job."""
     leftovers: tuple[JobId, ...] = ()
@@ -151,6 +154,7 @@ def _encoded(entry: ApplicationEntry) -> dict[str, Any]:
         "epoch": entry.epoch,
         "attempt": entry.attempt,
         "restore_path": entry.restore_path,
+        "claim_mode": None if entry.claim_mode is None else entry.claim_mode.value,
         "holder": None if holder is None else [holder.token, holder.host, holder.pid, holder.process],
         "leftovers": list(entry.leftovers),
     }
@@ -163,7 +167,8 @@ def _decoded(number: int, saved: dict[str, Any]) -> ApplicationEntry:
         saved["epoch"],
         Attempt(saved["attempt"]),
         saved["restore_path"],
+        # earlier releases write neither this nor the leftovers
+        ClaimMode(saved["claim_mode"]) if saved.get("claim_mode") else None,
         None if saved["holder"] is None else Holder(*saved["holder"]),
-        # earlier releases do not write them
         tuple(map(JobId, saved.get("leftovers", ()))),
     )

@@ -247,11 +247,13 @@ def submit(
     if target not in ("mini-cluster", "spark"):
         raise UnknownTargetError(f"unknown execution.target {target!r}: use 'spark' or 'mini-cluster'")
     application = Application.of(configuration)
-    tenure = None if application is None else begin(application)
-    if tenure is None:
+    if application is None:
         return _start(graph, configuration, outputs, wait_in_caller, clock, None)
+    tenure = begin(application)
     try:
         graph = dataclasses.replace(graph, job_id=tenure.job_id)
+        if not tenure.has_begun_from(application):
+            graph = dataclasses.replace(graph, configuration={**graph.configuration, options.RECOVERY_PATH.key: ""})
         return _start(graph, configuration, outputs, wait_in_caller, clock, tenure)
     except BaseException:
         tenure.end(is_job_over=False)

@@ -11,18 +11,19 @@ import logging
 import re
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 from runtime.checkpoint.application_log import ApplicationEntry, ApplicationLog, Standing
-from runtime.checkpoint.errors import CheckpointStorageError
+from runtime.checkpoint.completed_store import CheckpointPointer
+from runtime.checkpoint.errors import CheckpointStorageError, FencedError, JobOverError
 from runtime.checkpoint.file_completed_store import FileCompletedStore, LogEntry
 from runtime.checkpoint.file_system import CheckpointFileSystem
 from runtime.checkpoint.layout import completed_directory, job_directory
 from runtime.checkpoint.locations import to_uri
 from runtime.checkpoint.outcome import JobOutcome
-from runtime.checkpoint.settings import CheckpointSettings
+from runtime.checkpoint.settings import CheckpointSettings, ClaimMode
 from runtime.checkpoint.state_files import default_file_system
 from runtime.common import options
 from runtime.common.config_options import ConfigurationError
@@ -57,6 +58,8 @@ class Application:
     """URI of the checkpoint directory."""
     restore_path: str = ""
     """URI of the snapshot that the program wants to start from; empty: none."""
+    claim_mode: ClaimMode = ClaimMode.NO_CLAIM
+    """Ownership of that snapshot."""
 
     @classmethod
     def of(cls, configuration: Configuration) -> Application | None:
@@ -85,8 +88,10 @@ class Application:
                 application_id,
                 options.CHECKPOINTING_INTERVAL.key,
             )
-        path = "" if settings.restore is None else to_uri(settings.restore.path)
-        return cls(application_id, to_uri(settings.directory), path)
+        root = to_uri(settings.directory)
+        if settings.restore is None:
+            return cls(application_id, root)
+        return cls(application_id, root, to_uri(settings.restore.path), settings.restore.claim_mode)
 
 
 class Tenure:
@@ -135,6 +140,32 @@ class Tenure:
             self._settle()
             if attempt > self._entry.attempt:
                 self._append(replace(self._entry, number=self._entry.number + 1, attempt=attempt))
+
+    def has_begun_from(self, application: Application) -> bool:
+        """Return whether the job began from the snapshot, and with the claim mode, that its program names now; else it
+        must neither restore from that snapshot nor delete it.
+        """
+        with self._lock:
+            begun_from = (self._entry.restore_path, self._entry.claim_mode)
+        return begun_from == (application.restore_path, application.claim_mode)
+
+    def record_restore(self, application: Application) -> None:
+        """Make durable that the job begins from the snapshot that its program names now.
+
+        Raises:
+            ApplicationReplacedError: another process runs the application.
+            OSError: the storage cannot be reached.
+        """
+        with self._lock:
+            self._settle()
+            self._append(
+                replace(
+                    self._entry,
+                    number=self._entry.number + 1,
+                    restore_path=application.restore_path,
+                    claim_mode=application.claim_mode,
+                )
+            )
 
     def start_beating(self, fail: Callable[[Exception], None]) -> None:
         """Give signs of life from now on.
@@ -277,7 +308,14 @@ def forget(application: Application, files: CheckpointFileSystem | None = None) 
                 leftovers = (*last.leftovers, last.job_id)
                 number, epoch = last.number + 1, last.epoch + 1
                 empty = replace(
-                    last, number=number, epoch=epoch, job_id=None, restore_path="", holder=None, leftovers=leftovers
+                    last,
+                    number=number,
+                    epoch=epoch,
+                    job_id=None,
+                    restore_path="",
+                    claim_mode=None,
+                    holder=None,
+                    leftovers=leftovers,
                 )
                 if not log.append(empty):
                     continue
@@ -311,12 +349,19 @@ def _begin(application: Application, log: ApplicationLog, files: CheckpointFileS
             job_id=None if last is None or is_over else last.job_id,
             epoch=1 if last is None else last.epoch + 1,
             attempt=Attempt(0 if last is None else last.attempt + 1),
-            restore_path=application.restore_path or ("" if last is None else last.restore_path),
+            restore_path="" if last is None else last.restore_path,
+            claim_mode=None if last is None else last.claim_mode,
             holder=me,
             leftovers=_leftovers(application, last, files),
         )
         if taken.job_id is None:
-            taken = replace(taken, job_id=(job_id := new_job_id()), attempt=Attempt(0))
+            taken = replace(
+                taken,
+                job_id=(job_id := new_job_id()),
+                attempt=Attempt(0),
+                restore_path=application.restore_path,
+                claim_mode=application.claim_mode,
+            )
             # first of all: a job that the log names has a directory
             FileCompletedStore.open(application.root, job_id, taken.epoch, files)
             if log.append(taken):
@@ -324,8 +369,40 @@ def _begin(application: Application, log: ApplicationLog, files: CheckpointFileS
                 return _tenure(log, taken, application, files)
             files.delete_directory(job_directory(application.root, job_id))
         elif life is not None and log.append(taken):
-            _tell_resumed(application, taken, life)
-            return _tenure(log, taken, application, files)
+            return _resumed(log, taken, life.retained, application, files)
+
+
+def _resumed(
+    log: ApplicationLog,
+    entry: ApplicationEntry,
+    retained: Sequence[CheckpointPointer],
+    application: Application,
+    files: CheckpointFileSystem,
+) -> Tenure:
+    """Return the tenure of a job that another process has begun.
+
+    Args:
+        log: of the application.
+        entry: this process's own.
+        retained: the job's checkpoints before that entry.
+        application: as its program names it now.
+        files: the file system.
+    """
+    tenure = _tenure(log, entry, application, files)
+    try:
+        if not tenure.has_begun_from(application):
+            # the other process may have completed a checkpoint since; from now on it cannot
+            retained = FileCompletedStore.open(application.root, tenure.job_id, entry.epoch, files).retained()
+            if not retained:
+                tenure.record_restore(application)
+    except (FencedError, JobOverError):
+        # whoever opens the job's log to run it is told the same
+        return tenure
+    except BaseException:
+        tenure.end(is_job_over=False)
+        raise
+    _tell_resumed(application, tenure.job_id, retained)
+    return tenure
 
 
 def _leftovers(
@@ -417,10 +494,10 @@ def _ended(application: Application, log: ApplicationLog, last: ApplicationEntry
     return Tenure(log, last, outcome)
 
 
-def _tell_resumed(application: Application, entry: ApplicationEntry, life: LogEntry) -> None:
-    what = f"checkpoint {life.retained[-1].checkpoint_id}" if life.retained else "its beginning: it has no checkpoint"
-    logger.info("application %s resumes job %s from %s", application.application_id, entry.job_id, what)
-    if application.restore_path and life.retained:
+def _tell_resumed(application: Application, job_id: JobId, retained: Sequence[CheckpointPointer]) -> None:
+    what = f"checkpoint {retained[-1].checkpoint_id}" if retained else "its beginning: it has no checkpoint"
+    logger.info("application %s resumes job %s from %s", application.application_id, job_id, what)
+    if application.restore_path and retained:
         logger.warning(
             "%s is ignored: application %s resumes from its own checkpoint",
             options.RECOVERY_PATH.key,

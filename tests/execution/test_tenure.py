@@ -6,18 +6,26 @@ import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow.fs as pafs
 import pytest
 
 from runtime.checkpoint.application_log import ApplicationEntry, ApplicationLog, Holder, Standing
+from runtime.checkpoint.completed_store import CompletedCheckpoint
+from runtime.checkpoint.entry_log import EntryLog
 from runtime.checkpoint.file_completed_store import FileCompletedStore
 from runtime.checkpoint.file_system import ArrowFileSystem
+from runtime.checkpoint.handles import CheckpointMetadata
+from runtime.checkpoint.layout import checkpoint_directory
 from runtime.checkpoint.outcome import JobOutcome
+from runtime.checkpoint.settings import ClaimMode
+from runtime.checkpoint.snapshot_files import SnapshotFiles
 from runtime.checkpoint.state_files import default_file_system
 from runtime.common import Configuration
 from runtime.common.config_options import ConfigurationError
-from runtime.core.ids import Attempt
+from runtime.core.checkpoint_options import CheckpointOptions
+from runtime.core.ids import Attempt, CheckpointId
 from runtime.execution import tenure as tenures
 from runtime.execution.errors import (
     ApplicationError,
@@ -269,3 +277,140 @@ def test_a_foreign_file_ends_no_signs_of_life(application: Application, tmp_path
     tenure.start_beating(lambda error: None)
     wait_until(lambda: bool(log_of(application).newest_beat()), 5, "a beat")
     tenure.end(is_job_over=False)
+
+
+# --- what the job began from ------------------------------------------------------------------------------------------
+
+
+def complete_checkpoint(tenure: Tenure, application: Application) -> None:
+    """Record a first checkpoint of the job, as its process does."""
+    directory = checkpoint_directory(application.root, tenure.job_id, CheckpointId(1), tenure.epoch, Attempt(0))
+    shared = f"{application.root}/{tenure.job_id}/shared"
+    metadata = CheckpointMetadata(tenure.job_id, CheckpointId(1), 0, CheckpointOptions(directory, shared), ())
+    SnapshotFiles(FILES).write_metadata(metadata)
+    store = FileCompletedStore.open(application.root, tenure.job_id, tenure.epoch, FILES)
+    assert store.complete(CompletedCheckpoint(metadata))
+
+
+@pytest.fixture
+def claiming(application: Application) -> Application:
+    return replace(application, restore_path="file:///savepoint-1", claim_mode=ClaimMode.CLAIM)
+
+
+@pytest.mark.parametrize(
+    ("change", "is_same"),
+    [
+        ({}, True),
+        ({"restore_path": "file:///savepoint-2"}, False),
+        ({"restore_path": ""}, False),
+        ({"claim_mode": ClaimMode.NO_CLAIM}, False),
+    ],
+)
+def test_a_job_with_checkpoints_has_begun_from_what_it_first_began_from(
+    claiming: Application, change: dict[str, Any], is_same: bool
+) -> None:
+    first = begin(claiming)
+    assert first.has_begun_from(claiming)
+    complete_checkpoint(first, claiming)
+    now = replace(claiming, **change)
+    for _ in range(2):
+        killed(claiming)
+        again = begin(now)
+        assert again.job_id == first.job_id
+        assert again.has_begun_from(now) is is_same
+        assert again.has_begun_from(claiming)
+
+
+def test_a_job_without_checkpoints_begins_from_what_is_named_now(claiming: Application) -> None:
+    job_id = begin(claiming).job_id
+    for now in (
+        replace(claiming, restore_path="file:///savepoint-2"),
+        replace(claiming, restore_path="", claim_mode=ClaimMode.NO_CLAIM),
+        replace(claiming, claim_mode=ClaimMode.NO_CLAIM),
+    ):
+        killed(claiming)
+        again = begin(now)
+        assert again.job_id == job_id
+        assert again.has_begun_from(now)
+        assert (last_of(now).restore_path, last_of(now).claim_mode) == (now.restore_path, now.claim_mode)
+
+
+def test_a_forgotten_job_leaves_no_path_to_the_next_one(claiming: Application, application: Application) -> None:
+    begin(claiming)
+    killed(claiming)
+    forget(claiming)
+    anew = begin(application)
+    assert anew.has_begun_from(application)
+    killed(application)
+    forget(application)
+    assert begin(claiming).has_begun_from(claiming)
+
+
+def test_a_checkpoint_that_the_replaced_process_completes_last_counts(
+    claiming: Application, application: Application, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = begin(application)
+    killed(application)
+    append = ApplicationLog.append
+
+    def completed_before(log: ApplicationLog, entry: ApplicationEntry) -> bool:
+        monkeypatch.setattr(ApplicationLog, "append", append)
+        complete_checkpoint(first, application)
+        return append(log, entry)
+
+    # after the next process has seen that there is none
+    monkeypatch.setattr(ApplicationLog, "append", completed_before)
+    second = begin(claiming)
+    assert second.job_id == first.job_id
+    assert not second.has_begun_from(claiming)
+    assert last_of(application).restore_path == ""
+
+
+def test_of_a_job_that_an_earlier_release_began_nothing_is_claimed(claiming: Application) -> None:
+    first = begin(claiming)
+    complete_checkpoint(first, claiming)
+    last = last_of(claiming)
+    directory = log_of(claiming).directory
+    entries = EntryLog(directory, "tidemark-application", 1, FILES)
+    saved = entries.last()
+    assert saved is not None
+    document = {key: value for key, value in saved[1].items() if key != "claim_mode"}
+    assert entries.append(last.number + 1, document)
+    assert last_of(claiming) == replace(last, number=last.number + 1, claim_mode=None)
+    killed(claiming)
+    again = begin(claiming)
+    assert again.job_id == first.job_id
+    assert not again.has_begun_from(claiming)
+    assert not again.has_begun_from(replace(claiming, claim_mode=ClaimMode.NO_CLAIM))
+
+
+def test_a_path_that_was_ignored_starts_a_new_job_when_the_former_one_has_ended(
+    claiming: Application, application: Application
+) -> None:
+    first = begin(application)
+    complete_checkpoint(first, application)
+    killed(application)
+    resumed = begin(claiming)
+    assert (resumed.job_id, resumed.outcome) == (first.job_id, None)
+    end(resumed, claiming, JobOutcome.FINISHED)
+    anew = begin(claiming)
+    assert anew.outcome is None
+    assert anew.job_id != first.job_id
+    assert anew.has_begun_from(claiming)
+
+
+def test_a_storage_that_fails_while_a_job_is_resumed_leaves_it_to_the_next_process(
+    claiming: Application, application: Application, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job_id = begin(application).job_id
+    killed(application)
+
+    def fail(store: FileCompletedStore) -> None:
+        raise OSError("the storage went away")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(FileCompletedStore, "take_over", fail)
+        with pytest.raises(ApplicationError, match="went away"):
+            begin(claiming)
+    assert last_of(application).holder is None
+    assert begin(claiming).job_id == job_id
