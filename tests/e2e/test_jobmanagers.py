@@ -45,7 +45,8 @@ def leaders(site: Site) -> list[str]:
 
 
 def row_of(page: Page, pid: int) -> Locator:
-    return page.get_by_role("table", name="Job Managers").get_by_role("row").filter(has_text=re.compile(rf"\b{pid}\b"))
+    of_process = re.compile(rf":{pid}(?!\d)")
+    return page.get_by_role("table", name="Job Managers").get_by_role("row").filter(has_text=of_process)
 
 
 def test_a_standby_takes_over_under_a_job_that_goes_on_and_the_page_shows_who_leads(
