@@ -34,14 +34,15 @@ def standby(site: Site) -> Iterator[int]:
     finally:
         process.terminate()
         process.wait(20)
-        wait_until(lambda: leaders(site) and str(process.pid) not in leaders(site)[0], 60, "the stack's own leads")
+        wait_until(lambda: is_led_again(site, process.pid), 60, "the stack's own leads")
         site.wait_for_demo()
 
 
-def leaders(site: Site) -> list[str]:
-    """The id of the JobManager that leads and was seen lately; empty: there is none."""
+def is_led_again(site: Site, gone: int) -> bool:
+    """Whether another JobManager leads than that process, and was seen lately."""
     known = site.stack.client.jobmanagers()["jobmanagers"]
-    return [of["id"] for of in known if of["role"] == "LEADER" and of["is_alive"]]
+    leaders = [of["id"] for of in known if of["role"] == "LEADER" and of["is_alive"]]
+    return bool(leaders) and not leaders[0].endswith(f":{gone}")
 
 
 def row_of(page: Page, pid: int) -> Locator:
