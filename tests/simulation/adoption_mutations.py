@@ -6,6 +6,7 @@ What stands for a mistake is in the text of the violation; the same seed is clea
 from __future__ import annotations
 
 from runtime.checkpoint.coordinator import CheckpointCoordinator
+from runtime.jobmaster.adoption import Adoption
 from runtime.jobmaster.life_cycle import JobMasterMachine
 from runtime.jobmaster.operations import JobOperations
 from runtime.operators.source_coordinator import SourceCoordinator
@@ -52,6 +53,15 @@ ADOPTION_MUTATIONS = (
         "if True:",
         seeds=(4,),
         found_as=NOT_ADOPTED,
+    ),
+    Mutation(
+        "a region is adopted although a slot of it has not come over",
+        Adoption,
+        "conclude",
+        "for slot in self._run.slots.missing():",
+        "for slot in ():",
+        seeds=(3,),
+        found_as="a slot is not live in phase Phase.STARTED",
     ),
     Mutation(
         "checkpoints that slots report as begun are not given up",
