@@ -311,7 +311,8 @@ class CheckpointCoordinator:
             assert p.checkpoint_id < self._next_id, "an id of the future"
         ids = [c.checkpoint_id for c in self._completed]
         assert ids == sorted(set(ids)), "completed checkpoints are out of order"
-        assert len(ids) <= max(self.settings.num_retained, self._recovered), "too many checkpoints are retained"
+        is_within = len(ids) <= max(self.settings.num_retained, self._recovered)
+        assert is_within or not self._keeps_own(), "too many checkpoints are retained"
         assert self._stopped_by is None or ids[-1] == self._stopped_by, "a checkpoint follows that of a stop"
         assert not self._requests or self._running is not None, "a request waits for nothing"
         for checkpoint in (*self._completed, *(c for c, _ in self._deferred)):
