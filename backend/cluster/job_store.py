@@ -157,7 +157,7 @@ class JobStore:
     ) -> bool:
         """Save the state of a job. An end is recorded once: whatever is saved after it changes nothing.
 
-        Here alone users' texts and numbers come into the row: all of it is made `storable`.
+        Users' texts and numbers enter the row only here; all of them are made `storable`.
 
         Args:
             job: its row.

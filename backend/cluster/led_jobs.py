@@ -225,7 +225,7 @@ class LedJobs:
         )
 
     def seen_runners(self) -> dict[str, RunnerSeen]:
-        """Return the observations of the jobs that run here, by id; a job that cannot be observed fails, and lacks."""
+        """Return what is seen of the jobs that run here, by id; one that cannot be observed fails, and is missing."""
         found: dict[str, RunnerSeen] = {}
         for job_id, runner in list(self.runners.items()):
             with self.contained(runner):

@@ -188,7 +188,7 @@ class Supervisor:
         deadline = time.monotonic() + READY_TIMEOUT_S
         while not holds():
             if time.monotonic() > deadline:
-                self._say(f"not within {READY_TIMEOUT_S:g} s: {what}; see the logs in {self._home / 'logs'}")
+                self._say(f"after {READY_TIMEOUT_S:g} s it is still not true that {what}; see {self._home / 'logs'}")
                 return
             self._turn()
         self._say(what)

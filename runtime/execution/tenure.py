@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 from runtime.checkpoint.application_log import ApplicationEntry, ApplicationLog, Standing
 from runtime.checkpoint.completed_store import CheckpointPointer
@@ -139,7 +139,7 @@ class Tenure:
         with self._lock:
             self._settle()
             if attempt > self._entry.attempt:
-                self._append(replace(self._entry, number=self._entry.number + 1, attempt=attempt))
+                self._amend(attempt=attempt)
 
     def has_begun_from(self, application: Application) -> bool:
         """Return whether the job began from the snapshot, and with the claim mode, that its program names now; else it
@@ -158,14 +158,11 @@ class Tenure:
         """
         with self._lock:
             self._settle()
-            self._append(
-                replace(
-                    self._entry,
-                    number=self._entry.number + 1,
-                    restore_path=application.restore_path,
-                    claim_mode=application.claim_mode,
-                )
-            )
+            self._amend(restore_path=application.restore_path, claim_mode=application.claim_mode)
+
+    def _amend(self, **changes: Any) -> None:
+        """Append the newest entry with changes; the lock is held."""
+        self._append(replace(self._entry, number=self._entry.number + 1, **changes))
 
     def start_beating(self, fail: Callable[[Exception], None]) -> None:
         """Give signs of life from now on.

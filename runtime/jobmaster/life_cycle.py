@@ -130,7 +130,7 @@ class JobMasterMachine:
         self._offered: JobGraph | None = None
         #: whether the next attempt is no consequence of a failure
         self._is_planned = False
-        #: whether the current attempt is none either
+        #: whether the current attempt is no consequence of a failure
         self._follows_plan = False
         #: what the current attempt restores; None = it starts empty
         self._assignment: Assignment | None = None
