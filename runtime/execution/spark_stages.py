@@ -16,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from py4j.protocol import Py4JError
-from pyspark import InheritableThread, SparkContext
+from pyspark import SparkContext
 
 from runtime.execution.spark_session import log_file
 from runtime.execution.spark_slot import SlotSpec
@@ -46,13 +46,16 @@ class SparkStages:
     def start(self, group: str, spec: SlotSpec, on_end: Callable[[str | None], None]) -> None:
         """Start a stage with one slot per partition.
 
+        The caller neither waits for the JVM nor hears of its death: that is how the stage ends, as told to `on_end`.
+
         Args:
             group: stages that are cancelled together.
             spec: what its slots are told.
             on_end: called once, on the stage's thread, with the error or None, when Spark says that the stage is over.
         """
-        thread = InheritableThread(target=self._run, args=(group, spec, on_end), name=f"stage-{group}")
-        thread.daemon = True
+        name = f"stage-{group}"
+        # not Spark's InheritableThread: its start is a call into the JVM, which may be dead or hang
+        thread = threading.Thread(target=self._run, args=(group, spec, on_end), name=name, daemon=True)
         with self._lock:
             self._groups.setdefault(group, []).append(thread)
         thread.start()
@@ -62,9 +65,7 @@ class SparkStages:
 
         Returns at once. If it comes to nothing, the first stage tells why.
         """
-        thread = InheritableThread(target=self._run_nothing, name="stage-warm-up")
-        thread.daemon = True
-        thread.start()
+        threading.Thread(target=self._run_nothing, name="stage-warm-up", daemon=True).start()
 
     def end(self, groups: Sequence[str]) -> None:
         """Give the groups' stages a moment (for all together) to end by themselves, then cancel the rest."""

@@ -12,6 +12,11 @@ import pytest
 
 import runtime.execution.continuous as continuous
 from benchmarks.recovery import DEFAULTS, NO_DELAY, measure, quantile, table
+from runtime.common.configuration import Configuration
+from runtime.core.ids import Attempt, SlotId
+from runtime.execution.session_health import session_defect
+from runtime.execution.spark_session import acquire_context
+from runtime.execution.spark_slot import SlotSpec
 from runtime.execution.spark_stages import SparkStages
 from runtime.jobmaster.driver import JobRequestError
 from runtime.jobmaster.job_state import JobState
@@ -161,6 +166,18 @@ def test_a_jvm_that_dies_is_replaced_and_the_job_goes_on_from_its_newest_checkpo
     job.wait_checkpoints()
     job.assert_exact(job.stop())
     assert job.status.checkpoints.counts.restored == 2
+
+
+def test_a_stage_that_a_dead_jvm_is_to_run_ends_with_the_cause() -> None:
+    context = acquire_context(Configuration(), 1)
+    kill_jvm()
+    wait_until(lambda: session_defect(context) is not None, 10, "the end of the JVM")
+    ends: list[str | None] = []
+    spec = SlotSpec((SlotId(0),), Attempt(0), "grpc://127.0.0.1:1", "secret", True, 5_000.0, 1 << 20)
+    SparkStages(context).start("dead", spec, ends.append)
+    wait_until(lambda: bool(ends), 10, "the stage's end")
+    assert ends[0] is not None
+    assert "refused" in ends[0]
 
 
 def test_a_jvm_that_dies_ends_a_job_that_is_not_restarted(job: ProvingJob) -> None:
