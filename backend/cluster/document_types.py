@@ -169,7 +169,7 @@ class JobFailure(TypedDict):
 
 
 class Stall(TypedDict):
-    """A call of user code that does not return; `vertex` is "" and `subtask` -1 if the task is unknown."""
+    """A call that does not return; `vertex` is "" and `subtask` -1 if the task is unknown."""
 
     vertex: str
     subtask: int
@@ -177,6 +177,8 @@ class Stall(TypedDict):
     slot: int
     since: int
     stack: str
+    in_user_code: NotRequired[bool]
+    """False: the runtime itself does not get on."""
 
 
 class VertexScaling(TypedDict):

@@ -333,13 +333,13 @@ def exception_document(entry: ExceptionEntry, timestamp: int, places: Mapping[Sl
 
 
 def stall_documents(stalls: Iterable[Stall], offset_ms: float) -> list[Document]:
-    """Calls of user code that do not return, those that last longest first; at most `MAX_STALLS` of them."""
+    """Calls that do not return, those that last longest first; at most `MAX_STALLS` of them."""
     longest = sorted(stalls, key=lambda stall: (stall.since_ms, stall.slot))[:MAX_STALLS]
     return [stall_document(stall, offset_ms) for stall in longest]
 
 
 def stall_document(stall: Stall, offset_ms: float) -> Document:
-    """Return a call of user code that does not return, in the form shown by the page and REST."""
+    """Return a call that does not return, in the form shown by the page and REST."""
     return {
         "vertex": "" if stall.task is None else stall.task.vertex_id,
         "subtask": -1 if stall.task is None else stall.task.subtask_index,
@@ -347,6 +347,7 @@ def stall_document(stall: Stall, offset_ms: float) -> Document:
         "slot": stall.slot,
         "since": _epoch(stall.since_ms, offset_ms),
         "stack": _for_users(stall.stack),
+        "in_user_code": stall.in_user_code,
     }
 
 

@@ -138,18 +138,25 @@ def cause_text(document: dict[str, Any]) -> str:
     failure = document.get("failure")
     if not failure:
         return ""
-    task = f"{failure['task_name']}: " if failure["task_name"] else ""
-    message = " ".join(str(failure["message"]).split())
+    message = _with_task(failure, " ".join(str(failure["message"]).split()))
     after = ", ".join(filter(None, [restarts_text(document["restarts"]), next_attempt_text(document)]))
-    return f"attempt {failure['attempt']} failed: {task}{message}; {after}"
+    return f"attempt {failure['attempt']} failed: {message}; {after}"
+
+
+def _with_task(failure: dict[str, Any], message: str) -> str:
+    """Return a failure's message behind its task's name; errors of user code name the operator themselves."""
+    task = failure.get("task_name")
+    return f"{task}: {message}" if task and not str(failure.get("name", "")).endswith("UserFunctionError") else message
 
 
 def stall_lines(document: dict[str, Any]) -> list[str]:
-    """Return lines about calls of user code that do not return, each with its position in the code."""
+    """Return lines about calls that do not return, each with its position in the code."""
     lines = []
     for stall in document.get("stalls", ()):
         name = stall["task_name"] or f"slot {stall['slot']}"
-        lines.append(f"{name}: user code has not returned for {max(0, document['now'] - stall['since']) // 1000} s")
+        # a server of an earlier version takes every call for one of user code
+        who = "user code" if stall.get("in_user_code", True) else "the runtime"
+        lines.append(f"{name}: {who} has not returned for {max(0, document['now'] - stall['since']) // 1000} s")
         lines.extend(f"    {line.strip()}" for line in stall["stack"].splitlines())
     if lines:
         lines.append("A job restarts for such a call only if task.stall.timeout is set.")
@@ -180,8 +187,7 @@ def failure_text(document: dict[str, Any]) -> str:
         return "the cause is not known"
     latest = max(exceptions, key=lambda entry: float(entry["timestamp"]))
     message = "\n".join(line.rstrip() for line in str(latest["message"]).strip().splitlines())
-    task = latest.get("task_name")
-    return f"{task}: {message}" if task else message
+    return _with_task(latest, message)
 
 
 def stale_text(document: dict[str, Any]) -> str:

@@ -137,7 +137,7 @@ class AttemptRun:
             # the same call: messages do not all take the same time
             since_ms = before.since_ms
         name = next((t.name for t in self.execution.tasks_in(slot) if t.task == call.task), "")
-        self._stalls[slot] = Stall(slot, message.attempt, call.task, name, since_ms, call.stack)
+        self._stalls[slot] = Stall(slot, message.attempt, call.task, name, since_ms, call.stack, call.in_user_code)
 
     def stalls(self) -> tuple[Stall, ...]:
         """Return the calls that have not returned, of live slots."""

@@ -244,10 +244,11 @@ class SlotWatch:
         is_working = self._owner.is_working() and self._regions.is_up(message.slot)
         if is_working and 0 < self._options.stall_timeout_ms <= message.stalled_ms:
             # the process answers, but nothing in it will get anywhere, and no checkpoint completes
+            call = message.stalled_in
+            who = "user code" if call is None or call.in_user_code else "the runtime"
             self._lose(
                 message.slot,
-                f"user code has not returned for {message.stalled_ms / 1000:.0f} s, "
-                "longer than task.stall.timeout allows",
+                f"{who} has not returned for {message.stalled_ms / 1000:.0f} s, longer than task.stall.timeout allows",
             )
 
     def _deliver(self, event: OperatorEvent) -> None:

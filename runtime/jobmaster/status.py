@@ -52,7 +52,7 @@ class SlotSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class Stall:
-    """A call of user code that has not returned for some seconds."""
+    """A call that has not returned for some seconds."""
 
     slot: SlotId
     attempt: Attempt
@@ -61,7 +61,8 @@ class Stall:
     task_name: str
     since_ms: float
     stack: str
-    """The user's lines, as in a traceback, outermost first."""
+    """The user's lines, as in a traceback, outermost first; the runtime's own if it has called no user code."""
+    in_user_code: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -97,7 +97,8 @@ def _stalled(at: Standing) -> str:
         for stall in at.stalls
         for name in ([stall.task_name] if stall.task_name else [t.name for t in at.tasks if t.slot == stall.slot])
     ]
-    return f"user code that has not returned, in {_names(names)}" if names else ""
+    who = "user code" if any(stall.in_user_code for stall in at.stalls) else "a call of the runtime"
+    return f"{who} that has not returned, in {_names(names)}" if names else ""
 
 
 def _long_checkpoint(at: Standing) -> str:

@@ -175,7 +175,8 @@ class FlightControlLink:
         self._outbox.put(heartbeat, may_overtake=True)
         if call is not None and stalled >= self._warn_after_ms:
             self._warn_after_ms = 2 * stalled
-            logger.warning("user code has not returned for %d s\n%s", stalled // 1000, call.stack)
+            who = "user code" if call.in_user_code else "the runtime"
+            logger.warning("%s has not returned for %d s\n%s", who, stalled // 1000, call.stack)
 
     def _write(self) -> None:
         self._is_known.wait()

@@ -238,12 +238,13 @@ class RegisterSlot:
 
 @dataclass(frozen=True, slots=True)
 class StalledCall:
-    """A call of user code that does not return."""
+    """A call that does not return."""
 
     task: TaskId | None
     """None: the call is a timer's or a notification's of a checkpoint, of any task."""
     stack: str
-    """The user's lines, as in a traceback, outermost first."""
+    """The user's lines, as in a traceback, outermost first; the runtime's own if it has called no user code."""
+    in_user_code: bool = True
 
 
 @dataclass(frozen=True, slots=True)

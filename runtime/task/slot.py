@@ -154,7 +154,10 @@ class Slot:
 
     def stalled_call(self) -> StalledCall | None:
         """Return what the loop does right now; None while tasks are made, which may take long. Any thread."""
-        return None if self._is_deploying else StalledCall(self._current, self._stacks.sample(self._loop_thread))
+        if self._is_deploying:
+            return None
+        stack = self._stacks.sample(self._loop_thread)
+        return StalledCall(self._current, stack.text, stack.in_user_code)
 
     def awaits_mail(self) -> bool:
         """Return whether a thread is at work for one of the tasks and will post mail."""

@@ -10,12 +10,20 @@ from __future__ import annotations
 import linecache
 import os
 import sys
+import sysconfig
 import threading
+from dataclasses import dataclass
 from pathlib import Path
 from traceback import FrameSummary, StackSummary
 from types import FrameType
 
 _RUNTIME_DIR = f"{Path(__file__).absolute().parent.parent}{os.sep}"
+_STANDARD_LIBRARY_DIR = f"{sysconfig.get_path('stdlib')}{os.sep}"
+_PACKAGES_DIR = f"{sysconfig.get_path('purelib')}{os.sep}"
+#: in which the runtime itself may wait; user code that calls them stands further out in the stack
+_LIBRARY_DIRS = tuple(
+    f"{_PACKAGES_DIR}{name}{os.sep}" for name in ("fastavro", "numpy", "polars", "psycopg", "pyarrow", "redis")
+)
 _SLOT_FILE = f"{Path(__file__).absolute().parent / 'slot.py'}"
 
 #: below that a call is slow, but no news: slices of records are meant to take 20 ms
@@ -30,6 +38,16 @@ Position = tuple[str, int, str]
 """File, line and function of a frame."""
 
 
+@dataclass(frozen=True, slots=True)
+class LoopStack:
+    """What a slot's loop does."""
+
+    text: str
+    """As in a traceback, outermost first, and never with values; "" if the thread has ended."""
+    in_user_code: bool
+    """Whether it begins with the first line of user code; otherwise it is what the runtime itself does."""
+
+
 class StackSampler:
     """Takes the stacks of a slot's loop. Any thread."""
 
@@ -39,19 +57,18 @@ class StackSampler:
         self._read: tuple[tuple[Position, ...], str] = ((), "")
         self._is_reading = False
 
-    def sample(self, thread_id: int) -> str:
+    def sample(self, thread_id: int) -> LoopStack:
         """Return the position of a slot's loop, from the first line of user code in it to the innermost line.
 
         Waits for no file: a position that is new comes without its lines of source first.
 
         Args:
             thread_id: of the thread that runs the loop.
-
-        Returns:
-            As in a traceback, outermost first, and never with values; what the runtime itself does if it has called no
-            user code; "" if the thread has ended.
         """
-        positions = _user_positions(thread_id)
+        positions, in_user_code = _positions(thread_id)
+        return LoopStack(self._text(positions), in_user_code)
+
+    def _text(self, positions: tuple[Position, ...]) -> str:
         with self._lock:
             if positions == self._read[0]:
                 return self._read[1]
@@ -72,19 +89,27 @@ class StackSampler:
             self._read = positions, text
 
 
-def _user_positions(thread_id: int) -> tuple[Position, ...]:
+def _positions(thread_id: int) -> tuple[tuple[Position, ...], bool]:
+    """Return the thread's positions from the first one of user code on, and whether there is one."""
     frames: list[FrameType] = []
     frame = sys._current_frames().get(thread_id)
     while frame is not None and frame.f_code.co_filename != _SLOT_FILE:
         frames.append(frame)
         frame = frame.f_back
     frames.reverse()
-    users = next((i for i, f in enumerate(frames) if not f.f_code.co_filename.startswith(_RUNTIME_DIR)), 0)
-    shown = frames[users:][-MAX_FRAMES:]
+    first = next((i for i, f in enumerate(frames) if _is_users(f.f_code.co_filename)), None)
+    shown = frames[first or 0 :][-MAX_FRAMES:]
     for frame in shown:
         # only notes the module's loader, by which the source of an archive's module is found
         linecache.lazycache(frame.f_code.co_filename, frame.f_globals)
-    return tuple((f.f_code.co_filename, f.f_lineno or 0, f.f_code.co_name) for f in shown)
+    return tuple((f.f_code.co_filename, f.f_lineno or 0, f.f_code.co_name) for f in shown), first is not None
+
+
+def _is_users(file: str) -> bool:
+    if file.startswith((_RUNTIME_DIR, *_LIBRARY_DIRS)):
+        return False
+    # packages of the program may be installed inside the standard library's directory
+    return file.startswith(_PACKAGES_DIR) or not file.startswith((_STANDARD_LIBRARY_DIR, "<frozen "))
 
 
 def _formatted(positions: tuple[Position, ...], has_source: bool) -> str:

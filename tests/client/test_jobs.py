@@ -94,6 +94,8 @@ def test_a_call_that_does_not_return_is_told_with_its_lines() -> None:
         "    get(url)",
         "A job restarts for such a call only if task.stall.timeout is set.",
     ]
+    [own, *_] = stall_lines(document(stalls=[stall | {"in_user_code": False}], now=10_500))
+    assert own == "map (1/2): the runtime has not returned for 9 s"
     assert stall_lines(document()) == []
 
 
@@ -105,6 +107,15 @@ def test_numbers_read_well() -> None:
 
 def test_a_failure_without_a_cause_is_told_so() -> None:
     assert failure_text(document("FAILED")) == "the cause is not known"
+
+
+def test_an_error_of_user_code_names_its_place_once() -> None:
+    message = "operator 'parse' (subtask 1/2) failed on record 7: KeyError: 'dep'"
+    failure = {"timestamp": 1, "message": message, "task_name": "parse -> print (1/2)"}
+    of_user = failure | {"name": "runtime.operators.errors.UserFunctionError"}
+    assert failure_text(document("FAILED", exceptions=[of_user])) == message
+    other = failure | {"name": "KeyError"}
+    assert failure_text(document("FAILED", exceptions=[other])) == f"parse -> print (1/2): {message}"
 
 
 def test_a_failure_keeps_the_lines_of_its_report() -> None:

@@ -151,6 +151,7 @@ def test_calls_that_do_not_return_are_told() -> None:
     snapshot = machine_of(job_graph, stalls=stalls)
     [stall] = LiveDocument(job(), job_graph).build(snapshot, {}, NOW, (), float(NOW))["stalls"]
     assert (stall["vertex"], stall["subtask"], stall["task_name"]) == (task.vertex_id, 1, "map (2/2)")
+    assert stall["in_user_code"]
     assert (stall["since"], stall["slot"], stall["stack"]) == (NOW + 250, 1, 'File "job.py", line 3, in ask')
 
 

@@ -42,10 +42,22 @@ def test_a_stack_begins_with_the_users_own_line() -> None:
     assert first_call is not None and call is not None
     assert first_call.stack.splitlines()[0] == call.stack.splitlines()[0]
     assert call.task == rig.task().task_id
+    assert call.in_user_code
     first, *_ = call.stack.splitlines()
     assert "test_stalls.py" in first
     assert first.endswith("in asks_a_slow_service")
     rig.release()
+
+
+def test_what_the_runtime_waits_for_is_no_user_code() -> None:
+    may_go = threading.Event()
+    thread = threading.Thread(target=may_go.wait, args=(10,))
+    thread.start()
+    waiting = StackSampler().sample(thread.ident or 0)
+    may_go.set()
+    thread.join()
+    assert not waiting.in_user_code
+    assert "in wait" in waiting.text
 
 
 def stack_of(rig: SlotRig) -> str:
@@ -68,12 +80,12 @@ def test_a_stack_waits_for_no_file(monkeypatch: pytest.MonkeyPatch) -> None:
     assert ENTERED.wait(10)
     sampler, ident = StackSampler(), thread.ident or 0
     for _ in range(3):
-        stack = sampler.sample(ident)
+        stack = sampler.sample(ident).text
         assert "in waits" in stack and "LEAVE.wait(10)" not in stack
     assert is_reading.wait(5)
     assert [t.name for t in threading.enumerate()].count("stack-source") == 1
     may_read.set()
-    wait_until(lambda: "LEAVE.wait(10)" in sampler.sample(ident), 5, "the lines of source")
+    wait_until(lambda: "LEAVE.wait(10)" in sampler.sample(ident).text, 5, "the lines of source")
     LEAVE.set()
     thread.join()
 
@@ -98,8 +110,8 @@ def test_a_stack_is_short_whatever_the_program_does(tmp_path: Path) -> None:
     assert ENTERED.wait(10)
     assert thread.ident is not None
     sampler, ident = StackSampler(), thread.ident
-    wait_until(lambda: "LEAVE.wait(10)" in sampler.sample(ident), 5, "the lines of source")
-    lines = sampler.sample(ident).splitlines()
+    wait_until(lambda: "LEAVE.wait(10)" in sampler.sample(ident).text, 5, "the lines of source")
+    lines = sampler.sample(ident).text.splitlines()
     LEAVE.set()
     thread.join()
     assert len(lines) <= 2 * MAX_FRAMES
@@ -110,4 +122,4 @@ def test_a_thread_that_has_ended_stands_nowhere() -> None:
     thread = threading.Thread(target=lambda: None)
     thread.start()
     thread.join()
-    wait_until(lambda: StackSampler().sample(thread.ident or 0) == "", 5, "the thread's end")
+    wait_until(lambda: StackSampler().sample(thread.ident or 0).text == "", 5, "the thread's end")

@@ -1807,7 +1807,7 @@ export interface SqlFunction {
   is_aggregate: boolean;
 }
 
-/** A call of user code that does not return; `vertex` is "" and `subtask` -1 if the task is unknown. */
+/** A call that does not return; `vertex` is "" and `subtask` -1 if the task is unknown. */
 export interface Stall {
   vertex: string;
   subtask: number;
@@ -1815,6 +1815,8 @@ export interface Stall {
   slot: number;
   since: number;
   stack: string;
+  /** False: the runtime itself does not get on. */
+  in_user_code?: boolean;
 }
 
 /** What stays as it is for as long as the job exists. */

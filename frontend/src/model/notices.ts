@@ -3,7 +3,7 @@
  * One line per notice. A further source of notices is a function in SOURCES.
  */
 
-import type { JobException, JobState, Stall } from '../gen/contract';
+import type { JobException, JobFailure, JobState, Stall } from '../gen/contract';
 import { formatDuration } from './format';
 import type { Job } from './job';
 
@@ -48,13 +48,7 @@ function causeOfFailure(job: Told, now: number): Notice | null {
   const cause = job.failure ?? job.exceptions[0];
   if (title === undefined || cause === undefined) return null;
   const headline = (cause.message.trim().split('\n')[0] ?? '').replace(/[\s:.]+$/, '');
-  const where = cause.task_name === '' ? '' : ` in ${cause.task_name}`;
-  // a task's failure names the task and the exception itself
-  const ofTask = withoutPrefix(headline, `task ${cause.task_name}: `);
-  const message = withoutPrefix(ofTask, `${cause.name}: `);
-  const name = cause.name.split('.').at(-1) ?? cause.name;
-  const said = message === '' ? name : `${name}: ${message}`;
-  const story = [`${said}${where}.`, restarts(job)];
+  const story = [`${saidOf(cause, headline)}.`, restarts(job)];
   // a narrow page cuts the end off, so what somebody waits for stands first
   const text = [nextAttempt(job, now), ...story].filter(Boolean).join(' ');
   return {
@@ -64,6 +58,18 @@ function causeOfFailure(job: Told, now: number): Notice | null {
     text,
     tab: 'exceptions',
   };
+}
+
+/** The cause in a line: the exception, its message and the task, each named once. */
+function saidOf(cause: JobFailure, headline: string): string {
+  const name = cause.name.split('.').at(-1) ?? cause.name;
+  // its message names the operator, the record, the exception and the user's own line
+  if (name === 'UserFunctionError') return headline;
+  const where = cause.task_name === '' ? '' : ` in ${cause.task_name}`;
+  // a task's failure names the task and the exception itself
+  const ofTask = withoutPrefix(headline, `task ${cause.task_name}: `);
+  const message = withoutPrefix(ofTask, `${cause.name}: `);
+  return (message === '' ? name : `${name}: ${message}`) + where;
 }
 
 function withoutPrefix(text: string, prefix: string): string {
@@ -85,7 +91,7 @@ export function failureCount(failures: number | undefined, listed: number): numb
   return Math.max(failures ?? 0, listed);
 }
 
-/** The longest running call of user code, and its position. */
+/** The longest running call, and its position. */
 function hangingCall(job: Told, now: number): Notice | null {
   const [longest] = [...job.stalls].sort((a, b) => a.since - b.since);
   if (longest === undefined) return null;
@@ -98,7 +104,7 @@ function hangingCall(job: Told, now: number): Notice | null {
   return {
     id: 'hanging',
     tone: 'trouble',
-    title: 'User code does not return',
+    title: longest.in_user_code === false ? 'The runtime does not return' : 'User code does not return',
     text: `${stack === '' ? lasts : `${lasts}: ${stack}`} (task.stall.timeout restarts a job for such a call)`,
     tab: 'logs',
   };

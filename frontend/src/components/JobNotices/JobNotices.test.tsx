@@ -32,6 +32,13 @@ test('the task and the exception are named once, even where the message names th
   expect(screen.getByRole('status').textContent).toContain('Failed: ValueError: broke in map (1/1). It was not');
 });
 
+test('an error of user code opens with the operator, and names nothing twice', () => {
+  const message = "operator 'parse' (subtask 1/2) failed on record 7: KeyError: 'dep' at job.py:3: r['dep']";
+  const failure = jobException({ name: 'runtime.operators.errors.UserFunctionError', message });
+  render(<JobNotices job={job({ state: 'FAILED', failure })} now={0} />, { wrapper: MemoryRouter });
+  expect(screen.getByRole('status').textContent).toContain(`Failed: ${message}. It was not restarted.`);
+});
+
 test('a job that has recovered has nothing to say about its old exceptions', () => {
   const recovered = job({ state: 'RUNNING', restarts: 1, exceptions: [jobException()] });
   const { container } = render(<JobNotices job={recovered} now={0} />, { wrapper: MemoryRouter });
@@ -43,6 +50,14 @@ test('what a job waits for is a notice', () => {
     wrapper: MemoryRouter,
   });
   expect(screen.getByRole('status').textContent).toBe('Waiting: needs 4 slots, 2 are free');
+});
+
+test('a call of the runtime that does not return is not called user code', () => {
+  const stall = { vertex: 'v', subtask: 0, task_name: 'map (1/2)', slot: 0, since: 1_000, stack: 'File "x"' };
+  render(<JobNotices job={job({ stalls: [{ ...stall, in_user_code: false }] })} now={10_500} />, {
+    wrapper: MemoryRouter,
+  });
+  expect(screen.getByRole('status').textContent).toMatch(/^The runtime does not return: map \(1\/2\)/);
 });
 
 test('a call that does not return is a notice with its place', () => {
