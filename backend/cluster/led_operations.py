@@ -10,11 +10,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from django.db import Error as DatabaseFailure
-
 from backend.cluster.ages import Ages
 from backend.cluster.checkpoint_home import cluster_storage
-from backend.cluster.containment import Containment
+from backend.cluster.containment import DATABASE_AWAY, Containment
 from backend.cluster.job_store import JobStore
 from backend.cluster.leader_machine import (
     Answer,
@@ -95,11 +93,11 @@ class LedOperations:
 
     @contextmanager
     def _contained(self, row: Operation) -> Iterator[None]:
-        """Contain failures of the block; what is no failure of the database answers the operation."""
+        """Contain failures of the block; any but a database that is away answers the operation."""
         with self._containment.of(f"operation {row.trigger_id}"):
             try:
                 yield
-            except (DatabaseFailure, LeadershipLostError):
+            except (*DATABASE_AWAY, LeadershipLostError):
                 raise
             except Exception as error:
                 # repeated, it would fail for ever

@@ -6,7 +6,9 @@ a server's address in it. A token from there is sent to that address only.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -15,6 +17,8 @@ from runtime.client.errors import ClientError
 
 URL_FILE = "url"
 TOKEN_FILE = "admin-token"
+LOCK_FILE = "lock"
+"""Has the pid of the process that runs the home's cluster, or ran it last."""
 HOME_NAME = ".tidemark"
 TOKEN_HINT = "set TIDEMARK_TOKEN, or TIDEMARK_HOME to the home of its cluster"
 
@@ -61,6 +65,9 @@ def find_server(environment: Mapping[str, str], directory: Path) -> Server:
 
 
 def _no_server(named_home: str | None, directory: Path) -> str:
+    for home in _homes(named_home, directory):
+        if (pid := _read(home / LOCK_FILE)) and _lives(pid):
+            return f"the cluster of {home} is starting or ending (process {pid}): try again in a moment"
     if named_home:
         found = f"no cluster is running whose home is TIDEMARK_HOME, {directory / named_home}"
         return f"{found}: start it with `make run`, or name the home of the one that is running"
@@ -72,13 +79,24 @@ def _no_server(named_home: str | None, directory: Path) -> str:
 
 
 def _at_home(environment: Mapping[str, str], directory: Path) -> Server | None:
-    named = environment.get("TIDEMARK_HOME")
-    homes = [directory / named] if named else [parent / HOME_NAME for parent in (directory, *directory.parents)]
-    for home in homes:
+    for home in _homes(environment.get("TIDEMARK_HOME"), directory):
         url = _read(home / URL_FILE)
         if url:
             return Server(url.rstrip("/"), _read(home / TOKEN_FILE), home)
     return None
+
+
+def _homes(named_home: str | None, directory: Path) -> list[Path]:
+    return [directory / named_home] if named_home else [d / HOME_NAME for d in (directory, *directory.parents)]
+
+
+def _lives(pid: str) -> bool:
+    with suppress(ValueError, ProcessLookupError):
+        # another user's process may not be signalled, but is there
+        with suppress(PermissionError):
+            os.kill(int(pid), 0)
+        return True
+    return False
 
 
 def _read(path: Path) -> str:

@@ -55,7 +55,10 @@ class Submission:
         """
         if not self._is_over.wait(QUIET_S):
             self._terminal.line("The server runs the program up to its execute(), after those submitted earlier …")
-            self._is_over.wait()
+        self._answered()
+
+    def _answered(self) -> None:
+        self._is_over.wait()
         if self._failure is not None:
             raise self._failure
 
@@ -76,7 +79,7 @@ class Submission:
     def _cancel(self) -> None:
         self._terminal.line(f"Interrupted: job {self.job_id} is cancelled as soon as the server has planned it …")
         try:
-            self.wait()
+            self._answered()
         except ServerUnreachableError as error:
             self._terminal.complain(f"{error}; {self._may_appear()}")
         except ClientError as refused:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -61,6 +63,20 @@ def test_without_any_server_it_says_how_to_get_one(tmp_path: Path) -> None:
         NoServerError, match="`make run`; if one runs with a TIDEMARK_HOME of its own, set the same here"
     ):
         find_server({}, tmp_path)
+
+
+@pytest.mark.parametrize("named", [{}, {"TIDEMARK_HOME": ".tidemark"}])
+def test_a_cluster_that_starts_is_told(tmp_path: Path, named: dict[str, str]) -> None:
+    lock = home(tmp_path / ".tidemark", url="") / "lock"
+    lock.write_text(f"{os.getpid()}\n")
+    with pytest.raises(NoServerError, match=f"starting or ending .process {os.getpid()}.: try again in a moment"):
+        find_server(named, tmp_path)
+    with subprocess.Popen(["true"]) as ended:
+        ended.wait()
+    for left in (f"{ended.pid}\n", "", "no number"):
+        lock.write_text(left)
+        with pytest.raises(NoServerError, match="no cluster"):
+            find_server(named, tmp_path)
 
 
 def test_a_named_home_without_a_cluster_is_told(tmp_path: Path) -> None:

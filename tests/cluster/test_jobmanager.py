@@ -11,6 +11,7 @@ from typing import Any
 
 import psutil
 import pytest
+from django.db import DataError, IntegrityError
 from kombu.exceptions import OperationalError
 from pytest_django import Settings
 
@@ -18,6 +19,7 @@ from backend.cluster import bus, services
 from backend.cluster.commands import DEPLOY_TASK, END_TASK
 from backend.cluster.job_autoscaling import JobAutoscaling
 from backend.cluster.job_runner import JobRunner
+from backend.cluster.job_store import JobStore
 from backend.cluster.jobmanager import JobManager
 from backend.cluster.leadership import LeadershipLostError
 from backend.cluster.lease import HeldLease
@@ -518,6 +520,28 @@ def test_a_jobmaster_that_breaks_fails_its_job_and_answers_what_was_and_will_be_
     for kind in (Operation.Kind.SAVEPOINT, Operation.Kind.RESCALE):
         with pytest.raises(services.JobEndedError):
             services.request_operation(row, kind, {}, None)
+
+
+@pytest.mark.parametrize("refusal", [DataError, IntegrityError])
+def test_an_operation_that_the_database_refuses_is_answered(
+    refusal: type[Exception], lead: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    manager, job = lead(), submit(2)
+    turn(manager, job)
+
+    def refuse(store: JobStore, row: Operation) -> None:
+        raise refusal("no such text")
+
+    monkeypatch.setattr(JobStore, "begin", refuse)
+    operation = services.request_cancel(job, None)
+
+    def is_answered() -> bool:
+        turn(manager, job)
+        operation.refresh_from_db()
+        return operation.state == Operation.State.COMPLETED
+
+    wait_until(is_answered, 10, "the operation's answer")
+    assert "no such text" in (operation.result or {})["error"]
 
 
 def test_what_the_leader_cannot_tell_of_a_job_is_that_jobs_failure_only(
