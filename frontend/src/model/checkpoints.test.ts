@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 
-import { acknowledged, durationOf, historyOf, largestParallelism, typeOf } from './checkpoints';
+import { acknowledged, durationOf, historyOf, largestParallelism, limitsBelow, typeOf } from './checkpoints';
 import { checkpoint, checkpoints } from './testData';
 
 test('the history is listed newest first, by number', () => {
@@ -26,4 +26,14 @@ test('types have names, unknown ones their own', () => {
 test("the job's parallelism is the largest one", () => {
   expect(largestParallelism([{ parallelism: 1 }, { parallelism: 4 }])).toBe(4);
   expect(largestParallelism([])).toBe(1);
+});
+
+test('vertices that cannot take the parallelism that is asked for are named', () => {
+  const vertices = [
+    { name: 'source', max_parallelism: 1 },
+    { name: 'count', max_parallelism: 128 },
+  ];
+  expect(limitsBelow(1, vertices)).toBe('');
+  expect(limitsBelow(4, vertices)).toBe('source runs with at most 1.');
+  expect(limitsBelow(200, vertices)).toBe('source runs with at most 1. count runs with at most 128.');
 });

@@ -55,3 +55,9 @@ export function retentionOf(config: CheckpointConfig): string {
 export function largestParallelism(vertices: readonly { parallelism: number }[]): number {
   return Math.max(1, ...vertices.map(({ parallelism }) => parallelism));
 }
+
+/** The vertices that cannot run with so many subtasks, in words; '' if all can. */
+export function limitsBelow(asked: number, vertices: readonly { name: string; max_parallelism: number }[]): string {
+  const limited = vertices.filter(({ max_parallelism }) => max_parallelism < asked);
+  return limited.map(({ name, max_parallelism }) => `${name} runs with at most ${max_parallelism}.`).join(' ');
+}

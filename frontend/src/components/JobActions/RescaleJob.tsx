@@ -6,7 +6,7 @@ import { Fragment, useState } from 'react';
 import { rescaleJob } from '../../api/checkpoints';
 import { useVertices } from '../../hooks/useJob';
 import { useOperation } from '../../hooks/useOperation';
-import { largestParallelism } from '../../model/checkpoints';
+import { largestParallelism, limitsBelow } from '../../model/checkpoints';
 import type { Job, Vertex } from '../../model/job';
 import { AskDialog } from './AskDialog';
 import classes from './JobActions.module.css';
@@ -22,6 +22,7 @@ export function RescaleJob({ job, isOpen, onClose, onClosed }: Props) {
   const vertices = useVertices();
   const [wanted, setWanted] = useState(() => parallelisms(vertices));
   const largest = largestParallelism(vertices);
+  const [asked, setAsked] = useState(largest);
   const { start, isAsking, error } = useOperation<Record<string, number>>({
     jobId: job.id,
     ask: (request, triggerId) => rescaleJob(job.id, request, triggerId),
@@ -40,6 +41,7 @@ export function RescaleJob({ job, isOpen, onClose, onClosed }: Props) {
     setWanted((old) => ({ ...old, ...(Object.fromEntries(limited) as Record<string, number>) }));
   };
   const ofTheJob = vertices.filter(({ parallelism }) => parallelism === largest);
+  const limits = limitsBelow(asked, ofTheJob);
   return (
     <AskDialog
       title="Rescale this job"
@@ -66,9 +68,17 @@ export function RescaleJob({ job, isOpen, onClose, onClosed }: Props) {
         max={32768}
         allowDecimal={false}
         defaultValue={largest}
-        onChange={(value) => set(ofTheJob, value)}
+        onChange={(value) => {
+          set(ofTheJob, value);
+          setAsked(Number(value));
+        }}
         data-autofocus
       />
+      {limits !== '' && (
+        <p className={classes.limits} role="status">
+          {limits}
+        </p>
+      )}
       <div className={classes.vertices}>
         {vertices.map((vertex) => (
           <Fragment key={vertex.id}>

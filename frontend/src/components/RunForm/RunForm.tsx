@@ -65,7 +65,10 @@ export function RunForm({ program, mayRun, before, savepoint, chosenEntry }: Pro
   });
   const submit = (event: SyntheticEvent) => {
     event.preventDefault();
-    if (isValid) start(settings());
+    if (!isValid) return;
+    // an earlier refusal says nothing about this run
+    if (plan.isError) plan.reset();
+    start(settings());
   };
   const failure = run.error ?? plan.error;
   return (
