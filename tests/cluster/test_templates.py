@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from runtime.client.jobs import TERMINAL_STATES
 from runtime.pipeline.templates import templates
 from tests.cluster.stack import Stack, running_stack
 from tests.support.waiting import wait_until
@@ -32,12 +33,21 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
         yield running
 
 
-def send(stack: Stack, path: str, body: dict[str, Any], **headers: str) -> dict[str, Any]:
-    """POST to a route of pipelines."""
+@pytest.fixture(autouse=True)
+def no_jobs_left(stack: Stack) -> Iterator[None]:
+    """What a test that has failed leaves running would take the slots of the next one."""
+    yield
+    for job in stack.client.jobs():
+        if job["state"] not in TERMINAL_STATES:
+            stack.client.cancel(job["jid"])
+
+
+def send(stack: Stack, path: str, body: dict[str, Any] | None, **headers: str) -> dict[str, Any]:
+    """POST to a route of pipelines, or GET it if there is no body."""
     token = (stack.home / "admin-token").read_text().strip()
     request = urllib.request.Request(
         f"http://127.0.0.1:{stack.port}/api/v1/pipelines{path}",
-        json.dumps(body).encode(),
+        None if body is None else json.dumps(body).encode(),
         {"Authorization": f"Bearer {token}", "Content-Type": "application/json", **headers},
     )
     with urllib.request.urlopen(request, timeout=90) as answer:
@@ -59,9 +69,17 @@ def document(name: str, directory: Path) -> dict[str, Any]:
 
 
 def deploy(stack: Stack, pipeline: str, version: int) -> str:
-    """Deploy a version; returns the job's id."""
+    """Deploy a version; returns the id of its job, which there is when the one before has been stopped."""
     body, key = {"version": version}, f"version-{version}-of-{pipeline}"
-    return str(send(stack, f"/{pipeline}/deployments", body, **{"Idempotency-Key": key})["job_id"])
+    made = send(stack, f"/{pipeline}/deployments", body, **{"Idempotency-Key": key})["id"]
+
+    def deployed() -> dict[str, Any]:
+        [found] = (d for d in send(stack, f"/{pipeline}/deployments", None)["deployments"] if d["id"] == made)
+        assert found["state"] not in ("FAILED", "ROLLING_BACK", "ROLLED_BACK"), found["message"]
+        return dict(found)
+
+    wait_until(lambda: deployed()["job_state"] is not None, WAIT_S, f"the job of version {version}")
+    return str(deployed()["job_id"])
 
 
 @pytest.mark.parametrize("name", templates())
