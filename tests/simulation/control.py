@@ -19,6 +19,7 @@ from runtime.task.jobmaster_codec import decode_jobmaster_messages, encode_jobma
 from runtime.task.messages import (
     AcknowledgeCheckpoint,
     CommitFinished,
+    Deploy,
     Heartbeat,
     HeartbeatRequest,
     JobMasterMessage,
@@ -128,6 +129,8 @@ class SimulatedLink:
 
     def tell(self, message: JobMasterMessage) -> None:
         """Send to the slot."""
+        if isinstance(message, Deploy):
+            self._world.deployed(self.master, self._attempt, message)
         copy = message
         if not isinstance(message, HeartbeatRequest):
             copy = decode_jobmaster_messages(encode_jobmaster_messages([message]))[0]

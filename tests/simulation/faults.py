@@ -50,7 +50,8 @@ class Action(enum.Enum):
     ISOLATE = "its process is cut off from the JobMaster and cannot be killed; it goes on as long as it may"
     LAND_LATE = "its process ends, and the file it was writing appears `ms` later"
     DISCONNECT = "two slots lose their connection"
-    DAMAGE = "a bit of the newest completed checkpoint flips, or one of its files is as an older checkpoint has it"
+    DAMAGE = """a bit of the newest completed checkpoint flips, or one of its files is as an older checkpoint has it;
+    `ms` other than 0: the largest of those that an older one has, too"""
     KILL_JOBMASTER = "the JobMaster ends, another takes over"
     FREEZE_JOBMASTER = "the JobMaster stands still for `ms`; another takes over and the first comes back"
     RESCALE = "the job is rescaled to `ms` subtasks"

@@ -36,7 +36,10 @@ from runtime.task.input_gate import InputGate
 from runtime.task.processing_time import TimerQueue
 from runtime.task.task import Task
 from runtime.task.task_checkpoints import TaskCheckpoints
+from tests.simulation.faults import Action, Fault, Point
 from tests.simulation.progress import HANGS
+from tests.simulation.scenario import Scenario
+from tests.simulation.world import DAMAGED_AGAIN
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +54,16 @@ class Mutation:
     new: str
     seeds: tuple[int, ...] = ()
     """That were seen to find it; a hint only."""
+    scenarios: tuple[Scenario, ...] = ()
+    """Made for it, of which one has to find it; empty: it is looked for in seeds."""
     hangs: bool = False
     """Whether it is found because the job never ends, which takes long."""
     found_as: str = ""
-    """In the text of the violation that stands for it, where only one does."""
+    """In the text of the violation that stands for it."""
 
 
+#: state of the newest checkpoint is as an older one has it, and has to be restored
+DAMAGED = Scenario(1, num_retained=3, checkpoint_interval_ms=30, faults=(Fault(Point.NOTIFY, 5, Action.DAMAGE, 1),))
 MUTATIONS = (
     Mutation(
         "what is read of a checkpoint is not compared with its size and sha256",
@@ -64,7 +71,8 @@ MUTATIONS = (
         "_check",
         "if size != file.size:",
         "return\n    if size != file.size:",
-        seeds=(30,),
+        scenarios=(DAMAGED,),
+        found_as="was to come",
     ),
     Mutation(
         "files of a checkpoint are not synced",
@@ -258,7 +266,10 @@ MUTATIONS = (
         "free = self._registry.unregister(checkpoint.checkpoint_id)",
         "free = sorted(self._registry._files.get(checkpoint.checkpoint_id, ())); "
         "self._registry.unregister(checkpoint.checkpoint_id)",
-        hangs=True,
+        scenarios=(
+            Scenario(1, is_incremental=True, checkpoint_interval_ms=30, faults=(Fault(Point.STEP, 300, Action.KILL),)),
+        ),
+        found_as="is damaged: it is missing",
     ),
     Mutation(
         "an attempt commits its output before its last checkpoint",
@@ -275,8 +286,8 @@ MUTATIONS = (
         "_on_damage",
         "[c for c in self._completed if c.checkpoint_id != checkpoint_id]",
         "[c for c in self._completed]",
-        hangs=True,
-        seeds=(5,),
+        scenarios=(DAMAGED,),
+        found_as=DAMAGED_AGAIN,
     ),
     Mutation(
         "a storage that is away counts as damage",

@@ -45,6 +45,7 @@ from runtime.task.control_link import ControlLostError
 from runtime.task.control_session import AdoptionOffer, AdoptionRefusedError, ControlSession, SessionTerms
 from runtime.task.messages import (
     DeclineCheckpoint,
+    Deploy,
     FailureInfo,
     JobMasterMessage,
     NotifyCheckpointAborted,
@@ -74,6 +75,9 @@ from tests.simulation.workload import resumed
 TOKEN = "token"
 #: address of somebody who offers to adopt slots and does not know their token
 STRANGER = "stranger"
+DAMAGED_AGAIN = "a damaged checkpoint is restored again and again"
+#: each attempt before may have failed for another reason, before the damage was read
+_MAX_DAMAGED_ATTEMPTS = 8
 NO_PAUSES = Retries((0.0, 0.0), pause=lambda _: None)
 _MAX_DEPTH = 3
 _MAX_DELAY_MS = 4.0
@@ -558,6 +562,10 @@ class World:
         self.num_between_timers = 0
         #: what each damaged checkpoint makes visible that the one before it does not
         self.damaged: list[Output] = []
+        #: where they are
+        self._damaged_at: set[str] = set()
+        #: (epoch, where a damaged one is) → attempts that were to restore it
+        self._restored_damaged: dict[tuple[int, str], set[Attempt]] = {}
         #: checkpoints that failed because of the storage: epoch, number
         self.failed_checkpoints: set[tuple[int, int]] = set()
         #: savepoints that the job is to stop with: who was asked, the answer, whether the job is drained
@@ -595,6 +603,9 @@ class World:
                 self._read()
                 self._run_until(lambda: self.outcome is not None)
                 self.reader.look_for_the_last_time()
+                if self.outcome is JobState.FAILING:
+                    # it was given up: of a job that goes on and on all processes are left behind
+                    return
                 end_ms = self.clock.monotonic_ms() + _AFTERLIFE_MS
                 self._run_until(lambda: not self._processes or self.clock.monotonic_ms() > end_ms)
                 self.violations += [f"{p.name} is left behind" for p in self._processes]
@@ -778,6 +789,15 @@ class World:
             # its slots were leaving, or had not begun
             self._owed = None
 
+    def deployed(self, master: JobMasterProcess, attempt: Attempt, message: Deploy) -> None:
+        """A slot is told what to run. A run ends whose JobMaster takes no notice of what it restores being damaged."""
+        for location in {task.restore.location for task in message.tasks if task.restore} & self._damaged_at:
+            attempts = self._restored_damaged.setdefault((master.epoch, location), set())
+            attempts.add(attempt)
+            if len(attempts) > _MAX_DAMAGED_ATTEMPTS and self.outcome is None:
+                self.violate(f"{DAMAGED_AGAIN}: attempts {sorted(attempts)} of {master.name} restore {location}")
+                self.outcome = JobState.FAILING
+
     def leads(self, master: JobMasterProcess) -> bool:
         """Return whether no other JobMaster has taken over from this one."""
         return master.epoch == self._epoch
@@ -901,7 +921,7 @@ class World:
                 self.files.be_away(fault.ms, is_unmounted=fault.action is Action.UNMOUNT)
             case Action.CLOCK_JUMP:
                 self.clock.jump(fault.ms)
-            case Action.DAMAGE if (damaged := self._damage()) is not None:
+            case Action.DAMAGE if (damaged := self._damage(bool(fault.ms))) is not None:
                 if damaged.endswith("/_metadata") and self.leader is not None:
                     # only a new one reads them
                     self.kill(self.leader)
@@ -962,8 +982,12 @@ class World:
         wanted = self.at_parallelism(graph, parallelism)
         leader.driver.rescale({v.vertex_id: v.parallelism for v in wanted.vertices})
 
-    def _damage(self) -> str | None:
-        """Damage a file of the newest checkpoint, if there is an older one to fall back to; which file it is."""
+    def _damage(self, goes_back: bool) -> str | None:
+        """Damage a file of the newest checkpoint, if there is an older one to fall back to; which file it is.
+
+        Args:
+            goes_back: whether its largest file is to be as an older one has it.
+        """
         storage = MemoryFileSystem()
         storage.files = self.files.content()
         retained = self.files.log().retained()
@@ -972,14 +996,19 @@ class World:
         directory = retained[-1].location
         names = sorted(name for name in storage.files if name.startswith(directory + "/"))
         uri = f"{directory}/_metadata" if self.random.random() < 0.4 else self.random.choice(names)
-        others = [name for name in sorted(storage.files) if name not in names and _is_alike(name, uri)]
-        if others and self.random.random() < 0.5:
+        older_names = [name for name in sorted(storage.files) if name not in names]
+        if goes_back:
+            found = (name for name in names if any(_is_alike(other, name) for other in older_names))
+            uri = max(found, key=lambda name: len(storage.files[name]))
+        others = [name for name in older_names if _is_alike(name, uri)]
+        if others and (self.random.random() < 0.5 or goes_back):
             content = bytearray(storage.files[others[-1]])
         else:
             content = bytearray(storage.files[uri])
             content[self.random.randrange(len(content))] ^= 1 << self.random.randrange(8)
         older, newest = (SnapshotFiles(storage).load(pointer.location) for pointer in retained[-2:])
         self.damaged.append(output_since(newest, older))
+        self._damaged_at.add(directory)
         self.files.replace(uri, bytes(content))
         self.tell(f"{uri} is damaged")
         return uri
