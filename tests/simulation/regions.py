@@ -25,6 +25,7 @@ from tests.simulation.world import World
 _EDGE_IDS = 1_000
 _OTHER = "other-"
 _REGION_BEGINS = re.compile(r"attempt \d+ begins with 1 of 2 regions")
+_ALL_BEGIN = re.compile(r"attempt \d+ begins$")
 
 
 def region_scenario_of(seed: int, backend: str = "hashmap") -> Scenario:
@@ -34,9 +35,12 @@ def region_scenario_of(seed: int, backend: str = "hashmap") -> Scenario:
     return replace(scenario, writes_files=False, record_ms=scenario.record_ms / 2, max_turns=2 * scenario.max_turns)
 
 
-def simulate_regions(scenario: Scenario, trace: Callable[[str], None] | None = None) -> Verdict:
+def simulate_regions(
+    scenario: Scenario, trace: Callable[[str], None] | None = None, watch: Callable[[World], None] | None = None
+) -> Verdict:
     """Run a scenario with two regions; arguments as those of `simulate`."""
     world = World(scenario, trace)
+    world.watch = watch or world.watch
     graph = job(scenario, str(world.directory))
     world.graph = twice(graph)
     run(world)
@@ -49,6 +53,11 @@ def simulate_regions(scenario: Scenario, trace: Callable[[str], None] | None = N
 def num_restarts_alone(verdict: Verdict) -> int:
     """Return how often a region was restarted alone."""
     return sum(_REGION_BEGINS.search(line) is not None for line in verdict.world.story)
+
+
+def num_starts_of_all(verdict: Verdict) -> int:
+    """Return how often all regions were started together, the first time included."""
+    return sum(_ALL_BEGIN.search(line) is not None for line in verdict.world.story)
 
 
 def twice(graph: JobGraph) -> JobGraph:

@@ -16,6 +16,7 @@ from runtime.checkpoint.messages import DeleteFiles, StoreCheckpoint
 from runtime.jobmaster.phases import TEARDOWN, Phase
 from tests.simulation.adoption import ORPHAN_TIMEOUT_MS
 from tests.simulation.faults import Action, Fault, Point
+from tests.simulation.regions import num_restarts_alone, num_starts_of_all, simulate_regions
 from tests.simulation.scenario import Scenario
 from tests.simulation.simulate import Verdict, simulate
 from tests.simulation.world import JobMasterProcess, World
@@ -90,6 +91,12 @@ def is_restarting(world: World, leader: JobMasterProcess) -> bool:
     return machine(leader).phase in TEARDOWN and machine(leader)._operations._rescale is None
 
 
+def is_restarting_region(*phases: Phase) -> Callable[[World, JobMasterProcess], bool]:
+    return lambda world, leader: bool(
+        leader.epoch == 1 and [r for r in machine(leader)._regions._restarts.values() if r.phase in phases]
+    )
+
+
 def has_begun_operation(world: World, leader: JobMasterProcess) -> bool:
     return bool(leader.driver._requests)
 
@@ -122,11 +129,14 @@ class LeaderPhase:
     """Whether the job has to be stopped with its one savepoint."""
     then: Callable[[World, JobMasterProcess], bool] | None = None
     """When the next leader is struck, too."""
+    has_two_regions: bool = False
+    """Whether the job is twice in one job, and only the half that was being restarted begins anew."""
 
 
 RESCALED = (Fault(Point.STEP, 200, Action.RESCALE, 3),)
 STOPPED = (Fault(Point.STEP, 200, Action.STOP),)
 DRAINED = (Fault(Point.STEP, 200, Action.STOP, 1),)
+BROKEN = (Fault(Point.PROCESS, 150, Action.RAISE),)
 LOST = (Fault(Point.STEP, 300, Action.KILL_JOBMASTER),)
 PHASES = (
     LeaderPhase("idle", is_idle),
@@ -141,6 +151,16 @@ PHASES = (
         is_restarting,
         (Fault(Point.PROCESS, 90, Action.RAISE),),
         keeps_attempt=False,
+    ),
+    *(
+        LeaderPhase(
+            f"one of two regions is restarted: {name}", is_restarting_region(*phases), BROKEN, has_two_regions=True
+        )
+        for name, phases in (
+            ("it is taken down", TEARDOWN),
+            ("its slots are requested", (Phase.REQUESTING,)),
+            ("its tasks are deployed", (Phase.DEPLOYING,)),
+        )
     ),
     LeaderPhase("an operation has begun", has_begun_operation, (Fault(Point.STEP, 200, Action.SAVEPOINT),)),
     LeaderPhase("it adopts: slots are invited", has_invited, LOST),
@@ -186,8 +206,8 @@ def struck_in(phase: LeaderPhase, action: Action) -> tuple[Verdict, list[str]]:
             world.replace_leader(leader, FROZEN_MS)
 
     for seed in SEEDS:
-        scenario = Scenario(seed, faults=phase.faults, orphan_timeout_ms=ORPHAN_TIMEOUT_MS)
-        verdict = simulate(scenario, watch=watch)
+        scenario = Scenario(seed, faults=phase.faults, orphan_timeout_ms=ORPHAN_TIMEOUT_MS, max_turns=50_000)
+        verdict = (simulate_regions if phase.has_two_regions else simulate)(scenario, watch=watch)
         if len(struck) == num_struck or verdict.violations:
             break
         struck.clear()
@@ -202,7 +222,12 @@ def test_a_leader_that_is_lost_in_a_phase_of_its_work_loses_and_repeats_nothing(
     verdict, struck = struck_in(phase, action)
     assert struck, f"never: {phase.name}\n{verdict.report()}"
     assert not verdict.violations, verdict.report()
-    if phase.stops:
+    if phase.has_two_regions:
+        # the other one goes on with its attempt
+        assert verdict.world.num_adopted, verdict.report()
+        assert num_starts_of_all(verdict) <= 1, verdict.report()
+        assert num_restarts_alone(verdict) >= 1, verdict.report()
+    elif phase.stops:
         assert verdict.world.resumed.total() == 1, verdict.report()
     elif phase.keeps_attempt:
         assert verdict.world.last_attempt == 0, verdict.report()
