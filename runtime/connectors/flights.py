@@ -5,13 +5,13 @@ The file is made by examples/tools/make_flights_parquet.py. Source: the nycfligh
 
 from __future__ import annotations
 
-from pathlib import Path
+from importlib.resources import files
+from io import BytesIO
 
 import polars as pl
 
 from runtime.common.typeinfo import Types
 
-FLIGHTS = Path(__file__).parent / "data" / "flights.parquet"
 FLIGHT_TYPE = Types.ROW_NAMED(
     ["sched_dep", "departed", "origin", "dest", "carrier", "flight", "dep_delay"],
     [
@@ -42,7 +42,8 @@ def flights() -> pl.DataFrame:
     utc = local.dt.replace_time_zone(TIME_ZONE, ambiguous="earliest").dt.convert_time_zone("UTC")
     delay = pl.col("dep_delay").cast(pl.Int32)
     return (
-        pl.read_parquet(FLIGHTS)
+        # in an executor that does not have this package it is a zip
+        pl.read_parquet(BytesIO((files("runtime.connectors") / "data" / "flights.parquet").read_bytes()))
         .with_columns(utc.dt.replace_time_zone(None).alias("sched_dep"), delay, pl.col("flight").cast(pl.Int32))
         .with_columns((pl.col("sched_dep") + pl.duration(minutes="dep_delay")).alias("departed"))
         .select(FLIGHT_TYPE.get_field_names())

@@ -282,14 +282,15 @@ def _python_path() -> str:
 
 
 def _package_archive() -> Path:
-    """Return a zip of this package for executors that do not have it, or have another version of it."""
+    """Return a zip of this package, its data included, for executors that do not have it or have another version."""
     package = Path(runtime.__file__).resolve().parent
     archive = (
         Path(tempfile.mkdtemp(prefix="tidemark-")) / f"tidemark_runtime_{runtime.__version__.replace('.', '_')}.zip"
     )
     with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as target:
-        for path in sorted(package.rglob("*.py")):
-            target.write(path, path.relative_to(package.parent))
+        for path in sorted(package.rglob("*")):
+            if path.is_file() and "__pycache__" not in path.parts:
+                target.write(path, path.relative_to(package.parent))
     atexit.register(shutil.rmtree, archive.parent, ignore_errors=True)
     return archive
 

@@ -12,7 +12,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache, cached_property
-from pathlib import Path
+from importlib.resources import files
 from typing import Any
 
 from runtime.pipeline.json_schema import MAX_DEPTH, depth_of, violations, with_defaults
@@ -196,7 +196,7 @@ def canonical_text(document: Document, param_orders: Mapping[str, Iterable[str]]
 @cache
 def document_schema() -> Mapping[str, Any]:
     """Return the JSON Schema of documents."""
-    text = (Path(__file__).parent / "schema" / "pipeline-1.json").read_text(encoding="utf-8")
+    text = (files("runtime.pipeline") / "schema" / "pipeline-1.json").read_text(encoding="utf-8")
     schema: dict[str, Any] = json.loads(text)
     return schema
 

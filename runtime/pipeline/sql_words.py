@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import json
 from functools import cache
-from pathlib import Path
+from importlib.resources import files
 from typing import Any
-
-from runtime.operators import columnar
-
-_TABLE = Path(columnar.__file__).parent / "expression_functions.json"
 
 #: name → what it takes, and what it gives; `aggregates.KINDS` has the same names
 AGGREGATES = {
@@ -33,7 +29,8 @@ def sql_functions() -> tuple[dict[str, Any], ...]:
     Operators and other forms of the table are left out; of a name that occurs twice, the first is taken.
     """
     found = {name: {"name": name, "detail": detail, "is_aggregate": True} for name, detail in AGGREGATES.items()}
-    for row in json.loads(_TABLE.read_text(encoding="utf-8"))["functions"]:
+    table = files("runtime.operators.columnar") / "expression_functions.json"
+    for row in json.loads(table.read_text(encoding="utf-8"))["functions"]:
         name, signature = row["name"], row["signature"]
         if signature.startswith(f"{name}("):
             made = {"name": name, "detail": signature[len(name) :], "is_aggregate": False}

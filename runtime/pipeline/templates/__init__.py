@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
-from pathlib import Path
+from importlib.resources import files
 
 from runtime.pipeline.document import Document, read_document
 
@@ -11,5 +11,5 @@ from runtime.pipeline.document import Document, read_document
 @cache
 def templates() -> dict[str, Document]:
     """Return the templates by their names in files, such as "02-hot-auctions", in order."""
-    files = sorted(Path(__file__).parent.glob("*.json"))
-    return {file.stem: read_document(file.read_bytes()) for file in files}
+    found = {file.name: file for file in files(__name__).iterdir() if file.name.endswith(".json")}
+    return {name.removesuffix(".json"): read_document(found[name].read_bytes()) for name in sorted(found)}
