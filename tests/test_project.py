@@ -110,7 +110,7 @@ def test_every_module_that_says_it_is_pure_is_held_to_it() -> None:
     assert says_so > 50 and not missing
 
 
-def test_the_commands_of_ci_reach_the_page() -> None:
+def test_the_commands_of_ci_reach_the_page_and_the_tests() -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     scripts = json.loads((ROOT / "frontend/package.json").read_text(encoding="utf-8"))["scripts"]
     runs = {
@@ -119,6 +119,9 @@ def test_the_commands_of_ci_reach_the_page() -> None:
     assert "lint-page" in runs["lint"][0] and "scripts/frontend.sh lint" in runs["lint-page"][0]
     assert "scripts/frontend.sh test" in runs["test"][0]
     assert "eslint" in scripts["lint"] and "tsc" in scripts["lint"] and "vitest" in scripts["test"]
+    mypy = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["mypy"]
+    assert "lint-python" in runs["lint"][0] and "mypy" in runs["lint-python"][0]
+    assert mypy["strict"] and "tests" in mypy["files"]
     assert [line for line in (ROOT / ".ci/run").read_text().splitlines() if line.startswith("make ")] == [
         "make lint",
         "make test",
