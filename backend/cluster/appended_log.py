@@ -1,9 +1,9 @@
 """AppendedLog: a log of a slot, opened by the leader of an epoch. One thread.
 
-An append that fails half-way is undone when the log is opened again, and one during which the process is killed counts
-for nobody: the next leader goes on where the newest mark says (`log_segments`). Nothing is synced to the disk: if its
-machine is lost, a log may end before its mark, or behind it, or have none. What is missing then is known once the slot
-says from where on it sends again (`resume`).
+An append that fails half-way is undone when the log is opened again. One during which the process is killed does not
+count: the next leader continues from the newest mark (`log_segments`). Nothing is synced to the disk: if its machine is
+lost, a log may end before or after its mark, or have none. What is missing is known once the slot says from which
+position it sends again (`resume`).
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class AppendedLog:
         self._mark = Mark(0, end, 0) if mark is None else Mark(mark.number, min(mark.end, end), mark.position)
         #: number of bytes that the log has lost at its end, with the machine that wrote it; 0 once that is settled
         self.lost_bytes = 0 if mark is None else mark.end - self._mark.end
-        #: what follows holds until the slot's output is resumed. Number of bytes behind the mark: of an append that was
+        #: what follows holds until the slot's output is resumed. Number of bytes after the mark: of an append that was
         #: torn, or acknowledged by a leader whose last mark was lost
         self._unmarked_bytes = end - self._mark.end
         self._has_no_mark = mark is None
@@ -66,7 +66,7 @@ class AppendedLog:
             if known and known[-1].epoch == epoch:
                 self._start = known[-1].start
                 self._segment_file = os.open(known[-1].path, os.O_RDWR)
-                # what an append has left that did not come to its mark
+                # what is left of an append that did not reach its mark
                 os.ftruncate(self._segment_file, self._mark.end - self._start)
                 self._unmarked_bytes = 0
             self._mark_file = os.open(mark_path(log, epoch), os.O_RDWR | os.O_CREAT, 0o644)
@@ -86,9 +86,9 @@ class AppendedLog:
         return self._mark.position
 
     def resume(self, position: int) -> int:
-        """Note from where on the slot sends: before that, it has forgotten what a leader has acknowledged.
+        """Note from which position the slot sends: it has forgotten earlier output, which a leader has acknowledged.
 
-        Must be called before the slot's output is appended; further calls only tell what is missing.
+        Must be called before the slot's output is appended; further calls only report what is missing.
 
         Args:
             position: number of bytes of the slot's output before what it sends.
@@ -101,7 +101,7 @@ class AppendedLog:
         """
         mark = self._mark
         if self._has_no_mark:
-            # all that was acknowledged may be there; and what was not comes again
+            # all that was acknowledged may be there, and the rest is sent again
             mark = Mark(mark.number + 1, mark.end, min(position, mark.end))
         elif self.lost_bytes:
             mark = Mark(mark.number + 1, mark.end, self._remaining)
@@ -118,11 +118,11 @@ class AppendedLog:
 
         Args:
             payload: what to append.
-            position: number of bytes of the slot's output of which nothing is to be appended any more.
+            position: number of bytes of the slot's output up to which nothing more is to be appended.
 
         Raises:
-            OSError: it was not appended, or that is unknown: whoever opens the log again knows.
-            LogTakenError: it was not appended, nor will it be.
+            OSError: it was not appended, or that is unknown until somebody opens the log again.
+            LogTakenError: it was not appended, and never will be.
         """
         size = self._mark.end - self._start
         if self._segment_file is None or size > max(0, self._max_segment_bytes - len(payload)):
@@ -132,7 +132,7 @@ class AppendedLog:
         left = memoryview(payload)
         try:
             while left:
-                # a full disk takes a part
+                # a full disk takes only a part
                 left = left[os.pwrite(self._segment_file, left, size + len(payload) - len(left)) :]
         except OSError:
             with suppress(OSError):
@@ -145,7 +145,7 @@ class AppendedLog:
         """Close the files.
 
         Raises:
-            OSError: the disk did not take what was appended, as network shares may find out late.
+            OSError: the disk did not take what was appended; a network share may report that late.
         """
         segment_file, self._segment_file = self._segment_file, None
         mark_file, self._mark_file = self._mark_file, None
@@ -168,7 +168,7 @@ class AppendedLog:
         if self.lost_bytes:
             for mark in whole:
                 self._write_mark(mark)
-            # in memory it is as long as it is; and the newest mark is not the next to be overwritten
+            # in memory, the log is as long as what is left of it; and the newest mark is not overwritten next
             self._mark, self._place = Mark(whole[0].number, whole[0].end - self.lost_bytes, whole[0].position), 1
         elif not self._has_no_mark or not self._mark.end:
             self._write_mark(self._mark)
@@ -195,7 +195,7 @@ class AppendedLog:
 
 
 def _position_at(end: int, newest: Sequence[Mark]) -> int:
-    """Return how many bytes of the slot's output are in a log that ends where its last marks do not say.
+    """Return how many bytes of the slot's output are in a log whose end does not match its last marks.
 
     Args:
         end: of what is left of the log, at most that of the newest mark.
@@ -207,5 +207,5 @@ def _position_at(end: int, newest: Sequence[Mark]) -> int:
     if len(newest) == 1 or end == last.end:
         return max(0, last.position - (last.end - end))
     before = newest[1]
-    # between the two is a single append, of the slot's output or of a note, which has no part of it
+    # between the two is a single append: of the slot's output, or of a note, which holds none of it
     return max(0, min(last.position, before.position + end - before.end))

@@ -37,7 +37,7 @@ def cluster_document(taskmanagers: Sequence[Document], jobs: Sequence[Document],
 
 
 def lasting_part(document: Document) -> Document:
-    """Return what of the document is news if it differs: neither times that only go on, nor free memory."""
+    """Return the part of the document whose changes are news: neither times that only advance, nor free memory."""
     return {
         "slots": (document["slots_total"], document["slots_available"]),
         "taskmanagers": [_without(entry, "last_heartbeat", "free_memory") for entry in document["taskmanagers"]],

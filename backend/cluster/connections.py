@@ -42,7 +42,7 @@ def lift_limits() -> None:
 
 
 def limit_silence(limit_ms: float) -> None:
-    """Have the database roll back the calling thread's transaction if it hears nothing of it for that time.
+    """Have the database roll back the calling thread's transaction if it hears nothing from it for that time.
 
     SQLite cannot: its lock belongs to the process.
     """

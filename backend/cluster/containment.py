@@ -1,7 +1,6 @@
 """Containment: a failure of one piece of the leader's work holds up nothing else; that work is repeated later.
 
-A database that is away is told from one that refuses what is written: that is the fault of what is written, and comes
-again each time.
+A database that is away is told from one that refuses a write: a refusal is the fault of what is written, and recurs.
 """
 
 from __future__ import annotations
@@ -17,8 +16,8 @@ from backend.cluster.leadership import LeadershipLostError
 logger = logging.getLogger(__name__)
 
 DATABASE_AWAY = (OperationalError, InterfaceError, InternalError)
-"""What the database raises, whatever is asked, while it is away: the lease's errors are among them, and those of a
-server that is read-only behind a failover. Any other error of it belongs to what was asked."""
+"""Errors that any request to the database raises while it is away, among them the lease's and those of a server that is
+read-only after a failover. Any other error is the fault of the request."""
 
 
 class Containment:
@@ -47,5 +46,5 @@ class Containment:
             self.database_failed = True
             close_old_connections()
         except Exception:
-            logger.exception("%s failed; it is retried", what)
+            logger.exception("%s failed; it will be retried", what)
             close_old_connections()

@@ -1,4 +1,4 @@
-"""Drain: how a TaskManager leaves that is asked to end. Pure; times are monotonic milliseconds.
+"""Drain: how a TaskManager that is asked to end leaves. Pure; times are monotonic milliseconds.
 
 It gets no more slots, and the leader moves its jobs to others from a checkpoint, as soon as there are enough. Shortly
 before the deadline they have to go anyway: they then wait for slots with their state saved. The process ends when
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 #: time before the deadline that is left for a last checkpoint, and for Spark to end the stages; at most half of all
 EVICTION_MS = 10_000.0
-#: the leader hears within a second that nothing may begin here, and what it has begun arrives within another
+#: the leader hears within a second that nothing may begin here; what it began before arrives within another
 SETTLED_MS = 3_000.0
 #: a change of leader, or a restart of Redis, takes less
 ALONE_MS = 5_000.0

@@ -44,7 +44,7 @@ class Patience:
     executing_ms: float
     """Wait of a running job for more slots."""
     cooldown_ms: float
-    """Time that a job runs at least before it is rescaled."""
+    """Minimum time that a job runs before it is rescaled."""
 
     @classmethod
     def of(cls, configuration: Configuration) -> Self:
@@ -62,11 +62,11 @@ class Patience:
 
 @dataclass(frozen=True, slots=True)
 class ElasticJob:
-    """A job with room between its bounds, or whose parallelisms are not in them."""
+    """A job with room between its bounds, or whose parallelisms are outside of them."""
 
     job_id: str
     graph: JobGraph
-    """With the parallelisms that it runs with, asks slots for, or is about to have."""
+    """With the parallelisms that it runs with, requests slots for, or is about to have."""
     requirements: Requirements
     standing: Standing
     patience: Patience
@@ -99,17 +99,17 @@ class ElasticJob:
 
     @property
     def wanted(self) -> Parallelism:
-        """Return what it would have if there were slots without end."""
+        """Return what it would have if the number of slots were unlimited."""
         return self.fitted(ANY) or {}
 
     @property
     def kept(self) -> Requirements:
-        """Return the requirements with what it has as lower bounds, unless it shall have less."""
+        """Return the requirements with what it has as lower bounds, unless it is to have less."""
         has, wanted = self.parallelism, self.wanted
         return {v: Bounds(max(b.lower, min(has[v], wanted[v])), b.upper) for v, b in self.requirements.items()}
 
     def fitted(self, slots: int, requirements: Requirements | None = None) -> Parallelism | None:
-        """Return what it can have with so many slots in all; None: too few."""
+        """Return what it can have with that many slots in all; None: too few."""
         return fitted(self.graph, requirements or self.requirements, slots, self.target)
 
 
@@ -263,7 +263,7 @@ def _share_out(jobs: Sequence[ElasticJob], waiting: Sequence[RigidWait], slots: 
     for job in (*back, *leaving, *new):
         budget.give_least(job, job.requirements)
     budget.give_more((*back, *leaving, *changing, *new))
-    # what can never have its slots here holds nobody up
+    # a job that can never get its slots here holds nobody up
     others = [wait for wait in waiting if not wait.has_run]
     others += [
         RigidWait(job.job_id, _lacking(job), job.since_ms, False) for job in new if job.job_id not in budget.shares

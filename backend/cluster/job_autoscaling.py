@@ -102,7 +102,7 @@ class JobAutoscaling:
         return self._past is not None
 
     def recall(self, past: Sequence[PastScaling]) -> None:
-        """Take in the recorded decisions, newest first; the newest is the target, if it was not acted on any more."""
+        """Take in the recorded decisions, newest first; the newest is the target if it has not been acted on."""
         now_ms = self._clock.monotonic_ms()
         self._past = [(now_ms - scaling.age_ms, scaling) for scaling in past]
         for scaling in past[:1]:

@@ -1,9 +1,9 @@
 """Appends what slots print and log to a log per job, attempt, slot and kind, in logs/jobs/ of the cluster's storage.
 
-A storage that is no directory cannot be appended to: the logs are then in TIDEMARK_HOME. One thread writes for all
+A storage that is not a directory cannot be appended to: the logs are then in TIDEMARK_HOME. One thread writes for all
 jobs, so that a slow disk delays output (its window is not acknowledged) but no JobMaster. A disk that does not answer,
-or refuses, holds up nobody: output is then acknowledged unwritten, what exceeds a buffer is dropped, and a line in the
-log tells how many lines are missing.
+or refuses, holds up nobody: output is acknowledged unwritten, whatever exceeds a buffer is dropped, and a line in the
+log says how many lines are missing.
 
 What a slot sends again after a change of leader is written once: a log knows how much of the slot's output it has
 (`appended_log`).
@@ -111,7 +111,7 @@ class _Text:
     dropped: int = 0
     """Number of lines that were dropped right before it."""
     dropped_behind: list[Acknowledge] = field(default_factory=list)
-    """Of what was dropped right behind it."""
+    """Of what was dropped right after it."""
 
     def taken(self) -> list[Acknowledge]:
         """Return what is to be called now that it is written, or need not be waited for; once."""
@@ -312,7 +312,7 @@ class SlotLogWriter:
             log = self._open(path)
             self._append(log, _about(missing, unit), log.position)
         except (OSError, LogTakenError) as error:
-            logger.warning("%s misses its last %d %ss: %s", path, missing, unit, error)
+            logger.warning("%s lacks its last %d %ss: %s", path, missing, unit, error)
 
     def _open(self, path: Path) -> AppendedLog:
         log = self._logs.get(path)

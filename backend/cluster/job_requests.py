@@ -64,7 +64,7 @@ class JobRequests:
         self._begun[operation.trigger_id] = (operation, asked)
 
     def conclude(self, operation: Operation, location: str, checkpoint_id: CheckpointId) -> None:
-        """Hand over an operation whose savepoint an earlier JobMaster has taken, to cancel the job behind it."""
+        """Hand over an operation whose savepoint an earlier JobMaster has taken: the job is then cancelled."""
         self._begun[operation.trigger_id] = (operation, self._driver.cancel_behind(location, checkpoint_id))
 
     def answers(self, *, is_ending: bool) -> dict[str, Document]:
@@ -85,8 +85,8 @@ class JobRequests:
 
     @property
     def premature(self) -> Mapping[str, str]:
-        """The operations, with the reason, of which nothing was begun because the job did not run at that moment; they
-        may be handed over again.
+        """The operations that were not begun because the job did not run at that moment, with the reason; they may be
+        handed over again.
         """
         begun = self._begun.items()
         return {name: str(future.exception()) for name, (_, future) in begun if future.done() and _is_premature(future)}
@@ -122,7 +122,7 @@ def _ends_job(operation: Operation) -> bool:
 
 
 def _after(operation: Operation) -> AfterSavepoint:
-    """Return what the job does behind the operation's savepoint."""
+    """Return what the job does after the operation's savepoint."""
     given = operation.parameters
     if operation.kind == Operation.Kind.STOP:
         return AfterSavepoint.DRAIN if given.get("drain") else AfterSavepoint.SUSPEND

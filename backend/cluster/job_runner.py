@@ -125,12 +125,12 @@ class JobRunner:
         self._placements_left = PlacementRecords(job.id, store)
         #: failures under this leader, as last observed
         self._failures = 0
-        #: whether it is not decided yet how many slots it begins with
+        #: whether the number of slots that it begins with is still undecided
         self._is_open = False
         self._begun = False
         self._abandoned = False
         self._is_cancelled = False
-        #: where the savepoint is that it stops with, as it was observed last; None: it does not stop
+        #: location of the savepoint that it stops with, as last observed; None: it does not stop
         self.stops_with: str | None = None
         #: since when it has been RUNNING, monotonic; None: it was not when it was observed last
         self._running_ms: float | None = None

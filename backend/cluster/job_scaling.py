@@ -2,7 +2,7 @@
 
 Used by the jobmanager's loop. The scheduler (`elasticity`) decides for all jobs together; this module shows it the job,
 and carries out its verdict: an offer to the job's JobMaster, another request for the first slots, or a rescaling. What
-a user asks for is recorded in the job's row once it has come about.
+a user asks for is recorded in the job's row once the job runs with it.
 """
 
 from __future__ import annotations
@@ -187,7 +187,7 @@ class JobScaling:
         check_requirements(self.graph, requirements)
         is_bound = "lower" in given or bool(self._job.requirements)
         if is_waiting:
-            # the latest wish counts; a rescaling that waits for its slots comes about with it
+            # the latest request counts; a rescaling that waits for its slots gets its parallelisms
             self._asked = self._next = None
             self._job.requirements = requirements_to_json(requirements, self.graph, is_bound=is_bound)
             done: Asked = Future()

@@ -348,7 +348,7 @@ class JobManager:
     def close(self) -> None:
         """Abandon all jobs: they stay in SQL for the next leader; slots end with this process's streams.
 
-        If this leader ends as planned, the jobs are suspended: their next attempts are no restarts.
+        If this leader ends as planned, the jobs are suspended: their next attempts are not restarts.
         """
         if self._stop.is_set():
             with suppress(LeadershipLostError):

@@ -140,7 +140,7 @@ class OperationRow:
     left: LeftSavepoint | None = None
     """For savepoints and stops that were begun, unless their job's runner carries them out."""
     ends_job: bool = False
-    """Whether the job ends behind the savepoint."""
+    """Whether the job ends after the savepoint."""
     follows: str | None = None
     """Trigger id of the same operation, which was asked for before."""
     followed_result: Document | None = None
@@ -229,7 +229,7 @@ class CarryOut:
 
 @dataclass(frozen=True, slots=True)
 class Conclude:
-    """Hand a savepoint that an earlier leader has taken to the job's JobMaster, which cancels the job behind it."""
+    """Hand a savepoint that an earlier leader has taken to the job's JobMaster, which then cancels the job."""
 
     trigger_id: str
     job_id: str
@@ -424,7 +424,7 @@ class LeaderMachine:
         if left.remains is Remains.COMPLETE:
             if not row.ends_job:
                 return Answer(row.trigger_id, _location(left))
-            # a stop that came about was answered together with the end of the job
+            # a stop that succeeded was answered together with the end of the job
             why = f"the savepoint {left.directory} is complete, but the job did not end with it: it is {row.job_state}"
             return Answer(row.trigger_id, {"error": why})
         if not is_patient:
@@ -486,7 +486,7 @@ def _not_running(row: OperationRow, runner: RunnerSeen) -> str:
 
 
 def _is_answer(left: LeftSavepoint, row: OperationRow) -> bool:
-    """Return whether nothing is left to be done behind a savepoint."""
+    """Return whether nothing is left to be done after a savepoint."""
     return left.remains is Remains.COMPLETE and not row.ends_job
 
 
@@ -496,7 +496,7 @@ def _location(left: LeftSavepoint) -> Document:
 
 def _left_behind(left: LeftSavepoint) -> str:
     why = left.why or "it could not be deleted"
-    return f"an earlier JobManager has begun the savepoint {left.directory}, which is not known to be complete: {why}"
+    return f"an earlier JobManager began the savepoint {left.directory}, which is not known to be complete: {why}"
 
 
 def _result_after_end(row: OperationRow) -> Document:

@@ -378,8 +378,8 @@ def _observe(job: Job, stored_attempt: int) -> JobRow:
 def _restarts(job: Job) -> bool:
     """Return whether a job goes on after it has lost its slots to a change of leader.
 
-    A job with checkpoints does: the change of leader is no failure of the job. Otherwise the restart strategy decides,
-    as after any failure.
+    A job with checkpoints does: the change of leader is not a failure of the job. Otherwise the restart strategy
+    decides, as after any failure.
     """
     try:
         configuration = Configuration.from_dict(job_graph_from_json(job.graph).configuration)

@@ -35,7 +35,7 @@ class Segment:
     start: int
     """Offset in the log of its first byte."""
     end: int
-    """Offset in the log behind its last byte that counts."""
+    """Offset in the log after its last byte that counts."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -82,7 +82,7 @@ def log_of(path: Path) -> Path:
 
 
 def epoch_of(path: Path) -> int:
-    """Return the epoch of the leader that wrote a file of a log; 0: an earlier release, or it is none."""
+    """Return the epoch of the leader that wrote a file of a log; 0: an earlier release, or it is not such a file."""
     match = _SEGMENT.fullmatch(path.name) or _MARK.fullmatch(path.name)
     return 0 if match is None else int(match[2])
 

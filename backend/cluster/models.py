@@ -219,7 +219,7 @@ class Scaling(models.Model):
     changes = models.JSONField()
     """Vertex id → {"name", "before", "after", "reason", "true_rate"}; records per second of a subtask before."""
     cost_ms = models.FloatField(null=True)
-    """From the trigger of the checkpoint until all tasks ran; null: it has not come about, or not yet."""
+    """From the trigger of the checkpoint until all tasks ran; null: it was not carried out, or not yet."""
 
     class Meta:
         indexes = (models.Index(fields=["job", "-id"], name="scaling_by_job"),)

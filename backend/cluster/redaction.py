@@ -33,12 +33,12 @@ _NAMED = re.compile(
 #: as arguments: --db-password value
 _FLAG = re.compile(rf"-{{1,2}}[\w.-]{{0,60}}?(?:{_WORDS})[\w.-]{{0,60}}", re.I)
 _HAS_ANY = re.compile(rf"{_WORDS}|://", re.I)
-#: what stands behind such a name and is none: "token: None", "password=******"
+#: what follows such a name and is not a secret: "token: None", "password=******"
 _NO_SECRET = ("none", "null", "true", "false", HIDDEN, '""', "''")
 
 
 def redacted_text(text: str) -> str:
-    """Return text with user info in URLs, and values behind secret-like names, hidden."""
+    """Return text with user info in URLs, and values after secret-like names, hidden."""
     if not _HAS_ANY.search(text):
         return text
     return _NAMED.sub(_hide, _USER_INFO.sub(f"{HIDDEN}@", text))

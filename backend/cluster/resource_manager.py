@@ -222,7 +222,7 @@ class ResourceManager:
             return self._pool.is_waiting(job_id)
 
     def claim(self, claims: Mapping[str, int]) -> None:
-        """Keep so many slots in all for each of these jobs; what others may have is granted."""
+        """Keep that many slots in all for each of these jobs, and grant the others what they may have."""
         with self._lock:
             self._pool.claim(claims)
         self._serve()
@@ -316,8 +316,8 @@ class ResourceManager:
         """Return the TaskManagers whose heartbeat has timed out.
 
         Args:
-            read_until_ms: all that they have reported up to this monotonic time is handled. Silence behind it is only
-                a leader that has not read.
+            read_until_ms: all that they have reported up to this monotonic time is handled. Later silence only means
+            that the leader has not read.
         """
         deadline = read_until_ms - TASKMANAGER_TIMEOUT_MS
         with self._lock:

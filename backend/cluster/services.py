@@ -109,7 +109,7 @@ class TriggerTakenError(ClusterError):
 
 
 class OperationOpenError(ClusterError):
-    """The job is asked for the same with other parameters, and has not answered yet."""
+    """The job was asked for the same with other parameters, and has not answered yet."""
 
     def __init__(self, operation: Operation) -> None:
         super().__init__(

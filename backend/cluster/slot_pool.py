@@ -131,7 +131,7 @@ class SlotPool:
         }
 
     def claim(self, claims: Mapping[str, int]) -> None:
-        """Keep so many slots in all for each of these jobs, whatever they had before; no others have claims."""
+        """Keep that many slots in all for each of these jobs, whatever they had before; no others have claims."""
         self._claims = dict(claims)
 
     def is_waiting(self, job_id: str, attempt: Attempt | None = None) -> bool:

@@ -61,7 +61,7 @@ def _reported(task: TaskSnapshot) -> Metrics:
 
 
 def metric_scopes(operators: Sequence[Mapping[str, str]]) -> dict[str, str]:
-    """Return operator id → the scope of its metrics in Flink's ids: its name, with a number behind it if it is not the
+    """Return operator id → the scope of its metrics in Flink's ids: its name, followed by a number unless it is the
     first of that name in the chain.
 
     Args:

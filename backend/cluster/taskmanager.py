@@ -244,7 +244,7 @@ class TaskManager:
             try:
                 self._send(self.identity.worker_name, commands.PING_TASK, commands.PING_EXPIRY_S)
             except (OperationalError, OSError):
-                # the broker is away, which is no defect of this process
+                # the broker is away, which is not a defect of this process
                 self._unanswered_since_ms = None
                 return
             if self._unanswered_since_ms is None:

@@ -35,7 +35,7 @@ class LogText(TypedDict):
     begin: int
     """Offset of the first byte that is kept."""
     size: int
-    """Offset behind the last byte."""
+    """Offset after the last byte."""
     text: str
     first_line: int
     """Number of the text's first line, from 1."""
@@ -48,7 +48,7 @@ class LogSearchQuery(TypedDict):
     """The file."""
     query: str
     """The text to look for, in one line."""
-    # "from" is no name in Python
+    # "from" is not a name in Python
     limit: NotRequired[int]
     """Maximum number of matches."""
     case: NotRequired[Literal["true", "false"]]
@@ -89,7 +89,7 @@ class MetricOperator(TypedDict):
     id: str
     name: str
     scope: str
-    """The name as ids have it, with a number behind it if an operator before it has the same."""
+    """The name as ids have it, followed by a number if an earlier operator has the same."""
 
 
 MetricValue = Annotated[
@@ -156,7 +156,7 @@ class ScalingDecision(TypedDict):
     decided_at: int
     reason: str
     cost_ms: int | None
-    """From the trigger of the checkpoint until all tasks ran; null: it has not come about, or not yet."""
+    """From the trigger of the checkpoint until all tasks ran; null: it was not carried out, or not yet."""
     changes: dict[str, ScalingChange]
     """By vertex id."""
 

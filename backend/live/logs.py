@@ -2,7 +2,7 @@
 
 A log is one or several files (`log_segments`). Logs are selected from a listing made here, never by a path from a
 client; only regular files in the job's directory are listed. Offsets are bytes; a text never ends within a character.
-Offsets stay when the oldest files of a log are deleted: it then begins behind 0.
+Offsets stay when the oldest files of a log are deleted: it then begins after 0.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Page:
     begin: int
     """Offset of the first byte that is kept."""
     size: int
-    """Offset behind the last byte."""
+    """Offset after the last byte."""
     text: str
     first_line: int
     """Number of the line in which the text begins; the first that is kept is 1."""
@@ -94,8 +94,8 @@ def read_page(file: LogFile, offset: int, limit: int) -> Page:
     Args:
         file: a listed log.
         offset: first byte; negative: that many bytes before the end, moved on to the start of a line. Before the first
-            byte that is kept: the log is read from there. Behind the end of a file of an earlier release: it was
-            rotated, and is read from its start; behind the end of another log: nothing is read, because what a leader
+            byte that is kept: the log is read from there. Beyond the end of a file of an earlier release: it was
+            rotated, and is read from its start; beyond the end of another log: nothing is read, because what a leader
             had not finished when it was lost is written there again.
         limit: maximum number of bytes, 4..`MAX_LIMIT_BYTES`.
 

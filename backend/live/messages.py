@@ -42,7 +42,7 @@ class Snapshot(TypedDict):
     data: Any
 
 
-# "from" is no name in Python
+# "from" is not a name in Python
 ChangeFrom = TypedDict("ChangeFrom", {"from": int})
 
 

@@ -120,7 +120,7 @@ class MovingJob(TypedDict):
     figures: dict[str, Figures]
     """By the vertex's id."""
     exceptions: dict[str, JobException]
-    """The latest; a newer one has the greater timestamp or, at the same, the greater number behind it in its key."""
+    """The latest; a newer one has a greater timestamp in its key or, if they are equal, a greater number after it."""
     stalls: dict[str, Stall]
     """Calls of user code that have not returned for some seconds, by task."""
     autoscaler: NotRequired[JobAutoscaler]
@@ -128,7 +128,7 @@ class MovingJob(TypedDict):
 
 
 class DerivedJob(TypedDict):
-    """What the server has found out from the rest."""
+    """What the server has derived from the rest."""
 
     bottleneck: NotRequired[str]
     """Id of the vertex that back-pressured ones wait for."""

@@ -78,7 +78,7 @@ def positive(text: str) -> int:
     """Parse a whole number of at least 1.
 
     Raises:
-        argparse.ArgumentTypeError: it is none.
+        argparse.ArgumentTypeError: it is not one.
     """
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"must be a whole number of at least 1, not {text!r}")
@@ -89,7 +89,7 @@ def non_negative(text: str) -> int:
     """Parse a whole number of at least 0.
 
     Raises:
-        argparse.ArgumentTypeError: it is none.
+        argparse.ArgumentTypeError: it is not one.
     """
     if not text.isdecimal():
         raise argparse.ArgumentTypeError(f"must be a whole number of at least 0, not {text!r}")

@@ -54,7 +54,7 @@ class AnswerTooLargeError(Exception):
 
 
 class TooManyProcessesError(Exception):
-    """The child starts processes without end; all of them were ended."""
+    """The child starts ever more processes; all of them were ended."""
 
     def __init__(self, limit: int) -> None:
         super().__init__(f"more than {limit} processes were started")
@@ -250,7 +250,7 @@ def _environment(directory: Path, python_path: Sequence[Path]) -> dict[str, str]
     own = Path(runtime.__file__).resolve().parent.parent
     return {
         **{name: os.environ[name] for name in INHERITED_VARIABLES if name in os.environ},
-        # defining a job is no heavy work, and threads in numbers would use up the address space on a large machine
+        # defining a job is light work, and many threads would use up the address space on a large machine
         **dict.fromkeys(("POLARS_MAX_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1"),
         "HOME": str(directory),
         "TMPDIR": str(directory),

@@ -37,7 +37,7 @@ _O_PATH = 0o10000000
 _RIGHTS = ((1, (1 << 13) - 1), (2, 1 << 13), (3, 1 << 14), (5, 1 << 15))
 _EXECUTE, _READ_FILE, _READ_DIR = 1 << 0, 1 << 2, 1 << 3
 _READ = _EXECUTE | _READ_FILE | _READ_DIR
-#: of a rule for a file that is no directory: execute, write, read, truncate, ioctl
+#: of a rule for a file that is not a directory: execute, write, read, truncate, ioctl
 _OF_FILES = 0b111 | 1 << 14 | 1 << 15
 _DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/urandom", "/dev/random")
 _USUALLY_HIDDEN = ("/proc", "/run/secrets", "/var/run/secrets", "/run/docker.sock", "/dev")

@@ -95,7 +95,7 @@ def list_jobs(client: RestClient, options: argparse.Namespace, terminal: Termina
         jobs = [job for job in jobs if job["state"] in SCHEDULED_STATES]
     elif not options.all:
         jobs = [job for job in jobs if job["state"] not in TERMINAL_STATES]
-    none = "There are no jobs." if options.all else "There are no such jobs; `tidemark list -a` lists ended ones, too."
+    none = "There are no jobs." if options.all else "There are no such jobs; `tidemark list -a` also lists ended ones."
     rows = [("JOB", "NAME", "STATE", "STARTED", "DURATION", "TASKS")]
     rows += [
         (

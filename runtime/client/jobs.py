@@ -144,7 +144,7 @@ def cause_text(document: dict[str, Any]) -> str:
 
 
 def _with_task(failure: dict[str, Any], message: str) -> str:
-    """Return a failure's message behind its task's name; errors of user code name the operator themselves."""
+    """Return a failure's message after its task's name; errors of user code name the operator themselves."""
     task = failure.get("task_name")
     return f"{task}: {message}" if task and not str(failure.get("name", "")).endswith("UserFunctionError") else message
 

@@ -1,7 +1,7 @@
 """Finds calls of `execute()` that a program would reach after the current one.
 
-A submitted program ends at its first `execute()`: a second job would never be run, and nobody would be told. What comes
-behind is not run to find out, for it is written for the time after the job. It is read: from the frames that are at
+A submitted program ends at its first `execute()`: a second job would never be run, and nobody would know. The rest
+is not run to find out, for it is written for the time after the job. It is read: from the frames that are at
 `execute()`, outwards, along the statements that follow. Calls that certainly come are told apart from those that may,
 in a branch or in another turn of a loop. A method, or a function that is handed on, may lead to one if it has the name
 of one that is under way. Ways that cannot be read (aliases, decorators, eval) are not followed.

@@ -105,7 +105,7 @@ class LogFollower:
         return self._choice.files(self._client.log_files(self._job_id), with_rotated)
 
     def _tail(self, name: str, wanted: int) -> list[str]:
-        """Return the last lines of a file, at most so many; an unfinished one counts, and is kept for later."""
+        """Return the last lines of a file, at most that many; an unfinished one counts, and is kept for later."""
         window, before = CHUNK_BYTES, -1
         while True:
             begin, text = self._read(name, -window)
@@ -164,7 +164,7 @@ def follow_logs(client: RestClient, job_id: str, follower: LogFollower, terminal
     news = FailureNews()
     while True:
         try:
-            # asked for before the logs: what the job's last moments wrote must not be missed
+            # asked before the logs are read: what the job wrote in its last moments must not be missed
             document = client.live(job_id)
             ended = document["state"] in TERMINAL_STATES
             follower.print_new()

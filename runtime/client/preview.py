@@ -168,7 +168,7 @@ class _Frames:
             try:
                 frame = json.loads(line)
             except ValueError:
-                # whatever the program has written to a descriptor that is none of its business
+                # whatever the program has written to a descriptor that it has no business with
                 continue
             if not isinstance(frame, dict) or self.end is not None:
                 continue

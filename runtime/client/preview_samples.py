@@ -205,7 +205,7 @@ def value_of(type_info: TypeInformation | None, value: Any) -> Any:
     """Return a value of JSON as a value of a type; of no type, as it is.
 
     Raises:
-        ValueError: it is none of that type.
+        ValueError: it is not a value of that type.
         TypeError: the same.
     """
     if type_info is None or value is None:
@@ -270,7 +270,7 @@ def instant_of(text: str) -> Instant:
     """Return the instant of an ISO text.
 
     Raises:
-        ValueError: it is none.
+        ValueError: it is not an instant.
     """
     whole, dot, rest = text.removesuffix("Z").partition(".")
     moment = datetime.datetime.fromisoformat(whole).replace(tzinfo=datetime.UTC)

@@ -30,7 +30,7 @@ class Program:
     name: str
     content: bytes
     entry: str | None
-    """Module of an archive that starts the job; None: its `__main__.py`, or the file is no archive."""
+    """Module of an archive that starts the job; None: its `__main__.py`, or the file is not an archive."""
 
 
 def read_program(path: Path, py_files: Sequence[str], entry: str | None) -> Program:
@@ -71,7 +71,7 @@ def _own_members(path: Path, entry: str | None) -> tuple[dict[str, bytes], str |
         return dict(_archive_members(path)), entry
     if entry is not None:
         raise ClientError(f"{path} is one module: --entry is for archives and directories")
-    # under its own name, which errors show; one that is no module's name can still be run
+    # under its own name, which errors show; one that cannot be a module's name can still be run
     module = path.stem if path.stem.isidentifier() else MAIN
     return {f"{module}.py": path.read_bytes()}, module
 

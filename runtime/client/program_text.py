@@ -23,7 +23,7 @@ def texts_of(program: Path, name: str, files: Iterable[str]) -> dict[str, str]:
         files: names as places of operators have them: `name`, or "name/package/module.py".
 
     Returns:
-        Text by name. Files that are not the program's, are larger than `MAX_FILE_BYTES`, are no text or cannot be read
+        Text by name. Files that are not the program's, are larger than `MAX_FILE_BYTES`, are not text or cannot be read
         are left out, as are those beyond `MAX_FILES`: what they define can be shown without them.
     """
     found: dict[str, str] = {}

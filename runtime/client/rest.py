@@ -97,7 +97,7 @@ class RestClient:
 
     Args:
         server: address and token.
-        sleep: waits so many seconds.
+        sleep: waits for that many seconds.
         monotonic: seconds.
     """
 

@@ -1,7 +1,7 @@
 """`tidemark savepoint`: inspects a checkpoint or savepoint, verifies it, deletes it. Needs no cluster.
 
-Runs under the user's own account on whatever location the user names; `dispose` refuses what is no snapshot. Where a
-cluster is known it is asked to delete: it knows what its jobs may have to restore.
+Runs under the user's own account on whatever location the user names; `dispose` refuses anything but a snapshot. If
+a cluster is known, it is asked to delete: it knows what its jobs may have to restore.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ def _dispose(files: SnapshotFiles, options: argparse.Namespace, terminal: Termin
 
 
 def _disposed_by_cluster(directory: str, terminal: Terminal) -> bool:
-    """Have the cluster delete a snapshot; False if there is no cluster, or it lets no job write to that place.
+    """Have the cluster delete a snapshot; False if there is no cluster, or none of its jobs may write there.
 
     Raises:
         ClientError: a job needs it, it cannot be deleted, or nobody can tell whether a job needs it.

@@ -19,7 +19,7 @@ from runtime.client.children import Child
 from runtime.client.confinement import USUAL, Confinement
 
 IDLE_S: Final = 900.0
-"""A spare that nobody has needed for so long is ended: it holds some 160 MiB."""
+"""A spare that nobody has needed for this long is ended: it holds some 160 MiB."""
 
 
 @dataclass(frozen=True)

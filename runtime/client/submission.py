@@ -17,7 +17,7 @@ from runtime.client.rest import RequestRefusedError, RestClient, ServerUnreachab
 from runtime.client.terminal import INTERRUPTED, Terminal
 
 QUIET_S = 5.0
-"""Somebody who sees nothing for longer takes the command for one that hangs; most programs are planned sooner."""
+"""Users who see nothing for longer think that the command hangs; most programs are planned sooner."""
 
 Send = Callable[[str], object]
 """Sends the request for a job of that id."""

@@ -110,7 +110,7 @@ class Patience:
 
 
 class StaleNews:
-    """Says once, while a command waits, that who has to act is silent; and again if that happens again.
+    """Says once, while a command waits, that whoever has to act is silent; and again if that recurs.
 
     Args:
         terminal: to print on.

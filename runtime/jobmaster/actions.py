@@ -117,7 +117,7 @@ class RequestAnswered:
     error: str | None = None
     """None: it was done."""
     is_premature: bool = False
-    """Whether nothing was begun because the job does not run: it may be requested again when it does."""
+    """Whether nothing was begun because the job does not run: it may be requested again once it does."""
 
 
 StorageAction = StoreCheckpoint | RecordEnd | ForgetCheckpoints | DeleteFiles | SweepOrphans

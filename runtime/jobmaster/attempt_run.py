@@ -296,7 +296,7 @@ class AttemptRun:
         missing = self.slots.missing(slots)
         return (
             f"{len(missing)} of {len(slots)} slots did not register within {timeout_ms / 1000:g} s: "
-            f"{missing[:10]}; has the cluster that many free cores?"
+            f"{missing[:10]}; does the cluster have that many free cores?"
         )
 
     def describe_late(self, slots: Sequence[SlotId]) -> str:

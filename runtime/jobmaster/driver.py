@@ -69,7 +69,7 @@ from runtime.task.messages import ClientAck, Deploy, FailureInfo
 
 logger = logging.getLogger(__name__)
 
-#: after the job's end, for the storage to delete what is to be deleted; what is left then is an orphan
+#: time that the storage has after the job's end to delete files; what is left then is an orphan
 STORAGE_CLOSE_TIMEOUT_MS = 30_000.0
 
 
@@ -210,7 +210,7 @@ class JobMasterDriver:
 
         Args:
             target_directory: the savepoint becomes a directory in it; None = execution.checkpointing.savepoint-dir.
-            after: what the job does behind it. SUSPEND, DRAIN: the result comes when the job has FINISHED.
+            after: what the job does after it. SUSPEND, DRAIN: the result comes when the job has FINISHED.
             kind: CANONICAL, or FULL for the state backend's own form.
             directory: the savepoint's own, from `new_savepoint_directory`; None = one with a new name.
 
@@ -245,7 +245,7 @@ class JobMasterDriver:
         return savepoint_directory(target, self._machine.graph.job_id, self._home.new_name())
 
     def cancel_behind(self, location: str, checkpoint_id: CheckpointId) -> Future[RequestAnswered]:
-        """Cancel the job behind a savepoint that was complete when the earlier JobMaster ended, see SavepointLeft."""
+        """Cancel the job after a savepoint that was complete when the earlier JobMaster ended, see SavepointLeft."""
         return self._request(lambda request_id: SavepointLeft(request_id, location, checkpoint_id))
 
     def trigger_checkpoint(self, kind: SnapshotKind | None = None) -> Future[RequestAnswered]:

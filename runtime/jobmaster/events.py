@@ -29,7 +29,7 @@ class Submitted:
     is_newest_damaged: bool = False
     """Whether the newest completed checkpoint is recorded and cannot be read."""
     refusal: str | None = None
-    """Why the snapshot to start from is unavailable: the job fails, whatever its restart strategy."""
+    """Why the snapshot to start from is not available: the job fails, whatever its restart strategy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ class SavepointRequested:
 
 @dataclass(frozen=True, slots=True)
 class SavepointLeft:
-    """An earlier JobMaster was asked for a savepoint behind which the job is cancelled; it is complete, and nothing was
+    """An earlier JobMaster was asked for a savepoint after which the job is cancelled; it is complete, but was not
     answered. Answered by RequestAnswered.
     """
 

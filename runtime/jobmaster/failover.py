@@ -46,7 +46,7 @@ class Failover:
         strategy: asked if nothing else decides.
         restarts_regions: whether a region that fails restarts alone, where it can.
         checkpoints: of the job; told of a damaged one.
-        operations: of the job; told of a rescaling that did not come about.
+        operations: of the job; told of a rescaling that was not carried out.
         journal: of the machine.
     """
 
@@ -88,7 +88,7 @@ class Failover:
     def after_lost_leader(self, cause: FailureInfo) -> RestartDecision:
         """Decide about a job of which nothing could be adopted.
 
-        That is no failure of the job: one with checkpoints goes on from the newest, whatever its strategy.
+        That is not a failure of the job: one with checkpoints goes on from the newest, whatever its strategy.
         """
         if self._checkpoints.settings.is_enabled or self._checkpoints.can_restore:
             return RestartDecision(cause, self._journal.now_ms)

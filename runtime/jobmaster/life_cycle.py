@@ -128,9 +128,9 @@ class JobMasterMachine:
         self._restart_at_ms: float | None = None
         #: the job with the parallelisms that its next attempt is to have; None: with those that it has
         self._offered: JobGraph | None = None
-        #: whether the next attempt is no consequence of a failure
+        #: whether the next attempt does not follow from a failure
         self._is_planned = False
-        #: whether the current attempt is no consequence of a failure
+        #: whether the current attempt does not follow from a failure
         self._follows_plan = False
         #: what the current attempt restores; None = it starts empty
         self._assignment: Assignment | None = None
@@ -169,7 +169,7 @@ class JobMasterMachine:
     # --- what the driver calls ----------------------------------------------------------------------------------------
 
     def handle(self, event: JobMasterEvent, now_ms: float, wall_ms: int | None = None) -> list[JobMasterAction]:
-        """Take an event; what is to be done, in order.
+        """Handle an event; returns what is to be done, in order.
 
         Args:
             event: anything but a second Submitted.
@@ -441,7 +441,7 @@ class JobMasterMachine:
     def _is_waiting_as_planned(self) -> bool:
         """Return whether the job gave its slots up as it was told, its state is saved, and nobody has granted others.
 
-        That is no failure, and the restart strategy is not asked, however long it takes.
+        That is not a failure, and the restart strategy is not asked, however long it takes.
         """
         is_granted = bool(self._run.slots.live())
         return self._follows_plan and not is_granted and not self._operations.awaits_other_parallelism

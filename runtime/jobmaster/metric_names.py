@@ -18,7 +18,7 @@ Value = TypeVar("Value")
 
 
 def distinct_names(names: Sequence[str]) -> list[str]:
-    """Return the names, with `_2`, `_3` … behind those that occurred before.
+    """Return the names, with `_2`, `_3` … appended to those that occurred before.
 
     Args:
         names: of the operators of a chain, in its order; the first of a name keeps it.

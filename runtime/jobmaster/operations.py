@@ -144,7 +144,7 @@ class JobOperations:
 
     @property
     def last_rescale_ms(self) -> float | None:
-        """When the last rescaling, or move to other slots, had come about; None: there was none."""
+        """When the last rescaling, or move to other slots, was complete; None: there was none."""
         return self._last_rescale_ms if self._rescale_costs_ms else None
 
     @property
@@ -201,7 +201,7 @@ class JobOperations:
         self._take(trigger, purpose)
 
     def take_over(self, left: SavepointLeft) -> None:
-        """Cancel the job behind a savepoint that an earlier JobMaster has taken; no other one is taken."""
+        """Cancel the job after a savepoint that an earlier JobMaster has taken; no other one is taken."""
         if self._over is not None:
             self._answer(left.request_id, _in_vain(left.location, "was not cancelled", self._over), is_premature=True)
         elif self._all_finished:
@@ -270,7 +270,7 @@ class JobOperations:
         self._final_is_complete = self._takes_final
 
     def attempt_running(self) -> None:
-        """Note that all tasks run, or have finished: a rescaling has come about."""
+        """Note that all tasks run, or have finished: a rescaling is complete."""
         self._over = None
         if self._rescale is not None and self._rescale.is_triggered:
             self._last_rescale_ms = self._journal.now_ms

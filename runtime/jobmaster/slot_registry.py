@@ -74,7 +74,7 @@ class SlotRegistry:
         self._entries[slot].last_heartbeat_ms = now_ms
 
     def renew_all(self, now_ms: float) -> None:
-        """Start every live slot's lease again."""
+        """Restart every live slot's lease."""
         for entry in self._entries.values():
             entry.last_heartbeat_ms = now_ms
 

@@ -496,7 +496,7 @@ class StorageWorker:
             try:
                 is_recorded = self._record_stop(self._home.left_stop, pointers)
             except (NewerSnapshotError, LocationNotAllowedError, UnknownFileSystemError) as error:
-                # it may be complete: the job must not go on behind it
+                # it may be complete: the job must not go on after it
                 return Submitted(refusal=f"the savepoint to stop with cannot be read: {error}")
             if is_recorded:
                 pointers = self._opened().retained()
@@ -525,7 +525,7 @@ class StorageWorker:
         try:
             metadata = self._load_left_stop(directory)
         except (NotASnapshotError, DamagedSnapshotError) as error:
-            # it is not recorded, so nothing was committed behind it
+            # it is not recorded, so nothing was committed after it
             logger.warning("job %s does not stop yet: %s", self._job_id, error)
             return False
         except OSError:

@@ -102,7 +102,7 @@ def path_number(name: str, value: str) -> int:
     """Parse a path parameter that is a number.
 
     Raises:
-        BadRequest: it is none, or has too many digits.
+        BadRequest: it is not one, or has too many digits.
     """
     if not is_number(value):
         raise bad_parameter(name, value)

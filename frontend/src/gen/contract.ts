@@ -524,7 +524,7 @@ export interface DeploymentsAnswer {
   deployments: DeploymentAnswer[];
 }
 
-/** What the server has found out from the rest. */
+/** What the server has derived from the rest. */
 export interface DerivedJob {
   /** Id of the vertex that back-pressured ones wait for. */
   bottleneck?: string;
@@ -1124,7 +1124,7 @@ export interface LogText {
   next_offset: number;
   /** Offset of the first byte that is kept. */
   begin: number;
-  /** Offset behind the last byte. */
+  /** Offset after the last byte. */
   size: number;
   text: string;
   /** Number of the text's first line, from 1. */
@@ -1149,7 +1149,7 @@ export interface Metric {
 export interface MetricOperator {
   id: string;
   name: string;
-  /** The name as ids have it, with a number behind it if an operator before it has the same. */
+  /** The name as ids have it, followed by a number if an earlier operator has the same. */
   scope: string;
 }
 
@@ -1191,7 +1191,7 @@ export interface MovingJob {
   vertices: Record<string, LiveVertexStatus>;
   /** By the vertex's id. */
   figures: Record<string, Figures>;
-  /** The latest; a newer one has the greater timestamp or, at the same, the greater number behind it in its key. */
+  /** The latest; a newer one has a greater timestamp in its key or, if they are equal, a greater number after it. */
   exceptions: Record<string, JobException>;
   /** Calls of user code that have not returned for some seconds, by task. */
   stalls: Record<string, Stall>;
@@ -1774,7 +1774,7 @@ export interface ScalingDecision {
   id: number;
   decided_at: number;
   reason: string;
-  /** From the trigger of the checkpoint until all tasks ran; null: it has not come about, or not yet. */
+  /** From the trigger of the checkpoint until all tasks ran; null: it was not carried out, or not yet. */
   cost_ms: number | null;
   /** By vertex id. */
   changes: Record<string, ScalingChange>;
