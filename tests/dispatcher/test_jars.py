@@ -19,6 +19,7 @@ from backend.cluster import services
 from backend.cluster.models import Artifact, Job
 from backend.dispatcher import programs
 from backend.dispatcher.api import jars
+from backend.dispatcher.planning_queue import PlanningQueue
 from backend.dispatcher.programs import ProgramRequest
 from runtime.client.extract import ExtractedJob
 from tests.accounts.cast import client_of
@@ -222,6 +223,20 @@ def test_running_a_program_leaves_a_job_for_the_leader(api: APIClient, alice: Us
     assert job.configuration["restart-strategy.type"] == "fixed-delay"
     assert job.graph["configuration"]["restart-strategy.type"] == "fixed-delay"
     assert api.post(f"/v1/jars/{name}/run", body, format="json").status_code == 409
+
+
+@pytest.mark.parametrize("route", ["plan", "run"])
+def test_a_program_that_finds_no_turn_is_answered_with_the_time_to_come_again(
+    api: APIClient, monkeypatch: pytest.MonkeyPatch, route: str
+) -> None:
+    queue = PlanningQueue(turns=1, max_waiting=0, max_wait_s=30)
+    monkeypatch.setattr(programs, "_queue", queue)
+    name = jar_id(upload(api, "tiny.py", PROGRAM))
+    with queue.turn():
+        answer = api.post(f"/v1/jars/{name}/{route}")
+    assert (answer.status_code, answer.headers["Retry-After"]) == (503, "1")
+    assert answer.json()["errors"] == ["0 other programs wait to be planned: try again in 1 s."]
+    assert not Job.objects.exists()
 
 
 def test_two_requests_of_one_id_at_the_same_moment_are_one_job(
