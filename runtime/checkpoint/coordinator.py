@@ -2,28 +2,18 @@
 
 A checkpoint goes SOURCES (source coordinators take their snapshots) → TASKS (every task acknowledges once) → STORING
 (the metadata is written and the pointer moved) → complete. Until STORING it can be aborted at any time; from then on
-only the storage decides how it ends. Times are ms: monotonic for deadlines, wall-clock for display. No thread, clock or
-file. Source: Flink, CheckpointCoordinator, CheckpointRequestDecider, CheckpointFailureManager.
+only the storage decides how it ends. Those in progress are `PendingCheckpoint`s; the completed ones and their files are
+kept by `RetainedCheckpoints`. Times are ms: monotonic for deadlines, wall-clock for display. No thread, clock or file.
+Source: Flink, CheckpointCoordinator, CheckpointRequestDecider, CheckpointFailureManager.
 """
 
 from __future__ import annotations
 
-import enum
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
 
 from runtime.checkpoint.completed_store import CompletedCheckpoint
-from runtime.checkpoint.handles import (
-    ChannelState,
-    CheckpointMetadata,
-    EdgeIdentity,
-    OperatorState,
-    OperatorSubtaskState,
-    TaskStateHandle,
-)
-from runtime.checkpoint.layout import checkpoint_directory, savepoint_directory, shared_directory, writer_of_file
-from runtime.checkpoint.locations import name_of
+from runtime.checkpoint.layout import checkpoint_directory, savepoint_directory, shared_directory
 from runtime.checkpoint.messages import (
     Acknowledged,
     AttemptEnded,
@@ -34,9 +24,7 @@ from runtime.checkpoint.messages import (
     CoordinatorsAnswered,
     DamageFound,
     Declined,
-    DeleteFiles,
     FailJob,
-    ForgetCheckpoints,
     JobEnded,
     NotifyAborted,
     NotifyComplete,
@@ -56,72 +44,17 @@ from runtime.checkpoint.messages import (
     TriggerTasks,
 )
 from runtime.checkpoint.outcome import JobOutcome
+from runtime.checkpoint.pending_checkpoint import PendingCheckpoint, Stage
+from runtime.checkpoint.retained_checkpoints import RetainedCheckpoints
 from runtime.checkpoint.settings import CheckpointSettings
-from runtime.checkpoint.shared_registry import SharedFileRegistry
 from runtime.checkpoint.statistics import CheckpointsSnapshot, CheckpointStatistics, StatisticsRecord
-from runtime.core.checkpoint_options import AfterSnapshot, Alignment, CheckpointOptions, SnapshotKind
-from runtime.core.ids import Attempt, CheckpointId, JobId, OperatorId, SlotId, TaskId
-from runtime.graph.job_graph import JobGraph
-from runtime.state.handles import FileHandle
-from runtime.state.snapshot import OperatorStateSnapshot
+from runtime.core.checkpoint_options import Alignment, CheckpointOptions, SnapshotKind
+from runtime.core.ids import Attempt, CheckpointId, JobId, TaskId
 
 REMEMBERED_ABORTS = 1_000
 """Number of aborted checkpoints whose late acknowledgements are still recognised; the files of others are left to the
 cleanup of orphans.
 """
-
-
-REMEMBERED_DISCARDS = 32
-"""Number of dropped checkpoints whose deleted files are remembered. A task may build on one of them if it has not been
-notified of any checkpoint since; a message that is late by that many checkpoints belongs to a slot that has been given
-up by then.
-"""
-
-
-class Stage(enum.Enum):
-    """Phase of a checkpoint in progress."""
-
-    SOURCES = "source coordinators take their snapshots"
-    TASKS = "tasks take theirs"
-    STORING = "it is being recorded"
-
-
-@dataclass(slots=True)
-class _Pending:
-    checkpoint_id: CheckpointId
-    attempt: Attempt
-    attempts: frozenset[Attempt]
-    """Of the regions that take part; empty: `attempt` alone."""
-    graph: JobGraph
-    options: CheckpointOptions
-    timestamp_ms: int
-    deadline_ms: float
-    request: TriggerRequested | None
-    stage: Stage
-    waiting_slots: set[SlotId]
-    waiting_tasks: set[TaskId]
-    coordinators: dict[OperatorId, OperatorStateSnapshot] = field(default_factory=dict)
-    states: dict[TaskId, TaskStateHandle] = field(default_factory=dict)
-    metadata: CheckpointMetadata | None = None
-    """Once it is STORING."""
-
-    @property
-    def is_last(self) -> bool:
-        return self.request is not None and self.request.is_last
-
-    @property
-    def is_recorded(self) -> bool:
-        """Return whether recovery may start from it."""
-        # after a savepoint that stops the job sinks commit, so nothing older may be restored
-        return not self.options.is_savepoint or self.options.after is not AfterSnapshot.GO_ON
-
-    @property
-    def has_drained(self) -> bool:
-        """Return whether sources may have ended their input for it."""
-        return self.options.after is AfterSnapshot.DRAIN and self.stage is not Stage.SOURCES
-
-    def files(self) -> list[FileHandle]:
-        return [file for state in self.states.values() for file in state.files()]
 
 
 class CheckpointCoordinator:
@@ -149,19 +82,9 @@ class CheckpointCoordinator:
         self._leader_epoch = leader_epoch
         self._new_name = new_name
         self._statistics = CheckpointStatistics(settings)
-        self._registry = SharedFileRegistry()
+        self._retained = RetainedCheckpoints(settings.num_retained, self._statistics, self._act)
         self._next_id = CheckpointId(1)
-        #: checkpoints from which recovery may start, oldest first
-        self._completed: list[CompletedCheckpoint] = []
-        #: their number at the start
-        self._recovered = 0
-        #: the savepoint that the job stops with, the newest of them; None: it does not, as far as is recorded
-        self._stopped_by: CheckpointId | None = None
-        #: dropped ones on whose files a checkpoint in progress may still build: its id is in the set
-        self._deferred: list[tuple[CompletedCheckpoint, set[CheckpointId]]] = []
-        #: shared files that were deleted with the last dropped checkpoints
-        self._gone: deque[frozenset[str]] = deque(maxlen=REMEMBERED_DISCARDS)
-        self._pending: dict[CheckpointId, _Pending] = {}
+        self._pending: dict[CheckpointId, PendingCheckpoint] = {}
         self._requests: deque[TriggerRequested] = deque()
         self._aborted: dict[CheckpointId, None] = {}
         #: by attempts that are over
@@ -172,12 +95,7 @@ class CheckpointCoordinator:
         self._listening: Attempt | None = None
         self._finished: set[TaskId] = set()
         self._is_sealed = False
-        self._is_fenced = False
         self._outcome: JobOutcome | None = None
-        #: the damaged one that was the only one: recorded until another one is, or the job has ended
-        self._last_damaged: tuple[CheckpointId, ...] = ()
-        #: until a checkpoint is complete that shares no file with the restored snapshot
-        self._needs_full = False
         #: whether tasks run that an earlier JobMaster has deployed
         self._has_adopted = False
         self._failures_in_a_row = 0
@@ -226,16 +144,16 @@ class CheckpointCoordinator:
             case AttemptInterrupted(cause):
                 self._on_attempt_over(cause)
             case DamageFound(checkpoint_id):
-                self._on_damage(checkpoint_id)
+                self._retained.drop_damaged(checkpoint_id)
             case JobEnded(outcome):
                 self._outcome = outcome
-                if not self._is_fenced:
+                if not self._retained.is_fenced:
                     self._actions.append(RecordEnd(outcome))
-                    self._forget_damaged()
+                    self._retained.forget_damaged()
         if self._outcome is None:
             self._begin_what_is_due()
-        elif not self._pending:
-            self._clean_up()
+        elif not self._pending and not self._keeps_own():
+            self._retained.drop_own()
         return self._actions
 
     def next_deadline_ms(self) -> float | None:
@@ -253,27 +171,24 @@ class CheckpointCoordinator:
             initial: the snapshot that the job was started from; with `retained` only if it was claimed and still
             exists.
         """
-        known = [*retained] if initial is None else [initial, *retained]
-        for checkpoint in known:
-            self._register(checkpoint)
-            self._next_id = CheckpointId(max(self._next_id, checkpoint.checkpoint_id + 1))
-        self._recovered = len(known)
-        if retained and retained[-1].metadata.options.after is not AfterSnapshot.GO_ON:
-            self._stopped_by = retained[-1].checkpoint_id
-        self._needs_full = bool(known) and not known[-1].is_owned
+        self._retained.recover(retained, initial)
+        newest = self._retained.newest
+        if newest is not None:
+            self._next_id = CheckpointId(newest.checkpoint_id + 1)
 
     def restore_point(self) -> CompletedCheckpoint | None:
         """Return the newest completed checkpoint."""
-        return self._completed[-1] if self._completed else None
+        return self._retained.newest
 
     @property
     def stopped_by(self) -> CompletedCheckpoint | None:
         """Return the recorded savepoint that the job stops with; None: there is none. No checkpoint follows it."""
-        return None if self._stopped_by is None else self._completed[-1]
+        return self._retained.stopped_by
 
     def note_restored(self, wall_ms: int) -> None:
         """Note that an attempt was restored from the restore point."""
-        checkpoint = self._completed[-1]
+        checkpoint = self._retained.newest
+        assert checkpoint is not None
         self._statistics.restored(
             checkpoint.checkpoint_id, wall_ms, checkpoint.metadata.options.is_savepoint, checkpoint.location
         )
@@ -309,15 +224,8 @@ class CheckpointCoordinator:
             current = self._running is not None and self._running.attempt == p.attempt
             assert current or p.stage is Stage.STORING, "an attempt that is over has a checkpoint under way"
             assert p.checkpoint_id < self._next_id, "an id of the future"
-        ids = [c.checkpoint_id for c in self._completed]
-        assert ids == sorted(set(ids)), "completed checkpoints are out of order"
-        is_within = len(ids) <= max(self.settings.num_retained, self._recovered)
-        assert is_within or not self._keeps_own(), "too many checkpoints are retained"
-        assert self._stopped_by is None or ids[-1] == self._stopped_by, "a checkpoint follows that of a stop"
         assert not self._requests or self._running is not None, "a request waits for nothing"
-        for checkpoint in (*self._completed, *(c for c, _ in self._deferred)):
-            for file in checkpoint.metadata.files():
-                assert not file.is_shared or file.uri in self._registry, "a file that is needed is not registered"
+        self._retained.check_invariants(is_bounded=self._keeps_own())
 
     # --- begin --------------------------------------------------------------------------------------------------------
 
@@ -325,18 +233,17 @@ class CheckpointCoordinator:
         self._running = event
         self._listening = event.attempt
         self._finished.clear()
-        self._is_sealed = self._stopped_by is not None
+        self._is_sealed = self.stopped_by is not None
         self._failures_in_a_row = 0
         self._due_ms = self._now_ms + (self.settings.interval_ms or 0)
         if self._failed_savepoints:
             self._actions.append(SavepointsFailed(tuple(self._failed_savepoints)))
-        if self._is_fenced:
+        if self._retained.is_fenced:
             self._actions.append(FailJob("another JobMaster has taken over", is_fatal=True))
-        elif self._root is not None and (self._completed or self._aborted):
+        elif self._root is not None and (self._retained.newest is not None or self._aborted):
             # files written by a region that was not restarted may be in its next checkpoint
             oldest = min(event.attempts, default=event.attempt)
-            kept = (*self._completed, *(checkpoint for checkpoint, _ in self._deferred))
-            self._actions.append(SweepOrphans(oldest, tuple(c.metadata for c in kept), event.oldest_epoch))
+            self._actions.append(SweepOrphans(oldest, self._retained.metadata(), event.oldest_epoch))
 
     def _on_adopted(self, event: SlotsAdopted) -> None:
         """Tell slots how the checkpoints ended that the earlier JobMaster had under way, before anything new begins.
@@ -346,7 +253,8 @@ class CheckpointCoordinator:
         """
         self._has_adopted = True
         self._next_id = CheckpointId(max(self._next_id, event.last_seen + 1, *(n + 1 for n in event.pending)))
-        newest = self._completed[-1].checkpoint_id if self._completed else CheckpointId(0)
+        point = self._retained.newest
+        newest = CheckpointId(0) if point is None else point.checkpoint_id
         if newest in event.pending:
             self._actions.append(NotifyComplete(newest))
         for checkpoint_id in sorted(n for n in event.pending if n > newest):
@@ -356,7 +264,7 @@ class CheckpointCoordinator:
             self._aborted[checkpoint_id] = None
             # a savepoint is nowhere recorded here: the earlier JobMaster may have told its user that it is complete
             if not event.pending[checkpoint_id].is_savepoint:
-                self._delete([], [event.pending[checkpoint_id].directory])
+                self._retained.delete([], [event.pending[checkpoint_id].directory])
 
     def _on_requested(self, request: TriggerRequested) -> None:
         refusal = self._refusal(request)
@@ -367,7 +275,7 @@ class CheckpointCoordinator:
         self._requests.append(request)
 
     def _refusal(self, request: TriggerRequested) -> str | None:
-        if self._running is None or self._is_fenced or self._outcome is not None:
+        if self._running is None or self._retained.is_fenced or self._outcome is not None:
             return "not all tasks of the job are running"
         if self._is_sealed:
             return "the job is being stopped"
@@ -418,7 +326,8 @@ class CheckpointCoordinator:
             self._running is not None
             and self.settings.is_enabled
             and self._root is not None
-            and not (self._is_sealed or self._is_fenced or self._requests or self._is_holding() or self._is_full())
+            and not (self._is_sealed or self._retained.is_fenced)
+            and not (self._requests or self._is_holding() or self._is_full())
             and (self.settings.after_tasks_finish or not self._finished)
         )
 
@@ -431,7 +340,7 @@ class CheckpointCoordinator:
         checkpoint_id = self._next_id
         self._next_id = CheckpointId(checkpoint_id + 1)
         vertices = running.graph.vertices
-        pending = _Pending(
+        pending = PendingCheckpoint(
             checkpoint_id=checkpoint_id,
             attempt=running.attempt,
             attempts=running.attempts,
@@ -473,7 +382,7 @@ class CheckpointCoordinator:
         return CheckpointOptions(
             directory=checkpoint_directory(self._root, self._job_id, checkpoint_id, self._leader_epoch, attempt),
             shared_directory=shared_directory(self._root, self._job_id),
-            kind=SnapshotKind.FULL if self._needs_full and kind is SnapshotKind.INCREMENTAL else kind,
+            kind=SnapshotKind.FULL if self._retained.needs_full and kind is SnapshotKind.INCREMENTAL else kind,
             alignment=settings.alignment,
             aligned_timeout_ms=settings.switch_timeout_ms,
         )
@@ -490,7 +399,7 @@ class CheckpointCoordinator:
         if not pending.waiting_slots:
             self._trigger_tasks(pending)
 
-    def _trigger_tasks(self, pending: _Pending) -> None:
+    def _trigger_tasks(self, pending: PendingCheckpoint) -> None:
         pending.stage = Stage.TASKS
         self._actions.append(TriggerTasks(pending.checkpoint_id, pending.timestamp_ms, pending.options))
 
@@ -504,19 +413,20 @@ class CheckpointCoordinator:
         ):
             self._statistics.refused += 1
             if event.checkpoint_id in self._aborted:
-                self._delete_files(event.state.files())
+                self._retained.delete_unneeded(event.state.files(), self._pending.values())
             return
-        gone = {file.uri for file in event.state.files() if any(file.uri in uris for uris in self._gone)}
+        gone = self._retained.gone_among(event.state.files())
         if gone:
             # its barrier was faster than the notification that another checkpoint is complete
-            self._delete_files(file for file in event.state.files() if file.uri not in gone)
+            others = [file for file in event.state.files() if file.uri not in gone]
+            self._retained.delete_unneeded(others, self._pending.values())
             cause = f"a task builds on {len(gone)} files of a checkpoint that is no longer retained"
             self._abort(pending, cause, counts=False)
             return
-        foreign = [file.uri for file in event.state.files() if self._is_foreign(file)] if self._has_adopted else []
-        if foreign:
+        unknown = self._retained.unknown_among(event.state.files(), self._leader_epoch) if self._has_adopted else []
+        if unknown:
             # an adopted task that has not heard of a completion builds on files that may be gone
-            cause = f"a task builds on {len(foreign)} files that neither this JobMaster nor a retained checkpoint has"
+            cause = f"a task builds on {len(unknown)} files that neither this JobMaster nor a retained checkpoint has"
             self._abort(pending, cause, counts=False)
             return
         pending.waiting_tasks.discard(event.task)
@@ -524,11 +434,6 @@ class CheckpointCoordinator:
         self._statistics.acknowledged(event.checkpoint_id, event.task, event.metrics, self._wall_ms)
         if not pending.waiting_tasks:
             self._store(pending)
-
-    def _is_foreign(self, file: FileHandle) -> bool:
-        """Return whether a shared file is of an earlier JobMaster's checkpoint which this one does not know."""
-        writer = writer_of_file(name_of(file.uri)) if file.is_shared else None
-        return writer is not None and writer.leader_epoch != self._leader_epoch and file.uri not in self._registry
 
     def _on_declined(self, event: Declined) -> None:
         pending = self._pending.get(event.checkpoint_id)
@@ -545,7 +450,7 @@ class CheckpointCoordinator:
                 seconds = self.settings.timeout_ms / 1000
                 self._abort(pending, f"it expired after {seconds:g} s: {waiting} {what} had not answered", counts=True)
 
-    def _store(self, pending: _Pending) -> None:
+    def _store(self, pending: PendingCheckpoint) -> None:
         newer = [
             p
             for p in self._pending.values()
@@ -555,7 +460,7 @@ class CheckpointCoordinator:
             self._abort(pending, f"checkpoint {newer[-1].checkpoint_id} was faster", counts=False)
             return
         pending.stage = Stage.STORING
-        pending.metadata = _metadata_of(pending, self._job_id)
+        pending.metadata = pending.metadata_of(self._job_id)
         storing = [p.checkpoint_id for p in self._pending.values() if p.stage is Stage.STORING]
         record = self._statistics.record(storing) if pending.is_recorded else None
         is_owned = not pending.options.is_savepoint
@@ -571,23 +476,14 @@ class CheckpointCoordinator:
         self._last_end_ms = self._now_ms
         if pending.is_recorded:
             self._failures_in_a_row = 0
-            self._needs_full = False
-            self._register(CompletedCheckpoint(pending.metadata, is_owned=not pending.options.is_savepoint))
-            if pending.options.after is not AfterSnapshot.GO_ON:
-                self._stopped_by = pending.checkpoint_id
-            self._forget_damaged()
+            self._retained.add(CompletedCheckpoint(pending.metadata, is_owned=not pending.options.is_savepoint))
             if self._keeps_own():
                 # otherwise it is dropped at once, and replaces nothing
                 self._subsume(pending.checkpoint_id)
             if self._listening == pending.attempt:
                 self._actions.append(NotifyComplete(pending.checkpoint_id))
         self._answer(pending, None)
-        self._release_deferred(pending.checkpoint_id)
-
-    def _register(self, checkpoint: CompletedCheckpoint) -> None:
-        self._completed.append(checkpoint)
-        shared = (file.uri for file in checkpoint.metadata.files() if file.is_shared)
-        self._registry.register(checkpoint.checkpoint_id, shared)
+        self._retained.release(pending.checkpoint_id, self._pending.values())
 
     def _subsume(self, checkpoint_id: CheckpointId) -> None:
         """Abort older checkpoints in progress, and drop completed ones beyond the number to retain."""
@@ -595,46 +491,19 @@ class CheckpointCoordinator:
             is_older = pending.checkpoint_id < checkpoint_id and not pending.options.is_savepoint
             if is_older and pending.stage is not Stage.STORING:
                 self._abort(pending, f"checkpoint {checkpoint_id} was faster", counts=False)
-        dropped = self._completed[: -self.settings.num_retained]
-        self._completed = self._completed[-self.settings.num_retained :]
-        self._forget([c.checkpoint_id for c in dropped])
-        for checkpoint in dropped:
-            # tasks that began a checkpoint before they were notified of this one may build on files of the dropped one
-            self._deferred.append((checkpoint, set(self._pending)))
-
-    def _release_deferred(self, ended: CheckpointId) -> None:
-        still = []
-        for checkpoint, blockers in self._deferred:
-            blockers.discard(ended)
-            only_there = set(self._registry.only_of(checkpoint.checkpoint_id))
-            blockers.update(
-                p.checkpoint_id for p in self._pending.values() if any(file.uri in only_there for file in p.files())
-            )
-            if blockers:
-                still.append((checkpoint, blockers))
-            else:
-                self._discard(checkpoint)
-        self._deferred = still
-
-    def _discard(self, checkpoint: CompletedCheckpoint) -> None:
-        """Delete files that belong to a dropped checkpoint alone."""
-        free = self._registry.unregister(checkpoint.checkpoint_id)
-        if not checkpoint.is_owned:
-            return
-        self._gone.append(frozenset(free))
-        self._statistics.discarded(checkpoint.checkpoint_id)
-        self._delete(free, [checkpoint.location])
+        self._retained.drop_subsumed(self._pending)
 
     def _on_not_stored(self, event: NotStored) -> None:
         pending = self._pending.get(event.checkpoint_id)
         if pending is None or pending.stage is not Stage.STORING:
             raise AssertionError(f"checkpoint {event.checkpoint_id} was not stored, but not asked to be either")
         if event.is_fenced:
-            self._is_fenced = self._is_sealed = True
+            self._is_sealed = True
+            self._retained.fence()
             self._actions.append(FailJob(event.cause, is_fatal=True))
         self._abort(pending, event.cause, counts=not event.is_fenced)
 
-    def _abort(self, pending: _Pending, cause: str, *, counts: bool) -> None:
+    def _abort(self, pending: PendingCheckpoint, cause: str, *, counts: bool) -> None:
         del self._pending[pending.checkpoint_id]
         self._last_end_ms = self._now_ms
         self._aborted[pending.checkpoint_id] = None
@@ -653,9 +522,9 @@ class CheckpointCoordinator:
                 self._actions.append(ReleaseSources(pending.checkpoint_id))
             else:
                 self._actions.append(NotifyAborted(pending.checkpoint_id))
-        self._delete_files(pending.files(), pending.options.directory)
+        self._retained.delete_unneeded(pending.files(), self._pending.values(), pending.options.directory)
         self._answer(pending, cause)
-        self._release_deferred(pending.checkpoint_id)
+        self._retained.release(pending.checkpoint_id, self._pending.values())
         is_counted = pending.request is None or pending.request.counts_as_failure
         if counts and is_counted and self._running is not None:
             self._failures_in_a_row += 1
@@ -663,7 +532,7 @@ class CheckpointCoordinator:
                 self._is_sealed = True
                 self._actions.append(FailJob(self._failure(pending, cause)))
 
-    def _failure(self, pending: _Pending, cause: str) -> str:
+    def _failure(self, pending: PendingCheckpoint, cause: str) -> str:
         if self.settings.tolerable_failures == 0:
             return f"checkpoint {pending.checkpoint_id} failed: {cause}"
         return (
@@ -671,7 +540,7 @@ class CheckpointCoordinator:
             f"the last, {pending.checkpoint_id}: {cause}"
         )
 
-    def _answer(self, pending: _Pending, error: str | None) -> None:
+    def _answer(self, pending: PendingCheckpoint, error: str | None) -> None:
         if pending.request is not None:
             location = pending.options.directory if error is None else None
             self._actions.append(
@@ -691,104 +560,9 @@ class CheckpointCoordinator:
             if pending.stage is not Stage.STORING:
                 self._abort(pending, cause, counts=False)
 
-    def _forget(self, checkpoint_ids: Sequence[CheckpointId]) -> None:
-        if checkpoint_ids:
-            self._actions.append(ForgetCheckpoints(tuple(checkpoint_ids)))
-
-    def _forget_damaged(self) -> None:
-        self._forget(self._last_damaged)
-        self._last_damaged = ()
-
-    def _on_damage(self, checkpoint_id: CheckpointId) -> None:
-        # its files are kept for examination
-        self._completed = [c for c in self._completed if c.checkpoint_id != checkpoint_id]
-        if checkpoint_id == self._stopped_by:
-            self._stopped_by = None
-        self._registry.unregister(checkpoint_id)
-        self._needs_full = bool(self._completed) and not self._completed[-1].is_owned
-        if self._completed:
-            self._forget([checkpoint_id])
-        else:
-            # a JobMaster that takes over now must find something, so that it does not begin the job anew
-            self._last_damaged = (checkpoint_id,)
-
     def _keeps_own(self) -> bool:
         """Return whether the job's own checkpoints are kept: it has not ended, or its retention keeps them."""
         return self._outcome is None or self.settings.retention.keeps(self._outcome)
 
-    def _clean_up(self) -> None:
-        if self._keeps_own():
-            return
-        own = [checkpoint for checkpoint in self._completed if not checkpoint.is_claimed]
-        self._completed = [checkpoint for checkpoint in self._completed if checkpoint.is_claimed]
-        self._stopped_by = None
-        if not self._is_fenced:
-            self._forget([c.checkpoint_id for c in own])
-        for checkpoint in own:
-            self._discard(checkpoint)
-
-    # --- files --------------------------------------------------------------------------------------------------------
-
-    def _delete_files(self, files: Iterable[FileHandle], directory: str | None = None) -> None:
-        """Delete the files of an aborted checkpoint."""
-        needed = {file.uri for p in self._pending.values() for file in p.files()}
-        uris = {f.uri for f in files if f.uri not in self._registry and f.uri not in needed}
-        if directory is not None:
-            uris = {uri for uri in uris if not _is_in(uri, directory)}
-        self._delete(sorted(uris), [] if directory is None else [directory])
-
-    def _delete(self, files: Sequence[str], directories: Sequence[str]) -> None:
-        # a JobMaster that has been replaced may no longer decide what is needed
-        if (files or directories) and not self._is_fenced:
-            self._actions.append(DeleteFiles(tuple(files), tuple(directories)))
-
-
-def _is_in(uri: str, directory: str) -> bool:
-    return uri.startswith(directory.rstrip("/") + "/")
-
-
-def _metadata_of(pending: _Pending, job_id: JobId) -> CheckpointMetadata:
-    """Return the metadata with all parts, by operator."""
-    graph = pending.graph
-    operators: list[OperatorState] = []
-    channels: list[ChannelState] = []
-    for vertex in graph.vertices:
-        parts = [pending.states[TaskId(vertex.vertex_id, i)] for i in range(vertex.parallelism)]
-        channels.extend(channel for part in parts for channel in part.channels)
-        finished = frozenset(i for i, part in enumerate(parts) if part.is_finished)
-        for operator in vertex.operators:
-            subtasks = tuple(part.operators.get(operator.operator_id, OperatorSubtaskState()) for part in parts)
-            operators.append(
-                OperatorState(
-                    operator_id=operator.operator_id,
-                    uid=operator.uid,
-                    name=operator.name,
-                    parallelism=vertex.parallelism,
-                    max_parallelism=vertex.max_parallelism,
-                    subtasks=subtasks,
-                    coordinator=pending.coordinators.get(operator.operator_id),
-                    finished=finished,
-                    key_type=operator.key_type,
-                    window_type=operator.window_type,
-                )
-            )
-    by_id = {v.vertex_id: v for v in graph.vertices}
-    edges = {
-        e.edge_id: EdgeIdentity(
-            by_id[e.source].operators[e.source_operator].operator_id,
-            by_id[e.target].head.operator_id,
-            e.input_index,
-            e.side_output_tag,
-        )
-        for e in graph.edges
-    }
-    return CheckpointMetadata(
-        job_id=job_id,
-        checkpoint_id=pending.checkpoint_id,
-        timestamp_ms=pending.timestamp_ms,
-        options=pending.options,
-        operators=tuple(operators),
-        channels=tuple(channels),
-        edges=edges,
-        job_name=graph.name,
-    )
+    def _act(self, action: CoordinatorAction) -> None:
+        self._actions.append(action)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from runtime.checkpoint.completed_store import CompletedCheckpoint
-from runtime.checkpoint.coordinator import CheckpointCoordinator, Stage
+from runtime.checkpoint.coordinator import CheckpointCoordinator
 from runtime.checkpoint.handles import CheckpointMetrics
 from runtime.checkpoint.messages import (
     Acknowledged,
@@ -29,6 +29,7 @@ from runtime.checkpoint.messages import (
     TriggerTasks,
 )
 from runtime.checkpoint.outcome import JobOutcome
+from runtime.checkpoint.pending_checkpoint import Stage
 from runtime.checkpoint.settings import CheckpointSettings, Retention
 from runtime.checkpoint.statistics import CheckpointStatus
 from runtime.core.checkpoint_options import AfterSnapshot, Alignment, SnapshotKind

@@ -9,7 +9,6 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from runtime.checkpoint.coordinator import Stage
 from runtime.checkpoint.handles import CheckpointMetrics
 from runtime.checkpoint.messages import (
     Acknowledged,
@@ -26,6 +25,7 @@ from runtime.checkpoint.messages import (
     TaskFinished,
 )
 from runtime.checkpoint.outcome import JobOutcome
+from runtime.checkpoint.pending_checkpoint import Stage
 from runtime.checkpoint.settings import CheckpointSettings
 from runtime.core.checkpoint_options import AfterSnapshot, SnapshotKind
 from runtime.core.ids import Attempt

@@ -26,7 +26,7 @@ from backend.cluster.slot_pool import SlotPool
 from backend.cluster.slot_provider import ClusterSlotProvider
 from backend.cluster.snapshot_disposal import SnapshotDisposal
 from backend.cluster.taskmanager import TaskManager
-from runtime.checkpoint.coordinator import CheckpointCoordinator
+from runtime.checkpoint.retained_checkpoints import RetainedCheckpoints
 from runtime.jobmaster.life_cycle import JobMasterMachine
 from runtime.jobmaster.storage_worker import StorageWorker
 from tests.control_plane.oracle import (
@@ -320,7 +320,7 @@ MISTAKES = (
     Mistake(
         Mutation(
             "the next leader does not know that the job stops",
-            CheckpointCoordinator,
+            RetainedCheckpoints,
             "recover",
             "self._stopped_by = retained[-1].checkpoint_id",
             "pass",

@@ -76,7 +76,7 @@ ADOPTION_MUTATIONS = (
         "the checkpoint that is recorded is given up like the others",
         CheckpointCoordinator,
         "_on_adopted",
-        "newest = self._completed[-1].checkpoint_id if self._completed else CheckpointId(0)",
+        "newest = CheckpointId(0) if point is None else point.checkpoint_id",
         "newest = CheckpointId(0)",
         seeds=(24,),
         found_as="is complete and given up",

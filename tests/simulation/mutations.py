@@ -18,6 +18,7 @@ from runtime.checkpoint import file_system, state_files
 from runtime.checkpoint.barrier_handler import BarrierHandler
 from runtime.checkpoint.coordinator import CheckpointCoordinator
 from runtime.checkpoint.file_completed_store import FileCompletedStore
+from runtime.checkpoint.retained_checkpoints import RetainedCheckpoints
 from runtime.checkpoint.state_files import TaskStateReader
 from runtime.connectors.files.file_sink import _FileSinkWriter
 from runtime.connectors.files.part_file import PartFile
@@ -261,7 +262,7 @@ MUTATIONS = (
     ),
     Mutation(
         "files that a newer checkpoint refers to are deleted with an older one",
-        CheckpointCoordinator,
+        RetainedCheckpoints,
         "_discard",
         "free = self._registry.unregister(checkpoint.checkpoint_id)",
         "free = sorted(self._registry._files.get(checkpoint.checkpoint_id, ())); "
@@ -282,8 +283,8 @@ MUTATIONS = (
     ),
     Mutation(
         "a damaged checkpoint is taken again",
-        CheckpointCoordinator,
-        "_on_damage",
+        RetainedCheckpoints,
+        "drop_damaged",
         "[c for c in self._completed if c.checkpoint_id != checkpoint_id]",
         "[c for c in self._completed]",
         scenarios=(DAMAGED,),
