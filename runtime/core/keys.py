@@ -107,7 +107,7 @@ def decode_key(encoded: bytes) -> Any:
     except (IndexError, struct.error, UnicodeDecodeError, OverflowError, ArithmeticError) as error:
         raise KeyDecodingError(f"not an encoded key: {encoded[:40].hex()}: {error}") from None
     if end != len(encoded):
-        raise KeyDecodingError(f"{len(encoded) - end} bytes too many behind an encoded key: {encoded[:40].hex()}")
+        raise KeyDecodingError(f"{len(encoded) - end} bytes too many after an encoded key: {encoded[:40].hex()}")
     return key
 
 

@@ -308,7 +308,7 @@ def millis_of(time: Time | Duration | int) -> int:
 
 
 def checked_tag(tag: OutputTag) -> OutputTag:
-    """Return the tag itself; raises a TypeError if it is none."""
+    """Return the tag itself; raises a TypeError if it is not one."""
     if not isinstance(tag, OutputTag):
         raise TypeError(f"a side output for late data needs an OutputTag, not {tag!r}")
     return tag

@@ -22,7 +22,7 @@ def key_type_of(selector: Any) -> str:
 
 
 def key_type_info(key_type: str) -> TypeInformation | None:
-    """Return the type of a name; None if there is none, or not one."""
+    """Return the type that a name stands for; None if the name is empty or unknown."""
     try:
         return parse_type(key_type)
     except ValueError:

@@ -56,7 +56,7 @@ class TransactionId:
 
     @classmethod
     def parse(cls, text: str) -> Self | None:
-        """Return the id of a text; None if it is none."""
+        """Return the id of a text; None if it is not one."""
         parts = text.split("-")
         if len(parts) != 7 or parts[0] != _SCHEME or not all(part.isdecimal() for part in parts[4:]):
             return None

@@ -352,7 +352,7 @@ class TimestampsAndWatermarksOperatorFactory:
 
 
 def _millisecond(timestamp: Any) -> int:
-    """Return a number as whole milliseconds; bool is none."""
+    """Return a number as whole milliseconds; a bool is not a number."""
     is_number = isinstance(timestamp, numbers.Real) and not isinstance(timestamp, bool)
     if not is_number:
         raise TypeError(timestamp)

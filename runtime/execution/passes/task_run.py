@@ -271,7 +271,7 @@ class TaskRun:
         for _ in self._settle():
             yield None
         if self.host.acknowledged is None:
-            raise RuntimeError(f"task {self.task.name} has not taken part in the snapshot behind batch {barrier!r}")
+            raise RuntimeError(f"task {self.task.name} has not taken part in the snapshot after batch {barrier!r}")
         yield self.host.acknowledged
 
     def commit_restored(self) -> Iterator[None]:

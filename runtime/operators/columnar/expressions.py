@@ -202,7 +202,7 @@ def _arguments(text: str, tokens: list[Token], opening: int) -> tuple[list[str],
             start = token.start + 1
         if depth == 0:
             return texts if texts != [""] else [], index
-    raise CallError(f"the parenthesis behind {tokens[opening - 1].text} is not closed")
+    raise CallError(f"the parenthesis after {tokens[opening - 1].text} is not closed")
 
 
 def _literal_of(text: str) -> str | None:
