@@ -26,33 +26,46 @@ LEADER_LOST = "the JobManager that ran the job is gone, and this part of the job
 
 
 class Adoption:
-    """The adoption of one job.
+    """The adoption of one job: `begin` is called first, or `abandon`.
 
     Args:
-        run: an attempt whose slots are expected.
-        placement: where its regions are.
+        placement: where the job's regions run under an earlier JobMaster; empty: nowhere.
         journal: of the machine.
     """
 
-    def __init__(self, run: AttemptRun, placement: Sequence[PlacedRegion], journal: Journal) -> None:
-        self._run = run
+    def __init__(self, placement: Sequence[PlacedRegion], journal: Journal) -> None:
+        self._placement = placement
         self._journal = journal
-        self._placed = {placed.region: placed for placed in placement if _fits(placed, run)}
         self._reports: dict[SlotId, SlotReport] = {}
         #: by region; the first one
         self._failures: dict[int, FailureInfo] = {}
 
-    def begin(self) -> None:
-        """Offer the slots to come over."""
-        for region in self._run.regions:
-            placed = self._placed.get(region.index)
+    @property
+    def is_possible(self) -> bool:
+        """Return whether something of the job runs that has not been abandoned."""
+        return bool(self._placement)
+
+    def abandon(self, run: AttemptRun) -> None:
+        """End what runs, as `run`, which is used for nothing else: nothing can go on from where it is."""
+        for placed in self._placement:
+            run.place(placed)
+        if self._placement:
+            run.end()
+        self._placement = ()
+
+    def begin(self, run: AttemptRun) -> None:
+        """Offer the slots to come over; `run` expects them."""
+        self._run = run
+        by_region = {placed.region: placed for placed in self._placement if _fits(placed, run)}
+        for region in run.regions:
+            placed = by_region.get(region.index)
             if placed is None:
                 self._failures[region.index] = FailureInfo(f"{LEADER_LOST}: nothing of it was deployed")
                 for slot in region.slots:
-                    self._run.give_up(slot, TaskState.FAILED)
+                    run.give_up(slot, TaskState.FAILED)
             else:
-                self._run.place(placed)
-        self._journal.act(AdoptSlots(tuple(self._placed.values())))
+                run.place(placed)
+        self._journal.act(AdoptSlots(tuple(by_region.values())))
 
     def report(self, report: SlotReport) -> None:
         """Take the report of a slot that has come over."""

@@ -5,17 +5,18 @@ One attempt goes: request slots → all registered → Deploy → all tasks INIT
 turns into the teardown: cancel tasks → release slots → kill what did not leave; then the next attempt begins, or the
 job has ended. There is at most one attempt at a time.
 
-The machine owns the state of the job and the phases of its attempts. Its parts are AttemptRun (slots and tasks of an
-attempt), SlotWatch (what slots say and how they end), Failover (what a failure leads to), RegionRestarts (regions that
-restart alone while the machine stays in STARTED), JobCheckpoints (snapshots) and JobOperations (what the job was asked
-to do). Decisions of the last two are followed after each event. Times are monotonic milliseconds.
+The machine owns the state of the job and decides what follows from an event. Its parts: AttemptPlan (which attempt is
+next), AttemptPhases (how it comes up and goes down), AttemptRun (its slots and tasks), SlotWatch (what slots say and
+how they end), Failover (what a failure leads to), RegionRestarts (regions that restart alone while the attempt stays
+STARTED), Adoption (slots that come over from an earlier JobMaster), JobCheckpoints (snapshots) and JobOperations (what
+the job was asked to do). Decisions of the last two are followed after each event. Times are monotonic milliseconds.
 Source: Flink, JobMaster, DefaultScheduler, states of the AdaptiveScheduler.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from random import Random
 
 from runtime.checkpoint.assignment import Assignment, StateAssignmentError
@@ -24,10 +25,12 @@ from runtime.checkpoint.messages import RequestDone
 from runtime.checkpoint.settings import CheckpointSettings
 from runtime.checkpoint.statistics import StatisticsRecord
 from runtime.common.configuration import Configuration
-from runtime.core.ids import Attempt, SlotId, VertexId
+from runtime.core.ids import Attempt, SlotId
 from runtime.graph.job_graph import JobGraph
 from runtime.jobmaster.actions import JobMasterAction, JobStateChanged
-from runtime.jobmaster.adoption import ADOPTION_TIMEOUT_MS, Adoption
+from runtime.jobmaster.adoption import Adoption
+from runtime.jobmaster.attempt_phases import AttemptPhases
+from runtime.jobmaster.attempt_plan import AttemptPlan
 from runtime.jobmaster.attempt_run import AttemptRun
 from runtime.jobmaster.decisions import (
     CancelJob,
@@ -60,15 +63,14 @@ from runtime.jobmaster.job_state import TRANSITIONS, JobState
 from runtime.jobmaster.journal import Journal
 from runtime.jobmaster.operations import JobOperations
 from runtime.jobmaster.options import JobMasterOptions
-from runtime.jobmaster.phases import DEPLOYED, PHASE_STATES, RUNNING, TEARDOWN, IllegalTransitionError, Phase
+from runtime.jobmaster.phases import PHASE_STATES, RUNNING, TEARDOWN, IllegalTransitionError, Phase
 from runtime.jobmaster.placement import PlacedRegion
 from runtime.jobmaster.regions import RegionOwner, RegionRestarts
-from runtime.jobmaster.rescaling import RescaleError, rescaled
 from runtime.jobmaster.restart_strategy import RestartStrategy, create_restart_strategy
 from runtime.jobmaster.slot_watch import SlotWatch, SlotWatchOwner
 from runtime.jobmaster.status import ExceptionHistory, Failure, JobStatusSnapshot
 from runtime.jobmaster.waiting import Standing, waiting_for
-from runtime.task.messages import CommitFinished, FailureInfo, JobMasterMessage, ResyncSources, TaskState
+from runtime.task.messages import FailureInfo, JobMasterMessage, ResyncSources, TaskState
 
 FIRST_ATTEMPT = Attempt(0)
 
@@ -111,27 +113,16 @@ class JobMasterMachine:
             coordinator = CheckpointCoordinator(settings, graph.job_id, None)
         if restart_strategy is None:
             restart_strategy = create_restart_strategy(configuration, Random(graph.job_id).random)
-        self.graph = graph
         self.options = options if options is not None else JobMasterOptions.from_configuration(configuration)
         self.state = JobState.CREATED
-        self.attempt = Attempt(first_attempt - 1)
-        self.restarts = 0
+        self._plan = AttemptPlan(graph, first_attempt)
         self._sources = frozenset(v.vertex_id for v in graph.vertices if not graph.in_edges(v.vertex_id))
         self._state_since_ms: dict[JobState, float] = {}
         self._exceptions = ExceptionHistory()
         self._submitted = self._is_broken = False
-        self._placement = placement
         self._was_suspended = was_suspended
         #: why it is not known yet what the job restores
         self._waiting_for = ""
-        #: earliest time of the next attempt; None = there will be none
-        self._restart_at_ms: float | None = None
-        #: the job with the parallelisms that its next attempt is to have; None: with those that it has
-        self._offered: JobGraph | None = None
-        #: whether the next attempt does not follow from a failure
-        self._is_planned = False
-        #: whether the current attempt does not follow from a failure
-        self._follows_plan = False
         #: what the current attempt restores; None = it starts empty
         self._assignment: Assignment | None = None
         self._has_begun = False
@@ -150,21 +141,27 @@ class JobMasterMachine:
         )
         #: the current attempt, or the last one; without a number before the first
         self._run = AttemptRun(graph, self.attempt, journal)
-        self._regions = self._restarts_in(self._run)
-        self._adoption = Adoption(self._run, (), journal)
-        watch_owner = SlotWatchOwner(
-            self._fail, self._advance, lambda report: self._adoption.report(report), lambda: self._is_working
-        )
+        self._phases = AttemptPhases(self._run, self.options, journal)
+        region_owner = RegionOwner(self._begin_region, lambda region: self._deploy((region,)), self._fail)
+        self._regions = RegionRestarts(self._run, self.options, region_owner, journal)
+        self._adoption = Adoption(placement, journal)
+        watch_owner = SlotWatchOwner(self._fail, self._advance, self._adoption.report, lambda: self._is_working)
         self._watch = SlotWatch(self._run, self._regions, self._checkpoints, self.options, watch_owner, journal)
+
+    @property
+    def graph(self) -> JobGraph:
+        """Return the job with its parallelisms."""
+        return self._plan.graph
+
+    @property
+    def attempt(self) -> Attempt:
+        """Return the newest attempt."""
+        return self._plan.attempt
 
     @property
     def phase(self) -> Phase:
         """Return the phase of the current attempt."""
         return self._run.phase
-
-    @property
-    def refused_messages(self) -> int:
-        return self._watch.refused_messages
 
     # --- what the driver calls ----------------------------------------------------------------------------------------
 
@@ -201,10 +198,9 @@ class JobMasterMachine:
         self._is_broken = True
         if self.state.is_terminal:
             return
-        for slot in self._run.execution.slots:
-            self._run.give_up(slot, TaskState.CANCELED)
+        self._phases.break_off()
         self._regions.clear()
-        self.state, self._run.phase, self._run.deadline_ms = JobState.FAILED, Phase.IDLE, None
+        self.state = JobState.FAILED
         self._state_since_ms[JobState.FAILED] = now_ms
 
     def next_deadline_ms(self) -> float | None:
@@ -246,12 +242,12 @@ class JobMasterMachine:
             name=self.graph.name,
             state=self.state,
             attempt=self.attempt,
-            restarts=self.restarts,
+            restarts=self._plan.restarts,
             tasks=tasks,
             slots=slots,
             exceptions=self._exceptions.entries(),
             state_since_ms=dict(self._state_since_ms),
-            refused_messages=self.refused_messages,
+            refused_messages=self._watch.refused_messages,
             checkpoints=checkpoints,
             parallelism={v.vertex_id: v.parallelism for v in self.graph.vertices},
             restored_from=self._checkpoints.report,
@@ -284,11 +280,11 @@ class JobMasterMachine:
         require(not self._decisions, "a decision was not followed")
         self._checkpoints.check_invariants()
         self._operations.check_invariants()
+        self._phases.check_invariants()
         require(not self.state.is_terminal or self._run.deadline_ms is None, "a deadline after the end")
         if self.phase is Phase.IDLE:
             waits = self._run.deadline_ms is not None
             require(waits == (self.state is JobState.RESTARTING), "restart without a time")
-            require(not self._run.slots.live(), "live slots without an attempt")
             return
         self._regions.check_invariants()
         require(self.phase is Phase.STARTED or not self._regions, "a region restarts beside the job")
@@ -296,13 +292,6 @@ class JobMasterMachine:
         if self.phase in (Phase.DEPLOYING, Phase.STARTED, Phase.COMMITTING):
             up = [slot for slot in self._run.execution.slots if self._regions.is_up(slot)]
             require(self._run.slots.all_live(up), f"a slot is not live in phase {self.phase}")
-        if self.phase is Phase.COMMITTING:
-            require(self._run.execution.all_in((TaskState.FINISHED,)), "commit before the end")
-            require(len(self._run.committed) < len(self._run.slots), "all have committed")
-        if self._run.is_torn_down or self.phase is Phase.RECONCILING:
-            require(self._run.deadline_ms is not None, f"{self.phase} without a deadline")
-        if self.phase is Phase.LEAVING:
-            require(bool(self._run.slots.live()), "nobody is left to leave")
 
     # --- events -------------------------------------------------------------------------------------------------------
 
@@ -332,8 +321,8 @@ class JobMasterMachine:
                 self._operations.request_checkpoint(event)
             case RescaleRequested():
                 self._operations.request_rescale(event, self.graph, self.state)
-            case ParallelismOffered(parallelism):
-                self._on_offered(parallelism)
+            case ParallelismOffered():
+                self._on_offered(event)
 
     def _on_submitted(self, event: Submitted) -> None:
         if self._submitted:
@@ -345,7 +334,7 @@ class JobMasterMachine:
             return
         can_adopt = event.outcome is None and event.refusal is None and not event.is_newest_damaged
         if not can_adopt:
-            self._abandon_placement()
+            self._adoption.abandon(AttemptRun(self.graph, self.attempt, self._journal))
         if event.outcome is not None:
             self._end_as_before(JobState(event.outcome.value))
             return
@@ -353,42 +342,36 @@ class JobMasterMachine:
             self._refuse_start(event.refusal)
             return
         self._checkpoints.recover(event.retained, event.initial)
-        if self._placement:
+        if self._adoption.is_possible:
             self._reconcile()
         else:
             self._start_attempt()
 
-    def _on_offered(self, parallelism: Mapping[VertexId, int]) -> None:
+    def _on_offered(self, event: ParallelismOffered) -> None:
         """Note the parallelisms of the next attempt; it comes at once if slots have not come."""
-        try:
-            offered = rescaled(self.graph, parallelism)
-        except RescaleError:
-            # what the job restores has other max parallelisms; it runs with what it has
-            return
-        self._offered = offered if offered != self.graph else None
-        if self._offered is None:
+        offered = self._plan.offer(event.parallelism)
+        if offered is None:
             return
         if self.phase is Phase.REQUESTING and not self._run.slots.live():
             self._journal.tell("the slots there are suffice for other parallelisms")
-            self._run.end()
-            self._enter(Phase.IDLE, None)
-            self._is_planned = True
+            self._phases.withdraw()
+            self._plan.redeploy(offered, self._journal.now_ms)
             self._start_attempt()
         elif self.phase is Phase.STARTED and self._regions.is_waiting_for_slots:
-            self._redeploy(self._offered, "there are slots for other parallelisms")
+            self._redeploy(offered, "there are slots for other parallelisms")
 
     def _on_cancel(self) -> None:
         match self.phase, self.state:
             case _, state if state.is_terminal or state is JobState.CANCELLING:
                 pass
             case Phase.IDLE, _:
-                self._run.deadline_ms = None
+                self._phases.wait_until(None)
                 self._set_state(JobState.CANCELLING)
                 self._set_state(JobState.CANCELED)
             case Phase.COMMITTING, _:
                 # some output may be visible already: let the rest follow, but not for ever
                 self._cancel_after_commit = True
-                self._run.deadline_ms = self._journal.now_ms + self.options.teardown_timeout_ms
+                self._phases.wait_longer(self.options.teardown_timeout_ms)
             case _, JobState.FAILING | JobState.RESTARTING if self._run.is_torn_down:
                 self._set_state(JobState.CANCELLING)
             case Phase.LEAVING, _:
@@ -399,7 +382,7 @@ class JobMasterMachine:
 
     def _on_tick(self) -> None:
         self._watch.expire(self.next_deadline_ms())
-        if self._run.deadline_ms is not None and self._journal.now_ms >= self._run.deadline_ms:
+        if self._phases.is_due:
             self._on_deadline()
         if self.phase is Phase.STARTED:
             self._regions.expire()
@@ -415,25 +398,16 @@ class JobMasterMachine:
                 self._start_attempt()
             case Phase.RECONCILING:
                 self._conclude_adoption()
-            case Phase.REQUESTING if self._run.slots.all_live():
-                self._fail(FailureInfo("the storage did not say whether the newest checkpoint is complete"))
             case Phase.REQUESTING if self._is_waiting_as_planned:
-                self._run.deadline_ms = self._journal.now_ms + self.options.slot_request_timeout_ms
-            case Phase.REQUESTING:
-                timeout_ms = self.options.slot_request_timeout_ms
-                self._fail(FailureInfo(self._run.describe_missing(self._run.execution.slots, timeout_ms)))
-            case Phase.DEPLOYING:
-                self._fail(FailureInfo(self._run.describe_late(self._run.execution.slots)))
+                self._phases.wait_longer(self.options.slot_request_timeout_ms)
+            case Phase.REQUESTING | Phase.DEPLOYING:
+                self._fail(FailureInfo(self._phases.describe_late()))
             case Phase.COMMITTING:
                 self._set_state(JobState.CANCELLING)
                 self._tear_down()
-            case Phase.CANCELLING_TASKS:
-                self._run.give_up_hanging(self._run.execution.slots)
-                self._advance_teardown()
-            case Phase.LEAVING:
-                for slot in self._run.slots.live():
-                    self._run.give_up(slot, TaskState.CANCELED)
-                self._advance_teardown()
+            case Phase.CANCELLING_TASKS | Phase.LEAVING:
+                self._phases.give_up_late()
+                self._advance()
 
     # --- decisions ----------------------------------------------------------------------------------------------------
 
@@ -444,7 +418,7 @@ class JobMasterMachine:
         That is not a failure, and the restart strategy is not asked, however long it takes.
         """
         is_granted = bool(self._run.slots.live())
-        return self._follows_plan and not is_granted and not self._operations.awaits_other_parallelism
+        return self._plan.follows_plan and not is_granted and not self._operations.awaits_other_parallelism
 
     def _on_snapshot_done(self, done: RequestDone) -> None:
         self._operations.done(done)
@@ -457,7 +431,7 @@ class JobMasterMachine:
             case FailAttempt(failure) if self.phase not in (*TEARDOWN, Phase.IDLE):
                 self._fail(failure)
             case CommitJob() if is_up:
-                self._commit()
+                self._phases.commit()
             case CancelJob() if is_up:
                 self._on_cancel()
             case RedeployJob(graph, cause) if is_up:
@@ -465,9 +439,7 @@ class JobMasterMachine:
 
     def _redeploy(self, graph: JobGraph, cause: str) -> None:
         self._journal.tell(f"the job is redeployed: {cause}")
-        self.graph, self._offered = graph, None
-        self._restart_at_ms = self._journal.now_ms
-        self._is_planned = True
+        self._plan.redeploy(graph, self._journal.now_ms)
         if self.state is not JobState.RESTARTING:
             self._set_state(JobState.RESTARTING)
         self._tear_down(cause)
@@ -478,12 +450,11 @@ class JobMasterMachine:
         """Ask the slots of an earlier JobMaster to come over."""
         if not self._assign():
             return
-        self._watch_attempt(AttemptRun(self.graph, self.attempt, self._journal))
+        self._make_run()
         self._set_state(JobState.RECONCILING)
-        self._enter(Phase.RECONCILING, ADOPTION_TIMEOUT_MS)
+        self._phases.reconcile()
         self._checkpoints.expect_adoption()
-        self._adoption = Adoption(self._run, self._placement, self._journal)
-        self._adoption.begin()
+        self._adoption.begin(self._run)
         self._advance()
 
     def _conclude_adoption(self) -> None:
@@ -492,7 +463,7 @@ class JobMasterMachine:
         if not self._failover.can_restart_alone(failures, self._run):
             self._restart_after_lost_leader(next(iter(failures.values())))
             return
-        self._enter(Phase.STARTED, None)
+        self._phases.adopted()
         self._checkpoints.adopted(self._adoption.pending, self._adoption.last_seen)
         if self._adoption.is_committing:
             self._operations.commit_adopted()
@@ -509,42 +480,29 @@ class JobMasterMachine:
         if self._was_suspended or self._checkpoints.stopped_by is not None:
             self._redeploy(self.graph, cause.message)
             return
-        decision = self._failover.after_lost_leader(cause)
-        self._restart_at_ms = decision.restart_at_ms
+        self._plan.follow(self._failover.after_lost_leader(cause))
         self._exceptions.add(self.attempt, self._journal.now_ms, cause, is_symptom=False)
         self._set_state(JobState.FAILING, cause)
         self._tear_down(cause.message)
 
-    def _abandon_placement(self) -> None:
-        """End what an earlier JobMaster has deployed: nothing can go on from where it is."""
-        run = AttemptRun(self.graph, self.attempt, self._journal)
-        for placed in self._placement:
-            run.place(placed)
-        if self._placement:
-            run.end()
-        self._placement = ()
-
     # --- an attempt's way up ------------------------------------------------------------------------------------------
 
     def _start_attempt(self) -> None:
-        self.attempt = Attempt(self.attempt + 1)
-        self._run.deadline_ms = self._restart_at_ms = None
-        if self.state is JobState.RESTARTING:
-            self.restarts += not self._is_planned
-        else:
+        self._phases.wait_until(None)
+        is_restart = self.state is JobState.RESTARTING
+        if not is_restart:
             self._state_since_ms[JobState.CREATED] = self._journal.now_ms
-        self._follows_plan, self._is_planned = self._is_planned, False
-        self.graph, self._offered = self._offered or self.graph, None
+        self._plan.begin(is_restart)
         if not self._assign():
             return
-        self._watch_attempt(AttemptRun(self.graph, self.attempt, self._journal))
-        self._enter(Phase.REQUESTING, self.options.slot_request_timeout_ms)
-        self._run.request(self.attempt, self._run.regions)
+        self._make_run()
+        self._phases.request(self.attempt)
 
-    def _watch_attempt(self, run: AttemptRun) -> None:
-        self._run = run
-        self._regions = self._restarts_in(run)
-        self._watch.watch(run, self._regions)
+    def _make_run(self) -> None:
+        self._run = AttemptRun(self.graph, self.attempt, self._journal)
+        self._phases.watch(self._run)
+        self._regions.watch(self._run)
+        self._watch.watch(self._run)
         self._has_begun, self._has_ended = True, False
 
     def _assign(self) -> bool:
@@ -555,7 +513,7 @@ class JobMasterMachine:
             self._refuse_start(str(error))
             return False
         if self._assignment is not None:
-            self.graph = self._assignment.graph
+            self._plan.graph = self._assignment.graph
         return True
 
     def _end_as_before(self, state: JobState) -> None:
@@ -574,19 +532,19 @@ class JobMasterMachine:
         if self.phase is Phase.IDLE:
             self._set_state(JobState.FAILED, failure)
         else:
-            self._restart_at_ms = None
+            self._plan.restart_at_ms = None
             self._tear_down(cause)
 
-    def _deploy(self) -> None:
-        if not self._assign():
-            return
+    def _deploy(self, regions: Sequence[Region]) -> bool:
+        """Deploy regions, from the newest checkpoint; False: which one that is is not decided yet, or the job ends."""
+        if self._checkpoints.is_undecided or not self._assign():
+            return False
         self._checkpoints.deployed(self._assignment)
-        self._run.record_placement(self._run.regions)
-        # until the tasks are made, slots import user code and cannot answer: this deadline stands for heartbeats
-        self._enter(Phase.DEPLOYING, self.options.slot_request_timeout_ms)
+        self._run.record_placement(regions)
         stopped_by = self._checkpoints.stopped_by
         stop = None if stopped_by is None else stopped_by.checkpoint_id
-        self._run.deploy(self._run.execution.slots, self._assignment, stop)
+        self._run.deploy([slot for region in regions for slot in region.slots], self._assignment, stop)
+        return True
 
     def _advance(self) -> None:
         """Take every step that slots and tasks allow."""
@@ -595,19 +553,16 @@ class JobMasterMachine:
             return
         if self.phase is Phase.STARTED:
             self._regions.advance()
-        self._advance_start()
-        self._advance_teardown()
+        if self.phase is Phase.REQUESTING and self._run.slots.all_live() and self._deploy(self._run.regions):
+            self._phases.deploying()
+        if self._phases.advance():
+            self._on_attempt_ended()
+        elif self.phase is Phase.STARTED and not self._regions:
+            self._on_started()
 
-    def _advance_start(self) -> None:
-        """Take every step up that the tasks' states allow, as far as the commit."""
+    def _on_started(self) -> None:
+        """Note that all tasks run, and that all have finished, once each."""
         execution = self._run.execution
-        if self.phase is Phase.REQUESTING and self._run.slots.all_live() and not self._checkpoints.is_undecided:
-            self._deploy()
-        if self.phase is Phase.DEPLOYING and execution.all_in(DEPLOYED):
-            self._enter(Phase.STARTED, None)
-            self._run.start(execution.slots)
-        if self.phase is not Phase.STARTED or self._regions:
-            return
         if self.state is not JobState.RUNNING and execution.all_in(RUNNING):
             self._set_state(JobState.RUNNING)
             coordinator_slots = execution.coordinator_slots.values()
@@ -621,11 +576,7 @@ class JobMasterMachine:
         if not self._has_ended and execution.all_in((TaskState.FINISHED,)):
             self._has_ended = True
             if self._operations.all_finished():
-                self._commit()
-
-    def _commit(self) -> None:
-        self._enter(Phase.COMMITTING, None)
-        self._run.send(self._run.slots.live(), CommitFinished())
+                self._phases.commit()
 
     # --- an attempt's way down ----------------------------------------------------------------------------------------
 
@@ -651,8 +602,7 @@ class JobMasterMachine:
             self._adoption.failed(slot, cause)
             return
         decision = self._failover.decide(cause, slot, self._run, self._regions, self._is_working)
-        self._restart_at_ms, self._is_planned = decision.restart_at_ms, decision.is_planned
-        self.graph = decision.graph or self.graph
+        self._plan.follow(decision)
         attempt = self.attempt if slot is None else self._run.attempt_of(slot)
         entry = self._exceptions.add(attempt, self._journal.now_ms, decision.cause, is_symptom)
         if decision.region is not None and decision.restart_at_ms is not None:
@@ -670,48 +620,25 @@ class JobMasterMachine:
         # a failed job goes on the sooner; one that is cancelled leaves its tasks the time to end by themselves
         is_cancelled = self.state is JobState.CANCELLING
         options = self.options
-        self._enter(
-            Phase.CANCELLING_TASKS, options.cancellation_timeout_ms if is_cancelled else options.teardown_timeout_ms
-        )
-        self._run.cancel(self._run.execution.slots)
-        self._advance_teardown()
+        self._phases.cancel(options.cancellation_timeout_ms if is_cancelled else options.teardown_timeout_ms)
+        self._advance()
 
-    def _advance_teardown(self) -> None:
-        """Take every step down that tasks and slots allow."""
-        if self.phase is Phase.CANCELLING_TASKS and self._run.have_stopped(self._run.execution.slots):
-            self._release()
-        elif self.phase is Phase.COMMITTING and len(self._run.committed) == len(self._run.slots):
-            self._release(is_over=True)
-        elif self.phase is Phase.LEAVING and not self._run.slots.live():
-            self._end_attempt()
-
-    def _release(self, is_over: bool = False) -> None:
-        self._enter(Phase.LEAVING, self.options.teardown_timeout_ms)
-        self._run.release(self._run.execution.slots, is_over)
-        self._advance_teardown()
-
-    def _end_attempt(self) -> None:
-        self._run.end()
-        self._enter(Phase.IDLE, None)
+    def _on_attempt_ended(self) -> None:
         if self.state is JobState.RUNNING:
             self._set_state(JobState.FINISHED)
         elif self.state is JobState.CANCELLING:
             self._set_state(JobState.CANCELED)
         elif self.state is JobState.RESTARTING:
             self._start_attempt()
-        elif self._restart_at_ms is None:
+        elif self._plan.restart_at_ms is None:
             self._set_state(JobState.FAILED, self._exceptions.latest)
         else:
             self._set_state(JobState.RESTARTING, self._exceptions.latest)
-            self._run.deadline_ms = self._restart_at_ms
-            if self._restart_at_ms <= self._journal.now_ms:
+            self._phases.wait_until(self._plan.restart_at_ms)
+            if self._plan.restart_at_ms <= self._journal.now_ms:
                 self._start_attempt()
 
     # --- regions that are restarted alone ----------------------------------------------------------------------------
-
-    def _restarts_in(self, run: AttemptRun) -> RegionRestarts:
-        owner = RegionOwner(self._begin_region, self._deploy_region, self._fail_region)
-        return RegionRestarts(run, self.options, owner, self._journal)
 
     def _restart_region(self, region: Region, failure: Failure, restart_at_ms: float) -> None:
         cause = failure.cause
@@ -724,20 +651,8 @@ class JobMasterMachine:
         self._regions.advance()
 
     def _begin_region(self) -> Attempt | None:
-        self.attempt = Attempt(self.attempt + 1)
-        self.restarts += 1
+        self._plan.begin_region()
         return self.attempt if self._assign() else None
-
-    def _deploy_region(self, region: Region) -> bool:
-        if self._checkpoints.is_undecided or not self._assign():
-            return False
-        self._checkpoints.deployed(self._assignment)
-        self._run.record_placement((region,))
-        self._run.deploy(region.slots, self._assignment)
-        return True
-
-    def _fail_region(self, region: Region, cause: FailureInfo) -> None:
-        self._fail(cause, region.slots[0])
 
     # --- small things -------------------------------------------------------------------------------------------------
 
@@ -745,18 +660,13 @@ class JobMasterMachine:
     def _next_attempt_ms(self) -> float | None:
         """Return when an attempt that waits for its time is due: after a failure, until it begins."""
         if self.state is JobState.FAILING or (self.state is JobState.RESTARTING and self.phase is Phase.IDLE):
-            return self._restart_at_ms
+            return self._plan.restart_at_ms
         return self._regions.next_attempt_ms()
 
     @property
     def _is_working(self) -> bool:
         """Return whether the job runs, in part at least."""
         return self.state is JobState.RUNNING or bool(self._regions)
-
-    def _enter(self, phase: Phase, timeout_ms: float | None) -> None:
-        self._journal.tell(f"attempt {self.attempt}: {self.phase.name} → {phase.name}")
-        self._run.phase = phase
-        self._run.deadline_ms = None if timeout_ms is None else self._journal.now_ms + timeout_ms
 
     def _set_state(self, state: JobState, cause: FailureInfo | None = None) -> None:
         if state not in TRANSITIONS[self.state]:

@@ -29,8 +29,8 @@ class RegionOwner:
     """Returns the number of a new attempt; None: the job cannot be restored, and is being torn down."""
     deploy: Callable[[Region], bool]
     """Deploys the newest checkpoint; False: it is not decided yet which one that is, or the job has ended."""
-    fail: Callable[[Region, FailureInfo], None]
-    """Makes the region fail, or the whole job."""
+    fail: Callable[[FailureInfo, SlotId], None]
+    """Makes the region of a slot fail, or the whole job."""
 
 
 @dataclass(slots=True)
@@ -45,21 +45,26 @@ class _Restart:
 
 
 class RegionRestarts:
-    """Regions of one attempt that are being restarted.
+    """Regions of one job that are being restarted, attempt after attempt.
 
     Args:
-        run: the attempt.
+        run: the first attempt; `watch` is called with each later one.
         options: timeouts.
         owner: the machine.
         journal: of the machine.
     """
 
     def __init__(self, run: AttemptRun, options: JobMasterOptions, owner: RegionOwner, journal: Journal) -> None:
-        self._run = run
         self._options = options
         self._owner = owner
         self._journal = journal
         self._restarts: dict[int, _Restart] = {}
+        self.watch(run)
+
+    def watch(self, run: AttemptRun) -> None:
+        """Restart regions of a new attempt from here on; none is being restarted."""
+        self._run = run
+        self._restarts.clear()
 
     def __len__(self) -> int:
         return len(self._restarts)
@@ -191,18 +196,19 @@ class RegionRestarts:
         run, slots = self._run, restart.region.slots
         match restart.phase:
             case Phase.REQUESTING if run.slots.all_live(slots):
-                cause = "the storage did not say whether the newest checkpoint is complete"
-                self._owner.fail(restart.region, FailureInfo(cause))
+                self._fail(restart, "the storage did not say whether the newest checkpoint is complete")
             case Phase.REQUESTING:
-                cause = run.describe_missing(slots, self._options.slot_request_timeout_ms)
-                self._owner.fail(restart.region, FailureInfo(cause))
+                self._fail(restart, run.describe_missing(slots, self._options.slot_request_timeout_ms))
             case Phase.DEPLOYING:
-                self._owner.fail(restart.region, FailureInfo(run.describe_late(slots)))
+                self._fail(restart, run.describe_late(slots))
             case Phase.CANCELLING_TASKS:
                 run.give_up_hanging(slots)
             case Phase.LEAVING:
                 for slot in run.slots.live(slots):
                     run.give_up(slot, TaskState.CANCELED)
+
+    def _fail(self, restart: _Restart, cause: str) -> None:
+        self._owner.fail(FailureInfo(cause), restart.region.slots[0])
 
     def _enter(self, restart: _Restart, phase: Phase, timeout_ms: float | None) -> None:
         self._journal.tell(f"region {restart.region.index}: {restart.phase.name} → {phase.name}")

@@ -63,7 +63,7 @@ class SlotWatch:
 
     Args:
         run: the first attempt; `watch` is called with each later one.
-        regions: of that attempt.
+        regions: those that restart alone.
         checkpoints: of the job.
         options: timeouts.
         owner: the machine.
@@ -79,6 +79,7 @@ class SlotWatch:
         owner: SlotWatchOwner,
         journal: Journal,
     ) -> None:
+        self._regions = regions
         #: messages of older attempts, and of slots that had been given up
         self.refused_messages = 0
         self._checkpoints = checkpoints
@@ -86,12 +87,11 @@ class SlotWatch:
         self._owner = owner
         self._journal = journal
         self._heartbeat_sequence = 0
-        self.watch(run, regions)
+        self.watch(run)
 
-    def watch(self, run: AttemptRun, regions: RegionRestarts) -> None:
+    def watch(self, run: AttemptRun) -> None:
         """Watch the slots of a new attempt."""
         self._run = run
-        self._regions = regions
         self._next_heartbeat_ms = self._journal.now_ms + self._options.heartbeat_interval_ms
 
     # --- heartbeats ---------------------------------------------------------------------------------------------------

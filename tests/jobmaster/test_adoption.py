@@ -55,7 +55,7 @@ def test_a_job_whose_slots_all_come_over_goes_on_under_its_attempt_and_takes_che
     new = old.successor()
     new.take_over()
     assert new.states == [JobState.RECONCILING, JobState.RUNNING]
-    assert (new.machine.attempt, new.machine.restarts) == (old.machine.attempt, 0)
+    assert (new.machine.attempt, new.machine.status().restarts) == (old.machine.attempt, 0)
     assert not [a for a in new.actions if isinstance(a, RequestSlots | KillSlots | ReleaseAttempt)]
     assert sorted(new.sent(ResyncSources)) == [0, 1]
     assert JobState.RUNNING not in new.machine.status().state_since_ms, "it has been running all the time"
@@ -96,7 +96,7 @@ def test_a_slot_that_does_not_come_over_in_time_is_killed_and_the_job_restarts_f
     new.settle()
     assert new.machine.state is JobState.RUNNING
     assert new.machine.attempt == old.machine.attempt + 1
-    assert new.machine.restarts == 1
+    assert new.machine.status().restarts == 1
     assert set(new.restored_from()) == {1}
     [failure] = new.machine.status().exceptions
     assert "slot 1 did not report in time" in failure.cause.message
@@ -121,7 +121,7 @@ def test_a_job_of_a_leader_that_ended_as_planned_has_not_failed_if_nothing_can_b
     new.advance(ADOPTION_TIMEOUT_MS)
     new.settle()
     assert new.machine.state is JobState.RUNNING
-    assert (new.machine.attempt, new.machine.restarts, new.machine.status().exceptions) == (1, 0, ())
+    assert (new.machine.attempt, new.machine.status().restarts, new.machine.status().exceptions) == (1, 0, ())
     assert set(new.restored_from()) == {1}
 
 
@@ -189,7 +189,7 @@ def test_a_slot_that_comes_over_too_late_is_sent_away() -> None:
     late = old.slots[Attempt(0), SlotId(1)]
     new.say(late.report()[0])
     assert [a.slot for a in new.actions if isinstance(a, RefuseSlot)] == [1]
-    assert new.machine.refused_messages
+    assert new.machine.status().refused_messages
 
 
 def test_a_slot_that_is_lost_while_it_comes_over_restarts_its_region() -> None:
@@ -475,7 +475,7 @@ def test_a_stop_of_whose_slots_some_have_left_is_finished_by_an_attempt_that_onl
     new.deliver(SavepointRequested("r", after=after))
     new.settle()
     new.advance(60_000)
-    assert (new.machine.state, new.machine.restarts) == (JobState.FINISHED, 0)
+    assert (new.machine.state, new.machine.status().restarts) == (JobState.FINISHED, 0)
     assert new.machine.attempt == old.machine.attempt + 1
     assert (new.answers["r"].location, new.answers["r"].error) == (location, None)
     deploys = [a.message for a in new.actions if isinstance(a, SendToSlot) and isinstance(a.message, Deploy)]
@@ -534,9 +534,9 @@ def test_messages_of_a_slot_that_has_not_reported_mean_nothing() -> None:
     old.current(0).silent = old.current(1).silent = True
     new = old.successor()
     new.take_over()
-    refused = new.machine.refused_messages
+    refused = new.machine.status().refused_messages
     new.deliver(SlotMessageReceived(SlotFailed(SlotId(0), Attempt(0), FailureInfo("of another time"))))
-    assert new.machine.refused_messages == refused + 1
+    assert new.machine.status().refused_messages == refused + 1
     assert new.machine.state is JobState.RECONCILING
 
 

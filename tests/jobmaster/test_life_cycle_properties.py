@@ -186,14 +186,14 @@ class JobLife(RuleBasedStateMachine):
 
     def say(self, message: SlotMessage) -> None:
         machine = self.simulation.machine
-        refused = machine.refused_messages
+        refused = machine.status().refused_messages
         if isinstance(message, OperatorEvent):
             is_old = message.attempt not in self.active.values()
         else:
             is_old = self.active.get(self.region_of.get(message.slot, -1)) != message.attempt
         actions = self.simulation.deliver(SlotMessageReceived(message))
         if is_old:
-            assert (actions, machine.refused_messages) == ([], refused + 1)
+            assert (actions, machine.status().refused_messages) == ([], refused + 1)
 
     @rule(after=st.sampled_from([AfterSavepoint.GO_ON, *AfterSavepoint]))
     def ask_for_a_savepoint(self, after: AfterSavepoint) -> None:

@@ -50,7 +50,7 @@ def test_an_attempt_whose_slots_do_not_come_begins_anew_with_fewer(s: Simulation
     assert (s.machine.state, has(s), requested(s)) == (S.RUNNING, {1}, [2, 1])
     # its request is withdrawn, and neither a restart nor a failure is counted
     assert [a.attempt for a in s.actions if isinstance(a, ReleaseAttempt)] == [0]
-    assert (s.machine.attempt, s.machine.restarts, s.machine.status().failures) == (1, 0, 0)
+    assert (s.machine.attempt, s.machine.status().restarts, s.machine.status().failures) == (1, 0, 0)
     assert s.states == [S.RUNNING]
 
 
@@ -68,7 +68,7 @@ def test_an_offer_of_what_it_has_withdraws_the_one_before(s: Simulation) -> None
     s.deliver(ParallelismOffered(all_at(s, 2)))
     s.fail_task()
     s.advance(2_000)
-    assert (has(s), s.machine.restarts) == ({2}, 1)
+    assert (has(s), s.machine.status().restarts) == ({2}, 1)
 
 
 @pytest.mark.parametrize("parallelism", [1, 4])
@@ -83,7 +83,7 @@ def test_a_running_job_takes_it_up_at_its_next_restart_only(s: Simulation, paral
     assert (s.machine.state, has(s), requested(s)) == (S.RUNNING, {parallelism}, [2, parallelism])
     # from its checkpoint
     assert s.restored_from(0) == [1, 1]
-    assert (s.machine.restarts, s.machine.status().failures) == (1, 1)
+    assert (s.machine.status().restarts, s.machine.status().failures) == (1, 1)
 
 
 def test_a_restart_that_waits_for_slots_takes_what_there_is_and_counts_once(s: Simulation) -> None:
@@ -95,7 +95,7 @@ def test_a_restart_that_waits_for_slots_takes_what_there_is_and_counts_once(s: S
     s.register_automatically = True
     s.deliver(ParallelismOffered(all_at(s, 1)))
     s.settle()
-    assert (s.machine.state, has(s), s.machine.restarts) == (S.RUNNING, {1}, 1)
+    assert (s.machine.state, has(s), s.machine.status().restarts) == (S.RUNNING, {1}, 1)
 
 
 def test_a_rescaling_is_newer_than_an_offer_before_it(s: Simulation) -> None:
@@ -115,7 +115,7 @@ def test_a_rescaling_whose_slots_do_not_come_ends_with_those_there_are(s: Simula
     s.deliver(ParallelismOffered(all_at(s, 3)))
     s.settle()
     assert (s.machine.state, has(s), s.answers["r"].error) == (S.RUNNING, {3}, None)
-    assert (s.machine.restarts, s.machine.status().failures) == (0, 0)
+    assert (s.machine.status().restarts, s.machine.status().failures) == (0, 0)
 
 
 def test_more_than_the_max_parallelism_changes_nothing(s: Simulation) -> None:
@@ -144,4 +144,4 @@ def test_a_region_without_slots_makes_the_whole_job_go_on_with_fewer() -> None:
     s.advance(20_000)
     assert (s.machine.state, has(s)) == (S.RUNNING, {1})
     assert s.restored_from(0) != [None]
-    assert s.machine.restarts == 1
+    assert s.machine.status().restarts == 1

@@ -185,7 +185,7 @@ def test_a_drain_that_fails_is_followed_by_another_attempt() -> None:
     s.answer_storage("disk full")
     s.settle()
     assert s.error_of() == "disk full"
-    assert (s.machine.state, s.machine.attempt, s.machine.restarts) == (S.RUNNING, 1, 0)
+    assert (s.machine.state, s.machine.attempt, s.machine.status().restarts) == (S.RUNNING, 1, 0)
     assert s.restored_from() == [1, 1]
 
 
@@ -275,7 +275,7 @@ def test_a_job_goes_on_with_another_parallelism_from_a_checkpoint() -> None:
     s.settle()
     assert s.machine.state is S.RUNNING
     assert s.answers["r"].error is None
-    assert (s.machine.attempt, s.machine.restarts, len(s.sent(Deploy))) == (1, 0, 2 + 4)
+    assert (s.machine.attempt, s.machine.status().restarts, len(s.sent(Deploy))) == (1, 0, 2 + 4)
     assert set(s.machine.status().parallelism.values()) == {4}
     assert [s.restored_from(slot) for slot in range(4)] == [[1, 1]] * 4
     assert S.FAILING not in s.states
@@ -316,7 +316,7 @@ def test_a_job_moves_to_other_slots_from_a_checkpoint_with_the_same_parallelism(
     s.deliver(RescaleRequested("move", {}, is_move=True))
     s.settle()
     assert s.answers["move"].error is None
-    assert (s.machine.state, s.machine.attempt, s.machine.restarts) == (S.RUNNING, 2, 0)
+    assert (s.machine.state, s.machine.attempt, s.machine.status().restarts) == (S.RUNNING, 2, 0)
     assert set(s.machine.status().parallelism.values()) == {4}
     assert any("the job is moved to other slots" in line for line in s.machine.story())
     assert S.FAILING not in s.states
@@ -336,7 +336,7 @@ def test_a_job_that_gave_up_its_slots_as_told_waits_for_others_as_long_as_it_tak
     assert "move" not in s.answers
     s.queue = granted
     s.settle()
-    assert (s.machine.state, s.machine.attempt, s.machine.restarts) == (S.RUNNING, 1, 0)
+    assert (s.machine.state, s.machine.attempt, s.machine.status().restarts) == (S.RUNNING, 1, 0)
     assert s.answers["move"].error is None
     assert S.FAILING not in s.states
 

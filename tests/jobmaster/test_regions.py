@@ -251,9 +251,9 @@ def test_slots_that_do_not_come_fail_the_region_again() -> None:
     assert s.machine.state is S.RUNNING
     assert "1 of 1 slots did not register" in s.machine.status().exceptions[1].cause.message
     # who comes now is too late
-    before = s.machine.refused_messages
+    before = s.machine.status().refused_messages
     s.say(s.slots[Attempt(1), SlotId(RIGHT)].register())
-    assert s.machine.refused_messages == before + 1
+    assert s.machine.status().refused_messages == before + 1
 
 
 def test_a_slot_that_imports_user_code_need_not_answer(plain: Simulation) -> None:
@@ -362,15 +362,15 @@ def test_what_a_region_says_counts_by_its_own_attempt(plain: Simulation) -> None
     s.fail_task(RIGHT)
     s.settle()
     s.advance(600)
-    before = s.machine.refused_messages
+    before = s.machine.status().refused_messages
     s.say(stale.register())
     s.say(Heartbeat(SlotId(RIGHT), Attempt(0), 1, {}))
-    assert s.machine.refused_messages == before + 2
+    assert s.machine.status().refused_messages == before + 2
     s.say(Heartbeat(SlotId(LEFT), Attempt(0), 1, {}))
     s.say(Heartbeat(SlotId(RIGHT), Attempt(1), 1, {}))
-    assert s.machine.refused_messages == before + 2
+    assert s.machine.status().refused_messages == before + 2
     s.say(Heartbeat(SlotId(LEFT), Attempt(1), 1, {}))
-    assert s.machine.refused_messages == before + 3
+    assert s.machine.status().refused_messages == before + 3
 
 
 def test_news_of_a_source_reach_one_of_a_region_with_another_attempt(plain: Simulation) -> None:

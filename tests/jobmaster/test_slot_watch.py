@@ -67,20 +67,20 @@ def test_a_frozen_slot_is_noticed_within_ten_seconds_and_never_heard_again(runni
     running.advance(10_000)
     assert running.machine.attempt == 1
     assert "no heartbeat for 5 s" in running.machine.status().exceptions[0].cause.message
-    before = running.machine.refused_messages
+    before = running.machine.status().refused_messages
     frozen.silent = False
     output = ClientOutput(frozen.slot, frozen.attempt, "stdout", 0, b"ghost")
     assert running.say(output) == []
     (refusal,) = running.say(frozen.register())
     assert isinstance(refusal, RefuseSlot)
-    assert running.machine.refused_messages == before + 2
+    assert running.machine.status().refused_messages == before + 2
 
 
 def test_a_slot_declared_lost_is_not_heard_in_its_own_attempt(running: Simulation) -> None:
     running.current(0).silent = True
     running.deliver(SlotLost(SlotId(1), Attempt(0), "gone"))
     assert running.say(ClientOutput(SlotId(1), Attempt(0), "stdout", 0, b"ghost")) == []
-    assert running.machine.refused_messages == 1
+    assert running.machine.status().refused_messages == 1
 
 
 def test_a_master_that_slept_itself_does_not_blame_its_slots(running: Simulation) -> None:
@@ -170,7 +170,7 @@ def test_operator_events_go_to_the_slot_that_hosts_their_target(running: Simulat
     assert running.say(to_reader) == [SendToSlot(SlotId(1), Attempt(0), DeliverOperatorEvent(to_reader))]
     assert running.say(OperatorEvent(Attempt(0), source, 9, None, b"")) == []
     assert running.say(OperatorEvent(Attempt(0), OperatorId("nobody"), 0, None, b"")) == []
-    assert running.machine.refused_messages == 2
+    assert running.machine.status().refused_messages == 2
 
 
 def test_client_output_is_delivered_also_while_failing(running: Simulation) -> None:
@@ -189,5 +189,5 @@ def test_a_task_never_goes_back_nor_changes_its_slot(running: Simulation) -> Non
     task = running.current(0).tasks[0]
     running.say(TaskStateChanged(SlotId(0), Attempt(0), task, TaskState.INITIALIZING))
     running.say(TaskStateChanged(SlotId(1), Attempt(0), task, TaskState.FINISHED))
-    assert running.machine.refused_messages == 2
+    assert running.machine.status().refused_messages == 2
     assert running.machine.status().tasks[0].state is TaskState.RUNNING
