@@ -33,7 +33,7 @@ CLOSE_TIMEOUT_S = 2.0
 
 
 class FlightControlLink:
-    """Implements `runtime.task.slot.ControlLink`.
+    """Implements `runtime.task.control_link.ControlLink`.
 
     Args:
         address: of the JobMaster's control server, "grpc://host:port".

@@ -17,6 +17,9 @@ from pathlib import Path
 from traceback import FrameSummary, StackSummary
 from types import FrameType
 
+from runtime.core.ids import TaskId
+from runtime.task.messages import StalledCall
+
 _RUNTIME_DIR = f"{Path(__file__).absolute().parent.parent}{os.sep}"
 _STANDARD_LIBRARY_DIR = f"{sysconfig.get_path('stdlib')}{os.sep}"
 _PACKAGES_DIR = f"{sysconfig.get_path('purelib')}{os.sep}"
@@ -24,7 +27,8 @@ _PACKAGES_DIR = f"{sysconfig.get_path('purelib')}{os.sep}"
 _LIBRARY_DIRS = tuple(
     f"{_PACKAGES_DIR}{name}{os.sep}" for name in ("fastavro", "numpy", "polars", "psycopg", "pyarrow", "redis")
 )
-_SLOT_FILE = f"{Path(__file__).absolute().parent / 'slot.py'}"
+#: of the loop itself
+_LOOP_FILES = tuple(f"{Path(__file__).absolute().parent / name}" for name in ("slot.py", "slot_tasks.py"))
 
 #: below that a call is slow, but no news: slices of records are meant to take 20 ms
 SHOWN_AFTER_MS = 5_000
@@ -89,11 +93,35 @@ class StackSampler:
             self._read = positions, text
 
 
+class LoopWatch:
+    """Says what a slot's loop does right now: the loop's thread tells, any thread asks."""
+
+    def __init__(self) -> None:
+        self._stacks = StackSampler()
+        #: written by the loop's thread
+        self._thread_id = threading.get_ident()
+        #: the task that is being stepped; None: the loop does something else
+        self.task: TaskId | None = None
+        #: whether the loop does something that may take as long as it likes
+        self.is_excused = False
+
+    def turn(self) -> None:
+        """Note that a turn of the loop begins, on this thread."""
+        self._thread_id = threading.get_ident()
+
+    def call(self) -> StalledCall | None:
+        """Return the call that the loop is in; None while it is excused."""
+        if self.is_excused:
+            return None
+        stack = self._stacks.sample(self._thread_id)
+        return StalledCall(self.task, stack.text, stack.in_user_code)
+
+
 def _positions(thread_id: int) -> tuple[tuple[Position, ...], bool]:
     """Return the thread's positions from the first one of user code on, and whether there is one."""
     frames: list[FrameType] = []
     frame = sys._current_frames().get(thread_id)
-    while frame is not None and frame.f_code.co_filename != _SLOT_FILE:
+    while frame is not None and frame.f_code.co_filename not in _LOOP_FILES:
         frames.append(frame)
         frame = frame.f_back
     frames.reverse()

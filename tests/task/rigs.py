@@ -123,7 +123,7 @@ class SlotRig:
 
     def task(self, index: int = 0, slot: int = 0) -> Task:
         """A task of a slot, in topological order."""
-        return self.slots[SlotId(slot)]._tasks[index]
+        return self.slots[SlotId(slot)]._tasks.all[index]
 
     def tell(self, message: JobMasterMessage | LeaderChanged) -> None:
         """Send a message to every slot and let them take it."""

@@ -63,7 +63,7 @@ def test_a_slot_tells_again_why_its_task_and_the_slot_itself_failed() -> None:
 
     rig = SlotRig(numbers_into(TwoPhaseSink(), count=1_000_000)).start()
     rig.step()
-    rig.slot.task_failed(rig.task(), ValueError("first"))
+    rig.slot._tasks.failed(rig.task(), ValueError("first"))
     [task] = adopted(rig).tasks
     assert task.state is TaskState.FAILED
     assert task.failure is not None
@@ -182,7 +182,7 @@ def test_splits_that_are_asked_for_or_dealt_when_the_jobmaster_dies_are_read_onc
 
 def records_out(rig: SlotRig) -> int:
     """Return how many records the sources have emitted."""
-    return sum(int(str(task.metrics()["numRecordsOut"])) for slot in rig.slots.values() for task in slot._tasks)
+    return sum(int(str(task.metrics()["numRecordsOut"])) for slot in rig.slots.values() for task in slot._tasks.all)
 
 
 def test_an_assignment_that_was_not_lost_after_all_is_taken_once() -> None:

@@ -216,8 +216,8 @@ def test_a_failing_close_after_a_failure_does_not_hide_the_cause() -> None:
     FAIL_ON.add("close")
     rig = SlotRig(numbers_into(TwoPhaseSink(), count=10_000_000)).start()
     rig.step()
-    rig.slot.task_failed(rig.task(), ValueError("first"))
-    rig.slot.task_failed(rig.task(), ValueError("second"))
+    rig.slot._tasks.failed(rig.task(), ValueError("first"))
+    rig.slot._tasks.failed(rig.task(), ValueError("second"))
     assert rig.failure().endswith("ValueError: first")
     assert rig.states().count(TaskState.FAILED) == 1
     assert not rig.link.all(SlotFailed)
@@ -260,7 +260,7 @@ def test_a_slot_rests_after_a_failure_though_records_of_the_failed_task_were_sti
     rig = SlotRig(env).start()
     while rig.task().next_flush_ms() is None:
         rig.step()
-    rig.slot.task_failed(rig.task(), ValueError("broken"))
+    rig.slot._tasks.failed(rig.task(), ValueError("broken"))
     rig.clock.advance(10_000)
     rig.run()
     assert rig.slot.idle_ms() > 0

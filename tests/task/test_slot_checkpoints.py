@@ -244,7 +244,7 @@ def test_functions_are_told_whether_they_go_on_from_a_snapshot(tmp_path: Path) -
 
 def test_uploads_in_threads_are_acknowledged_by_the_loop(tmp_path: Path) -> None:
     rig = CheckpointRig(program(), tmp_path)
-    rig.slot.uploads = UploadThreads("uploads-test")
+    rig.slot._host.uploads = UploadThreads("uploads-test")
     rig.start()
     for _ in range(3):
         rig.step()
@@ -273,7 +273,7 @@ def test_a_checkpoint_that_was_given_up_during_its_upload_is_not_acknowledged(tm
         def close(self) -> None:
             held.clear()
 
-    rig.slot.uploads = Held()
+    rig.slot._host.uploads = Held()
     rig.start()
     for _ in range(3):
         rig.step()
@@ -313,7 +313,7 @@ class OnHangingStorage:
         self.files.hanging_below = num_hanging + 1
         self.rig = CheckpointRig(jobs.counting(200_000, parallelism=1), directory, window_bytes=4_096).start()
         self.rig.slot._storage._files = self.files
-        self.rig.slot.uploads = UploadThreads("uploads-hanging", **threads)
+        self.rig.slot._host.uploads = UploadThreads("uploads-hanging", **threads)
         for _ in range(8):
             self.rig.step()
         for number in range(1, num_hanging + 1):

@@ -11,7 +11,8 @@ import pytest
 
 from runtime.common import WatermarkStrategy
 from runtime.connectors import BlackHoleSink, NumberSequenceSource
-from runtime.task.stalls import MAX_FRAMES, MAX_LINE_CHARS, StackSampler
+from runtime.core.ids import TaskId, VertexId
+from runtime.task.stalls import MAX_FRAMES, MAX_LINE_CHARS, LoopWatch, StackSampler
 from tests.support.waiting import wait_until
 from tests.task.rigs import SlotRig, environment
 
@@ -34,9 +35,9 @@ def test_a_stack_begins_with_the_users_own_line() -> None:
     loop = threading.Thread(target=rig.run, name="loop")
     loop.start()
     assert ENTERED.wait(10)
-    first_call = rig.slot.stalled_call()
+    first_call = rig.slot._watch.call()
     wait_until(lambda: "LEAVE.wait(10)" in stack_of(rig), 5, "the lines of source")
-    call = rig.slot.stalled_call()
+    call = rig.slot._watch.call()
     LEAVE.set()
     loop.join()
     assert first_call is not None and call is not None
@@ -60,8 +61,20 @@ def test_what_the_runtime_waits_for_is_no_user_code() -> None:
     assert "in wait" in waiting.text
 
 
+def test_a_loop_says_which_task_it_steps_unless_it_may_take_its_time() -> None:
+    watch = LoopWatch()
+    watch.turn()
+    watch.task = TaskId(VertexId("window"), 1)
+    call = watch.call()
+    assert call is not None
+    assert call.task == TaskId(VertexId("window"), 1)
+    assert "test_stalls.py" in call.stack
+    watch.is_excused = True
+    assert watch.call() is None
+
+
 def stack_of(rig: SlotRig) -> str:
-    call = rig.slot.stalled_call()
+    call = rig.slot._watch.call()
     return "" if call is None else call.stack
 
 

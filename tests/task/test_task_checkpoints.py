@@ -262,7 +262,7 @@ def slow_rig(tmp_path: Path, **arguments: Any) -> CheckpointRig:
     rig.start()
     for _ in range(200):
         for slot in rig.slots.values():
-            slot._tasks[0].step()
+            slot._tasks.all[0].step()
         rig.route()
         for slot in rig.slots.values():
             slot._take_messages()
@@ -270,7 +270,7 @@ def slow_rig(tmp_path: Path, **arguments: Any) -> CheckpointRig:
 
 
 def counted_by(rig: CheckpointRig) -> int:
-    return sum(int(str(slot._tasks[1].metrics()["numRecordsIn"])) for slot in rig.slots.values())
+    return sum(int(str(slot._tasks.all[1].metrics()["numRecordsIn"])) for slot in rig.slots.values())
 
 
 def test_an_unaligned_barrier_overtakes_what_is_queued(tmp_path: Path) -> None:
@@ -325,7 +325,7 @@ def test_an_aligned_checkpoint_goes_on_unaligned_when_its_time_is_up(tmp_path: P
     rig = slow_rig(tmp_path)
     # its own tasks stand still: only barriers and time pass
     for slot in rig.slots.values():
-        slot._tasks[1].slice_size.rows = 1
+        slot._tasks.all[1].slice_size.rows = 1
     rig.trigger(1, aligned_timeout_ms=1_000)
     rig.step()
     assert not rig.is_acknowledged(1)

@@ -176,7 +176,7 @@ def test_a_source_that_has_ended_holds_no_checkpoint_up(tmp_path: Path, alignmen
         return together.key_by(key_of, Types.LONG()).process(jobs.Count()).uid("count")
 
     rig = CheckpointRig(program(short_and_long), tmp_path, window_bytes=3_000).start()
-    short = [task for slot in rig.slots.values() for task in slot._tasks if "short" in task.name]
+    short = [task for slot in rig.slots.values() for task in slot._tasks.all if "short" in task.name]
     rig.step_until(lambda: all(task.state is TaskState.FINISHED for task in short))
     metadata = rig.checkpoint(1, alignment=alignment)
     assert not rig.all_finished()

@@ -40,7 +40,7 @@ def run(rig: CheckpointRig, choose: random.Random, first: int, until_finished: b
     """Run for a while, or to the end; gives the checkpoints that were completed."""
     triggered: list[Any] = []
     completed: list[Any] = []
-    tasks = [task for slot in rig.slots.values() for task in slot._tasks]
+    tasks = [task for slot in rig.slots.values() for task in slot._tasks.all]
     turns = 0 if until_finished else choose.randint(20, 120)
     number = first
     for _ in range(turns):

@@ -43,11 +43,11 @@ def full_rig(tmp_path: Path, count: int = COUNT) -> CheckpointRig:
 
     def are_sources_stuck() -> bool:
         for slot in rig.slots.values():
-            slot._tasks[0].step()
+            slot._tasks.all[0].step()
         rig.route()
         for slot in rig.slots.values():
             slot._take_messages()
-        return all(not slot._tasks[0].chain.is_available() for slot in rig.slots.values())
+        return all(not slot._tasks.all[0].chain.is_available() for slot in rig.slots.values())
 
     rig.step_until_only(are_sources_stuck)
     return rig
@@ -78,7 +78,7 @@ def test_a_checkpoint_under_back_pressure_loses_and_repeats_nothing(tmp_path: Pa
 def test_a_barrier_that_is_stuck_in_a_full_output_overtakes_when_its_time_is_up(tmp_path: Path) -> None:
     rig = full_rig(tmp_path)
     rig.trigger(1, aligned_timeout_ms=1_000)
-    counting = [slot._tasks[1] for slot in rig.slots.values()]
+    counting = [slot._tasks.all[1] for slot in rig.slots.values()]
     for task in counting:
         task.chain.is_available = lambda: False  # type: ignore[method-assign]
     for _ in range(50):
