@@ -1,31 +1,55 @@
-"""BackgroundWork: work on slow storage, one piece after the other, by a thread that no process waits for at its end."""
+"""BackgroundWork: work on storages that may be slow, or never answer, by threads that no process waits for at its end.
+
+Work in the same lane is done in order, one piece after the other. A lane whose storage does not answer holds up no
+other one, as long as there are threads; a lane with nothing to do has none.
+"""
 
 from __future__ import annotations
 
-import queue
 import threading
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import TypeVar
+from typing import Any, TypeVar
 
 T = TypeVar("T")
+
+#: lanes that are at work at the same time. Fewer: some storages that hang hold up all others; more: each name of a
+#: storage that hangs costs the process a thread
+MAX_THREADS = 64
 
 
 class BackgroundWork:
     """Submitted and closed by one thread.
 
     Args:
-        name: of the thread, which the first work starts.
+        name: of the threads, which work starts when it is submitted.
+        max_threads: maximum number of threads; further lanes wait for one.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, max_threads: int = MAX_THREADS) -> None:
         self._name = name
-        self._submitted: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._max_threads = max_threads
+        self._lock = threading.Lock()
+        #: guarded by the lock: lane → its work that is not begun; a lane is here until all of it is done
+        self._lanes: dict[str, deque[Callable[[], None]]] = {}
+        #: guarded by the lock: those that no thread is at
+        self._untended: deque[str] = deque()
+        self._num_threads = 0
         self._is_closed = False
-        self._thread: threading.Thread | None = None
 
-    def submit(self, work: Callable[[], T]) -> Future[T]:
-        """Do the work when all that was submitted before is done."""
+    @property
+    def is_idle(self) -> bool:
+        """True if all that was submitted is done."""
+        with self._lock:
+            return not self._lanes
+
+    def submit(self, work: Callable[[], T], lane: str = "") -> Future[T]:
+        """Do the work when all that was submitted before in its lane is done.
+
+        Raises:
+            RuntimeError: the process cannot have another thread; nothing is done.
+        """
         future: Future[T] = Future()
 
         def run() -> None:
@@ -34,18 +58,52 @@ class BackgroundWork:
             except Exception as error:
                 future.set_exception(error)
 
-        if self._thread is None:
+        with self._lock:
+            if lane in self._lanes:
+                self._lanes[lane].append(run)
+                return future
+            self._lanes[lane] = deque([run])
+            self._untended.append(lane)
+            if self._num_threads == self._max_threads:
+                return future
+            self._num_threads += 1
+        try:
             # a daemon: a process whose storage does not answer must be able to end
-            self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
-            self._thread.start()
-        self._submitted.put(run)
+            threading.Thread(target=self._run, name=self._name, daemon=True).start()
+        except RuntimeError:
+            self._no_thread(lane)
+            raise
         return future
+
+    def wait(self, future: Future[Any], timeout_s: float) -> bool:
+        """Wait until work is done; return whether it is."""
+        done = threading.Event()
+        future.add_done_callback(lambda _: done.set())
+        return done.wait(timeout_s)
 
     def close(self) -> None:
         """Begin no further work; what is being done runs on."""
         self._is_closed = True
-        self._submitted.put(None)
 
     def _run(self) -> None:
-        while (run := self._submitted.get()) is not None and not self._is_closed:
+        lane: str | None = None
+        while True:
+            with self._lock:
+                if lane is not None and not self._lanes[lane]:
+                    del self._lanes[lane]
+                    lane = None
+                if lane is None and self._untended:
+                    lane = self._untended.popleft()
+                if lane is None or self._is_closed:
+                    self._num_threads -= 1
+                    return
+                run = self._lanes[lane].popleft()
             run()
+
+    def _no_thread(self, lane: str) -> None:
+        """Take back the work for which there is no thread, unless another one has begun it meanwhile."""
+        with self._lock:
+            self._num_threads -= 1
+            if lane in self._untended:
+                self._untended.remove(lane)
+                del self._lanes[lane]

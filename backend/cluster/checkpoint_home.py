@@ -1,7 +1,8 @@
 """The cluster's storage: checkpoints, savepoints, uploaded programs and logs; by default in TIDEMARK_HOME.
 
 Locations that users name are checked here before anything there is read, written or deleted: the right to trigger a
-savepoint must not give access to all files of the account that writes it. Any process, any thread.
+savepoint must not give access to all files of the account that writes it. A check waits for the storage: the leader's
+loop has `location_checks` do it. Any process, any thread.
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ from pathlib import Path
 
 from django.conf import settings
 
+from backend.cluster.location_checks import CheckLocation
 from runtime.checkpoint.errors import CheckpointStorageError
-from runtime.checkpoint.locations import AllowedRoots, join, resolved
+from runtime.checkpoint.locations import AllowedRoots, join, to_uri
 from runtime.checkpoint.settings import CheckpointSettings
 from runtime.checkpoint.snapshot_files import SnapshotFiles
 from runtime.checkpoint.state_files import default_file_system
@@ -46,28 +48,41 @@ class ClusterStorage:
 
 
 def cluster_storage() -> ClusterStorage:
-    """Return the storage that the settings configure.
+    """Return the storage that the settings configure; does not look at it.
 
     Raises:
         UnknownFileSystemError: a configured directory is on no known file system.
     """
-    root = resolved(settings.TIDEMARK_STORAGE_DIR or Path(settings.TIDEMARK_HOME))
-    checkpoints = resolved(settings.TIDEMARK_CHECKPOINT_DIR or join(root, "checkpoints"))
-    savepoints = resolved(settings.TIDEMARK_SAVEPOINT_DIR or join(root, "savepoints"))
+    root = to_uri(settings.TIDEMARK_STORAGE_DIR or Path(settings.TIDEMARK_HOME))
+    checkpoints = to_uri(settings.TIDEMARK_CHECKPOINT_DIR or join(root, "checkpoints"))
+    savepoints = to_uri(settings.TIDEMARK_SAVEPOINT_DIR or join(root, "savepoints"))
     allowed = AllowedRoots.of([checkpoints, savepoints, *settings.TIDEMARK_STORAGE_ROOTS])
     logs, leaders = join(root, "logs", "jobs"), join(root, "leaders")
     return ClusterStorage(checkpoints, savepoints, join(root, "artifacts"), logs, leaders, allowed)
 
 
-def with_cluster_directories(configuration: Mapping[str, str], storage: ClusterStorage) -> dict[str, str]:
+def check_location(location: str) -> str:
+    """Return a location as a resolved URI; waits for its storage.
+
+    Raises:
+        CheckpointStorageError: it is not allowed, or there can be no checkpoints.
+    """
+    return cluster_storage().allowed.check(location)
+
+
+def with_cluster_directories(
+    configuration: Mapping[str, str], storage: ClusterStorage, check: CheckLocation | None = None
+) -> dict[str, str]:
     """Return a job's options with the directories that it is to use.
 
     Args:
         configuration: the options that the job was submitted with.
         storage: the cluster's storage.
+        check: checks a directory; None: wait for its storage.
 
     Raises:
         ConfigurationError: a directory that the job names is not allowed, or an option is malformed.
+        StorageSilentError: `check` has no answer yet.
     """
     wanted = CheckpointSettings.from_configuration(Configuration.from_dict(dict(configuration)))
     given = {
@@ -79,7 +94,7 @@ def with_cluster_directories(configuration: Mapping[str, str], storage: ClusterS
     checked: dict[str, str] = {}
     for option, location in given.items():
         try:
-            checked[option.key] = storage.allowed.check(location)
+            checked[option.key] = (check or storage.allowed.check)(location)
         except CheckpointStorageError as error:
             raise ConfigurationError(option.key, location, f"what the cluster allows: {error}") from error
     return {**configuration, **checked}

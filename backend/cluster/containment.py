@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from django.db import InterfaceError, InternalError, OperationalError, close_old_connections
 
 from backend.cluster.leadership import LeadershipLostError
+from backend.cluster.location_checks import StorageSilentError
 
 logger = logging.getLogger(__name__)
 
@@ -45,6 +46,8 @@ class Containment:
             logger.warning("%s waits for the database: %s", what, error)
             self.database_failed = True
             close_old_connections()
+        except StorageSilentError as silent:
+            logger.info("%s waits: %s", what, silent)
         except Exception:
             logger.exception("%s failed; it will be retried", what)
             close_old_connections()

@@ -33,7 +33,6 @@ from backend.cluster.placements import ClusterPlacement
 from backend.cluster.resource_manager import ResourceManager
 from backend.cluster.slot_provider import ClusterSlotProvider
 from backend.config import environment
-from runtime.checkpoint.errors import CheckpointStorageError
 from runtime.checkpoint.statistics import CheckpointsSnapshot, StatisticsRecord
 from runtime.common.configuration import Configuration
 from runtime.core.clock import Clock
@@ -226,15 +225,16 @@ class JobRunner:
         self._driver.fail(error)
         self._begin_without_slots()
 
-    def progress_of(self, operation: Operation) -> Document | None:
-        """Return what is to be recorded before an operation begins: where its savepoint goes; None: nothing."""
+    def progress_of(self, operation: Operation, target: str | None) -> Document | None:
+        """Return what is to be recorded before an operation begins: where its savepoint goes; None: nothing.
+
+        Args:
+            operation: the operation.
+            target: URI of the directory that its user names, which is allowed; None: none is named.
+        """
         if operation.kind not in (Operation.Kind.SAVEPOINT, Operation.Kind.STOP):
             return None
-        try:
-            directory = self._driver.new_savepoint_directory(operation.parameters.get("target_directory") or None)
-        except CheckpointStorageError:
-            # its JobMaster refuses it
-            return None
+        directory = self._driver.new_savepoint_directory(target)
         return None if directory is None else {"directory": directory, "attempt": self.job.attempt}
 
     def carry_out(self, operation: Operation) -> None:

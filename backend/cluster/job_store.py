@@ -16,6 +16,7 @@ from backend.cluster.checkpoint_counts import write_statistics
 from backend.cluster.checkpoint_home import cluster_storage, with_cluster_directories
 from backend.cluster.leader_machine import stop_in_vain
 from backend.cluster.leadership import Leadership
+from backend.cluster.location_checks import CheckLocation, StorageSilentError
 from backend.cluster.models import TERMINAL_STATES, Checkpoint, Job, JobException, Operation, Placement, TaskManager
 from backend.cluster.placements import ClusterPlacement, write_placements
 from backend.cluster.snapshot_users import checkpoint_settings
@@ -219,18 +220,22 @@ class JobStore:
         left = stops.exclude(state=Operation.State.COMPLETED).order_by("created_at").last()
         return None if left is None or left.progress is None else left.progress["directory"]
 
-    def leftovers(self, running: Iterable[str]) -> list[tuple[str, str]]:
+    def leftovers(self, running: Iterable[str], check: CheckLocation) -> list[tuple[str, str]]:
         """Return ended jobs of which checkpoints may be left that they do not keep, with the root of their directories.
 
         The rows of checkpoints do not tell: they are deleted before their files, and what was never complete has none.
 
         Args:
             running: ids of the jobs that have a runner, which deletes them.
+            check: checks the directories of jobs; jobs for which it has no answer yet are left out.
         """
         jobs = Job.objects.filter(may_have_leftovers=True, state__in=TERMINAL_STATES).exclude(id__in=list(running))
         found, kept = [], []
         for job in jobs.defer("document", "plan"):
-            root = None if _keeps_checkpoints(job) else _checkpoint_root(job)
+            try:
+                root = None if _keeps_checkpoints(job) else _checkpoint_root(job, check)
+            except StorageSilentError:
+                continue
             if root is None:
                 kept.append(job.id)
             else:
@@ -334,11 +339,11 @@ def _keeps_checkpoints(job: Job) -> bool:
         return True
 
 
-def _checkpoint_root(job: Job) -> str | None:
+def _checkpoint_root(job: Job, check: CheckLocation) -> str | None:
     """Return the directory of all jobs' checkpoints that a job used; None if it is no longer allowed."""
     storage = cluster_storage()
     try:
-        given = with_cluster_directories(job.graph["configuration"], storage)
+        given = with_cluster_directories(job.graph["configuration"], storage, check)
     except ConfigurationError as error:
         logger.warning("checkpoints that job %s may have left are not deleted: %s", job.id, error)
         return None

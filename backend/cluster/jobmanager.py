@@ -6,7 +6,8 @@ half-way, or is done but not recorded, is repeated. `led_jobs`, `led_operations`
 `publisher` sends documents. An error in one job fails that job, never the leader.
 
 Every job's JobMaster has a thread of its own and keeps running whatever this loop waits for: SQL and Redis may be away
-for a while. A jobmanager that is no longer the leader ends.
+for a while. The loop waits for no storage: threads look at it (`location_checks`, `left_savepoints`,
+`snapshot_disposal`), and what needs it is repeated until it answers. A jobmanager that is no longer the leader ends.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from kombu.exceptions import OperationalError
 
 from backend.cluster import commands
 from backend.cluster.checkpoint_counts import read_statistics
-from backend.cluster.checkpoint_home import cluster_storage, with_cluster_directories
+from backend.cluster.checkpoint_home import check_location, cluster_storage, with_cluster_directories
 from backend.cluster.checkpoint_store import SqlCompletedStore, completed_checkpoints
 from backend.cluster.cluster_document import listed_jobs
 from backend.cluster.commands import SendCommand
@@ -54,6 +55,7 @@ from backend.cluster.led_operations import LedOperations
 from backend.cluster.led_scaling import LedScaling
 from backend.cluster.led_taskmanagers import LedTaskManagers
 from backend.cluster.left_savepoints import LeftSavepoints
+from backend.cluster.location_checks import LocationChecks
 from backend.cluster.models import Job
 from backend.cluster.placements import placed_stages, placements_of
 from backend.cluster.program_files import program_files
@@ -79,7 +81,9 @@ STOP_TIMEOUT_MS = 3_000.0
 
 
 class FurtherWork(Protocol):
-    """Work of apps above this one, which the settings name: made of leadership, clock and containment."""
+    """Work of apps above this one, which the settings name: made of leadership, clock, containment, and what checks
+    locations (`CheckLocation`).
+    """
 
     def poll(self) -> None:
         """Derive from SQL what is to be done, and do it; everything in transactions that hold the leader's epoch."""
@@ -130,6 +134,7 @@ class JobManager:
         self._store = JobStore(self.leadership)
         self._writer = SlotLogWriter(epoch)
         self._disposal = SnapshotDisposal(cluster_storage().files(), leadership.may_act)
+        self._locations = LocationChecks(check_location, clock)
         self._left = LeftSavepoints(cluster_storage().files(), leadership.may_act, clock)
         self.publisher = Publisher(leader_bus, clock, leadership.may_act)
         self.resources = ResourceManager(epoch, clock, partial(self._command, send))
@@ -145,13 +150,21 @@ class JobManager:
             attempts,
         )
         self._operations = LedOperations(
-            machine, self._store, self.jobs, self._disposal, self._left, clock, self._containment
+            machine,
+            self._store,
+            self.jobs,
+            self._disposal,
+            self._left,
+            self._locations.check,
+            clock,
+            self._containment,
         )
         self._taskmanagers = LedTaskManagers(machine, self._store, self.resources, clock, self._containment)
         self._autoscaling = LedAutoscaling(self.jobs, ScalingHistory(leadership), clock, self._containment)
         self._scaling = LedScaling(self.jobs, self.resources, clock)
         self._further: Sequence[FurtherWork] = [
-            import_string(name)(leadership, clock, self._containment) for name in settings.TIDEMARK_LEADER_WORK
+            import_string(name)(leadership, clock, self._containment, self._locations.check)
+            for name in settings.TIDEMARK_LEADER_WORK
         ]
         self._is_acting = True
         #: all that was reported up to this monotonic time is handled
@@ -268,7 +281,7 @@ class JobManager:
         for job_id in self._disposal.swept():
             self._store.leftovers_are_deleted(job_id)
             self._disposal.sweep_is_recorded(job_id)
-        for job_id, root in self._store.leftovers(self.jobs.runners):
+        for job_id, root in self._store.leftovers(self.jobs.runners, self._locations.check):
             self._disposal.sweep(job_id, root)
 
     def _recover(self) -> None:
@@ -282,7 +295,8 @@ class JobManager:
         """Return the runner of a job that this leader has taken; see `LedJobs` for errors."""
         storage = cluster_storage()
         graph = replace(job_graph_from_json(job.graph), job_id=JobId(job.id))
-        graph = replace(graph, configuration=with_cluster_directories(graph.configuration, storage))
+        checked = with_cluster_directories(graph.configuration, storage, self._locations.check)
+        graph = replace(graph, configuration=checked)
         python_files = graph.configuration.get(options.PYTHON_FILES.key)
         if python_files:
             located = program_files().located(python_files)
@@ -365,5 +379,6 @@ class JobManager:
             runner.wait_abandoned(max(0.0, deadline_ms - self._clock.monotonic_ms()) / 1000.0)
         self._disposal.close()
         self._left.close()
+        self._locations.close()
         self._writer.close()
         self._bus.close()

@@ -44,6 +44,8 @@ class JobRow:
     """Whether one of its attempts has failed."""
     is_cancelled: bool = False
     """Whether a cancellation is requested and not answered."""
+    is_held_up: bool = False
+    """Whether this leader could not run it yet, because a storage does not answer."""
     is_placed: bool = False
     """Whether it is recorded where its attempt runs: its slots may be adopted."""
     restarts: bool = True
@@ -98,6 +100,20 @@ class SnapshotSeen:
     """Why there is no directory."""
     needed_by: str | None = None
     """Id of a job that may have to restore from it."""
+    silent: str = ""
+    """Which storage has not answered yet, so that nothing else is known; empty: all have."""
+
+
+@dataclass(frozen=True, slots=True)
+class TargetSeen:
+    """A directory that a user names for a savepoint."""
+
+    directory: str | None = None
+    """Its URI; None: it is not allowed, or nobody knows yet."""
+    error: str = ""
+    """Why it is not allowed."""
+    silent: str = ""
+    """Which storage has not answered yet."""
 
 
 class Remains(enum.Enum):
@@ -135,6 +151,10 @@ class OperationRow:
     """Whether a leader has begun it, this one or an earlier one."""
     job_state: str = ""
     """State of its job according to SQL; empty without a job."""
+    held_up: str = ""
+    """Why this leader could not run its job yet; empty: it could, or has not tried."""
+    target: TargetSeen | None = None
+    """For savepoints and stops that are to begin in a directory that their user names."""
     snapshot: SnapshotSeen | None = None
     """For DISPOSE, unless the disposal is in progress."""
     left: LeftSavepoint | None = None
@@ -225,6 +245,8 @@ class CarryOut:
     trigger_id: str
     job_id: str
     is_begun: bool
+    target: str | None = None
+    """URI of the directory that the user names; None: none is named."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,7 +337,8 @@ class LeaderMachine:
         """Return how a job that has not ended gets a runner, or ends without one."""
         if row.leader_epoch == self.epoch:
             # recorded, and then something failed
-            return RunJob(row.job_id)
+            is_given_up = row.is_held_up and row.is_cancelled
+            return EndJob(row.job_id, "CANCELED") if is_given_up else RunJob(row.job_id)
         if row.state == "INITIALIZING":
             return TakeJob(row.job_id, "CREATED", max(row.attempt, row.stored_attempt + 1))
         if row.is_cancelled or row.state == "CANCELLING":
@@ -379,6 +402,8 @@ class LeaderMachine:
             return self._after_end(row, is_patient)
         if row.left is not None and _is_answer(row.left, row):
             return Answer(row.trigger_id, _location(row.left))
+        if runner is None and row.held_up and row.kind != Operation.Kind.CANCEL and not is_patient:
+            return Answer(row.trigger_id, {"error": f"the job does not run, it is {row.job_state}: {row.held_up}"})
         if runner is None or runner.state in TERMINAL_STATES:
             # the job is not taken yet, or its end, which answers all its operations, is not saved yet
             return None
@@ -392,10 +417,20 @@ class LeaderMachine:
         if is_ready and (is_patient or not is_premature):
             if row.left is not None and row.left.remains is not Remains.NOTHING:
                 return self._go_on(row, row.left, runner, is_patient)
-            return CarryOut(row.trigger_id, runner.job_id, row.is_begun)
+            return self._carry_out(row, runner, is_patient)
         # the recorded end of a job that stops with its savepoint is the answer
         waits = row.left is not None and row.left.remains is Remains.COMPLETE and row.kind == Operation.Kind.STOP
         return None if is_patient or waits else Answer(row.trigger_id, {"error": _not_running(row, runner)})
+
+    def _carry_out(self, row: OperationRow, runner: RunnerSeen, is_patient: bool) -> OperationAction | None:
+        """Return how an operation begins that nobody has begun, or whose beginning has left nothing."""
+        target = row.target
+        if target is not None and target.directory is None:
+            if target.silent and is_patient:
+                return None
+            return Answer(row.trigger_id, {"error": target.error or target.silent})
+        directory = None if target is None else target.directory
+        return CarryOut(row.trigger_id, runner.job_id, row.is_begun, directory)
 
     def _go_on(
         self, row: OperationRow, left: LeftSavepoint, runner: RunnerSeen, is_patient: bool
@@ -436,6 +471,9 @@ class LeaderMachine:
             result = disposals[row.trigger_id]
             return None if result is None else Answer(row.trigger_id, result)
         assert row.snapshot is not None
+        if row.snapshot.silent:
+            is_patient = row.age_ms <= OPERATION_PATIENCE_MS
+            return None if is_patient else Answer(row.trigger_id, {"error": row.snapshot.silent})
         if row.snapshot.directory is None:
             return Answer(row.trigger_id, {"error": row.snapshot.error})
         if row.snapshot.needed_by is not None:

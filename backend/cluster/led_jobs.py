@@ -35,6 +35,7 @@ from backend.cluster.leader_machine import (
 )
 from backend.cluster.leadership import LeadershipLostError
 from backend.cluster.live_document import ended_document, planned_document
+from backend.cluster.location_checks import StorageSilentError
 from backend.cluster.models import Job, Operation
 from backend.cluster.publisher import Publisher
 from backend.cluster.task_metrics import ACCUMULATORS, accumulators_document
@@ -61,7 +62,8 @@ class LedJobs:
     Args:
         machine: decides.
         store: reads and writes rows.
-        create_runner: makes the runner of a job from its row; may raise one of `REFUSALS`.
+        create_runner: makes the runner of a job from its row; may raise one of `REFUSALS`, or StorageSilentError: the
+            job waits.
         disown: ends what earlier leaders have left of a job.
         publisher: publishes documents.
         clock: for the times in rows.
@@ -92,17 +94,24 @@ class LedJobs:
         self.runners: dict[str, JobRunner] = {}
         #: jobs whose state is not recorded: it has changed, or could not be saved
         self.unsaved: set[str] = set()
+        #: job that this leader has taken and cannot run yet → which storage does not answer
+        self.held_up: dict[str, str] = {}
 
     # --- jobs without a runner ----------------------------------------------------------------------------------------
 
     def poll(self) -> None:
         """Run every job that has not ended and has no runner, or end it."""
-        for job in self._store.without_runner(self.runners):
+        jobs = self._store.without_runner(self.runners)
+        self.held_up = {job.id: self.held_up[job.id] for job in jobs if job.id in self.held_up}
+        for job in jobs:
             with self._containment.of(f"job {job.id}"):
                 try:
-                    self._act_on_row(self._machine.job(_observe(job, self._attempts.get(job.id, -1))), job)
+                    seen = _observe(job, self._attempts.get(job.id, -1), is_held_up=job.id in self.held_up)
+                    self._act_on_row(self._machine.job(seen), job)
                 except (*DATABASE_AWAY, LeadershipLostError):
                     raise
+                except StorageSilentError as silent:
+                    self._hold_up(job, str(silent))
                 except Exception as error:
                     logger.exception("job %s cannot be run", job.id)
                     self._end(self._store.row(job.id), "FAILED", f"it cannot be run: {error!r}")
@@ -152,10 +161,26 @@ class LedJobs:
             self._disown(job.id)
             return
         self.runners[job.id] = runner
+        self.held_up.pop(job.id, None)
         self.unsaved.add(job.id)
         with self.contained(runner):
             runner.start()
         logger.info("job %s (%s) was taken: attempt %d", job.id, job.name, job.attempt)
+
+    def _hold_up(self, job: Job, why: str) -> None:
+        """Have a job that this leader has taken wait until a storage answers, and say so."""
+        if self.held_up.get(job.id) != why:
+            logger.warning("job %s waits: %s", job.id, why)
+        self.held_up[job.id] = why
+        if job.waiting_for != why:
+            job.waiting_for = why
+            version = max(self._clock.now_ms(), (job.document or {}).get("version", 0) + 1)
+            told = {"state": job.state, "waiting_for": why, "restarts": job.restarts, "version": version}
+            job.document = (job.document or {}) | told
+            if not self._store.save(job, []):
+                return
+        if job.document:
+            self._publisher.job_waits(job.document)
 
     def _end(self, job: Job, state: str, cause: str) -> None:
         """Record the end of a job that does not run, and publish it."""
@@ -358,7 +383,7 @@ def _final_document(job: Job, failures: Sequence[Document], now: int) -> Documen
     return ended_document(planned, job.state, failures, job.created_at, now)
 
 
-def _observe(job: Job, stored_attempt: int) -> JobRow:
+def _observe(job: Job, stored_attempt: int, *, is_held_up: bool) -> JobRow:
     """Return the observation of a job without a runner."""
     open_cancellations = job.operations.filter(kind=Operation.Kind.CANCEL).exclude(state=Operation.State.COMPLETED)
     return JobRow(
@@ -370,6 +395,7 @@ def _observe(job: Job, stored_attempt: int) -> JobRow:
         has_failed=job.exceptions.exists(),
         is_placed=job.placements.exists(),
         is_cancelled=open_cancellations.exists(),
+        is_held_up=is_held_up,
         restarts=_restarts(job),
         stored_attempt=stored_attempt,
     )

@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from typing import Any
 
 from backend.cluster.ages import Ages
-from backend.cluster.checkpoint_home import cluster_storage
 from backend.cluster.containment import DATABASE_AWAY, Containment
 from backend.cluster.job_store import JobStore
 from backend.cluster.leader_machine import (
@@ -26,14 +25,17 @@ from backend.cluster.leader_machine import (
     OperationAction,
     OperationRow,
     SnapshotSeen,
+    TargetSeen,
 )
 from backend.cluster.leadership import LeadershipLostError
 from backend.cluster.led_jobs import LedJobs
 from backend.cluster.left_savepoints import LeftSavepoints
+from backend.cluster.location_checks import CheckLocation, StorageSilentError
 from backend.cluster.models import Operation
 from backend.cluster.snapshot_disposal import SnapshotDisposal
 from backend.cluster.snapshot_users import job_that_needs
 from runtime.checkpoint.errors import CheckpointStorageError
+from runtime.checkpoint.snapshot_files import snapshot_directory
 from runtime.core.clock import Clock
 from runtime.core.ids import CheckpointId
 
@@ -51,6 +53,7 @@ class LedOperations:
         jobs: the jobs that run here.
         disposal: deletes snapshots.
         left: looks at savepoints that earlier leaders have begun.
+        check: checks locations that users name; raises StorageSilentError while there is no answer.
         clock: for the times in rows, and their ages.
         containment: contains failures.
     """
@@ -62,6 +65,7 @@ class LedOperations:
         jobs: LedJobs,
         disposal: SnapshotDisposal,
         left: LeftSavepoints,
+        check: CheckLocation,
         clock: Clock,
         containment: Containment,
     ) -> None:
@@ -70,15 +74,19 @@ class LedOperations:
         self._jobs = jobs
         self._disposal = disposal
         self._left = left
+        self._check = check
         self._clock = clock
         self._containment = containment
         #: of the operations without a recorded result, by trigger id
         self._ages: Ages[str] = Ages(clock)
+        #: of those that wait for a storage: trigger id → which one
+        self._silent: dict[str, str] = {}
 
     def poll(self) -> None:
         """Begin or answer what is due."""
         rows: dict[str, Operation] = {row.trigger_id: row for row in self._store.due_operations()}
         self._ages.keep(rows)
+        self._silent = {name: why for name, why in self._silent.items() if name in rows}
         runners = self._jobs.seen_runners()
         actions: list[OperationAction] = []
         for row in rows.values():
@@ -106,6 +114,9 @@ class LedOperations:
 
     def _observe(self, row: Operation) -> OperationRow:
         is_new_disposal = row.kind == Operation.Kind.DISPOSE and row.trigger_id not in self._disposal
+        snapshot = self._snapshot(str(row.parameters.get("path", ""))) if is_new_disposal else None
+        target = None if self._is_carried_out(row) else self._target(row)
+        self._note_silence(row, snapshot or target)
         return OperationRow(
             row.trigger_id,
             row.kind,
@@ -113,7 +124,9 @@ class LedOperations:
             self._ages.of(row.trigger_id),
             is_begun=row.state != Operation.State.PENDING,
             job_state="" if row.job is None else row.job.state,
-            snapshot=_snapshot(str(row.parameters.get("path", ""))) if is_new_disposal else None,
+            held_up=self._jobs.held_up.get(row.job_id or "", ""),
+            target=target,
+            snapshot=snapshot,
             left=self._left_of(row),
             ends_job=row.kind == Operation.Kind.STOP or bool(row.parameters.get("cancel_job")),
             follows=row.follows_id,
@@ -122,13 +135,41 @@ class LedOperations:
 
     def _left_of(self, row: Operation) -> LeftSavepoint | None:
         """Return what is left of the savepoint of an operation that nobody here carries out."""
-        runner = self._jobs.runners.get(row.job_id or "")
         directory = (row.progress or {}).get("directory")
         if directory is None:
             return None
-        if runner is not None and row.trigger_id in runner.requests.trigger_ids - runner.requests.premature.keys():
+        return None if self._is_carried_out(row) else self._left.seen(row.trigger_id, directory)
+
+    def _is_carried_out(self, row: Operation) -> bool:
+        """Return whether the runner of the operation's job has it, and not in vain."""
+        runner = self._jobs.runners.get(row.job_id or "")
+        return runner is not None and row.trigger_id in runner.requests.trigger_ids - runner.requests.premature.keys()
+
+    def _target(self, row: Operation) -> TargetSeen | None:
+        given = row.parameters.get("target_directory")
+        if row.kind not in (Operation.Kind.SAVEPOINT, Operation.Kind.STOP) or not given:
             return None
-        return self._left.seen(row.trigger_id, directory)
+        try:
+            return TargetSeen(self._check(str(given)))
+        except CheckpointStorageError as error:
+            return TargetSeen(error=str(error))
+        except StorageSilentError as silent:
+            return TargetSeen(silent=str(silent))
+
+    def _snapshot(self, path: str) -> SnapshotSeen:
+        try:
+            directory = snapshot_directory(self._check(path))
+            return SnapshotSeen(directory, needed_by=job_that_needs(directory, self._check))
+        except CheckpointStorageError as error:
+            return SnapshotSeen(error=str(error))
+        except StorageSilentError as silent:
+            return SnapshotSeen(silent=str(silent))
+
+    def _note_silence(self, row: Operation, seen: SnapshotSeen | TargetSeen | None) -> None:
+        silent = "" if seen is None else seen.silent
+        if silent and self._silent.get(row.trigger_id) != silent:
+            logger.warning("operation %s (%s) waits: %s", row.trigger_id, row.kind, silent)
+        self._silent[row.trigger_id] = silent
 
     def _act(self, action: OperationAction, row: Operation) -> None:
         match action:
@@ -138,9 +179,9 @@ class LedOperations:
             case CancelJob(_, job_id, is_begun):
                 self._begin(row, is_begun)
                 self._jobs.runners[job_id].cancel()
-            case CarryOut(trigger_id, job_id, is_begun):
+            case CarryOut(trigger_id, job_id, is_begun, target):
                 runner = self._jobs.runners[job_id]
-                row.progress = runner.progress_of(row)
+                row.progress = runner.progress_of(row, target)
                 if row.progress is not None:
                     self._store.begin(row)
                 else:
@@ -165,11 +206,3 @@ class LedOperations:
     def _begin(self, row: Operation, is_begun: bool) -> None:
         if not is_begun:
             self._store.begin(row)
-
-
-def _snapshot(path: str) -> SnapshotSeen:
-    try:
-        directory = cluster_storage().files().directory_of(path)
-    except CheckpointStorageError as error:
-        return SnapshotSeen(error=str(error))
-    return SnapshotSeen(directory, needed_by=job_that_needs(directory))

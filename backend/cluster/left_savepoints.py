@@ -1,7 +1,7 @@
 """LeftSavepoints: looks at what earlier leaders have left of savepoints that they began and did not answer.
 
-A savepoint is complete if its metadata is written. Asked by the jobmanager's loop; one thread looks and deletes, so
-that slow storage blocks nothing else. It deletes only while the leader's lease is valid.
+A savepoint is complete if its metadata is written. Asked by the jobmanager's loop; threads look and delete, so that a
+storage that does not answer holds up only what is on it. They delete only while the leader's lease is valid.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class LeftSavepoints:
         self._files = files
         self._may_act = may_act
         self._clock = clock
-        #: directory → until when its storage may be away, monotonic; used by the thread only
+        #: directory → until when its storage may be away, monotonic; used only by the threads, one for a directory
         self._away_until_ms: dict[str, float] = {}
         self._work = BackgroundWork("left-savepoints")
         self._looks: dict[str, Future[LeftSavepoint]] = {}
@@ -49,7 +49,7 @@ class LeftSavepoints:
         """
         look = self._looks.get(trigger_id)
         if look is None:
-            look = self._looks[trigger_id] = self._work.submit(lambda: _told(directory, self._look))
+            look = self._looks[trigger_id] = self._work.submit(lambda: _told(directory, self._look), directory)
         if not look.done():
             return LeftSavepoint(directory, Remains.UNKNOWN, why="nobody has looked at it yet")
         seen = look.result()
@@ -60,7 +60,7 @@ class LeftSavepoints:
 
     def discard(self, trigger_id: str, directory: str) -> None:
         """Delete what is left of a savepoint that was never complete, then look again."""
-        self._looks[trigger_id] = self._work.submit(lambda: _told(directory, self._discard))
+        self._looks[trigger_id] = self._work.submit(lambda: _told(directory, self._discard), directory)
 
     def forget(self, trigger_id: str) -> None:
         """Forget what was seen: the operation is answered, or has begun again."""

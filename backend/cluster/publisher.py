@@ -98,6 +98,12 @@ class Publisher:
             self.metrics(runner, bus.EXPIRY_S)
             self._tell_checkpoints(runner)
 
+    def job_waits(self, document: Document) -> None:
+        """Publish the document of a job that has no runner yet, as its row has it, unless that is done."""
+        self._entries[document["id"]] = job_entry(document)
+        if document["version"] != self._published.get(document["id"]):
+            self._tell(told_document(document))
+
     def job_ended(self, document: Document) -> None:
         """Publish the final document of a job."""
         self._entries[document["id"]] = job_entry(document)

@@ -19,12 +19,13 @@ from django.db.models import QuerySet
 
 from backend.cluster import bus
 from backend.cluster.checkpoint_document import DETAILS, details_field
-from backend.cluster.checkpoint_home import cluster_storage, with_cluster_directories
+from backend.cluster.checkpoint_home import check_location, cluster_storage, with_cluster_directories
 from backend.cluster.cluster_document import cluster_document_from_rows
 from backend.cluster.elasticity import Patience
 from backend.cluster.freshness import Freshness, Source, as_of_the_beat
 from backend.cluster.job_requirements import requirements_to_json
 from backend.cluster.live_document import planned_document, told_document
+from backend.cluster.location_checks import CheckLocation
 from backend.cluster.models import (
     TERMINAL_STATES,
     Artifact,
@@ -38,6 +39,7 @@ from backend.cluster.models import (
 from backend.cluster.snapshot_users import job_that_needs
 from backend.cluster.task_metrics import ACCUMULATORS, JOB_METRICS, Metrics, subtask_field
 from runtime.checkpoint.settings import CheckpointSettings, ClaimMode
+from runtime.checkpoint.snapshot_files import snapshot_directory
 from runtime.common.configuration import Configuration
 from runtime.core.ids import Attempt, JobId, new_job_id
 from runtime.graph.codec import job_graph_from_json, job_graph_to_json
@@ -143,6 +145,7 @@ def submit_job(
     user: User,
     submission: Mapping[str, Any] | None = None,
     job_id: str | None = None,
+    check: CheckLocation = check_location,
 ) -> Job:
     """Queue a job; a jobmanager takes it within a second.
 
@@ -154,8 +157,10 @@ def submit_job(
         user: the submitter.
         submission: see `Job.submission`.
         job_id: an id chosen by the client: requests with the same id, even concurrent ones, create one job.
+        check: checks the directories that the job names.
 
     Raises:
+        StorageSilentError: `check` has no answer yet; nothing was done.
         runtime.graph.codec.GraphFormatError: the graph cannot be read.
         ConfigurationError: an option of checkpoints, of the scheduler or of the autoscaler is malformed, or names a
             directory that is not allowed.
@@ -164,7 +169,7 @@ def submit_job(
         ProgramDeletedError: the program has been deleted in the meantime.
     """
     graph = job_graph_from_json(dict(graph_json))
-    _check_snapshots(graph.configuration)
+    _check_snapshots(graph.configuration, check)
     configuration_of_job = Configuration.from_dict(dict(graph.configuration))
     AutoscalerSettings.of(configuration_of_job)
     Patience.of(configuration_of_job)
@@ -473,14 +478,14 @@ def _freshness_of_rows(read: bus.Reading | None, is_final: bool = False) -> Fres
     return Freshness(Source.DATABASE, read.beat_age_ms, is_final=is_final)
 
 
-def _check_snapshots(configuration: Mapping[str, str]) -> None:
+def _check_snapshots(configuration: Mapping[str, str], check: CheckLocation) -> None:
     """Refuse directories that are not allowed, and claiming a snapshot that another job needs."""
-    checked = with_cluster_directories(configuration, cluster_storage())
+    checked = with_cluster_directories(configuration, cluster_storage(), check)
     restore = CheckpointSettings.from_configuration(Configuration.from_dict(checked)).restore
     if restore is None or restore.claim_mode is not ClaimMode.CLAIM:
         return
-    directory = cluster_storage().files().directory_of(restore.path)
-    needed_by = job_that_needs(directory)
+    directory = snapshot_directory(check(restore.path))
+    needed_by = job_that_needs(directory, check)
     if needed_by is None:
         # a savepoint of a job that continues: its sinks have prepared more since
         taken = Operation.objects.filter(result__location=directory, job__isnull=False)

@@ -1,7 +1,7 @@
 """SnapshotDisposal: deletes savepoints and checkpoints outside the jobmanager's loop: slow storage must not block it.
 
-Begun and read by the loop; one thread deletes one directory after the other, each only while the leader's lease is
-valid: a leader that was frozen must not delete what its successor may have kept.
+Begun and read by the loop. Threads delete, each only while the leader's lease is valid: a leader that was frozen must
+not delete what its successor may have kept. A storage that does not answer holds up only what is on it.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class SnapshotDisposal:
             directory: URI of the directory.
             is_begun: whether the operation was begun before: if nothing is there, that deleted it.
         """
-        self._disposals[trigger_id] = self._work.submit(lambda: self._dispose(directory, is_begun))
+        self._disposals[trigger_id] = self._work.submit(lambda: self._dispose(directory, is_begun), directory)
 
     def __contains__(self, trigger_id: str) -> bool:
         return trigger_id in self._disposals
@@ -78,7 +78,7 @@ class SnapshotDisposal:
             root: URI of the directory of all jobs' checkpoints.
         """
         if job_id not in self._sweeps:
-            self._sweeps[job_id] = self._work.submit(lambda: self._sweep(job_id, root))
+            self._sweeps[job_id] = self._work.submit(lambda: self._sweep(job_id, root), root)
 
     def swept(self) -> list[str]:
         """Return the jobs whose checkpoints are deleted, until that is recorded; forgets those that are to be repeated.

@@ -2,28 +2,34 @@
 
 from __future__ import annotations
 
-from backend.cluster.checkpoint_home import cluster_storage
+from backend.cluster.checkpoint_home import check_location, cluster_storage
+from backend.cluster.location_checks import CheckLocation
 from backend.cluster.models import TERMINAL_STATES, Checkpoint, Job
 from runtime.checkpoint.errors import CheckpointStorageError
 from runtime.checkpoint.layout import METADATA
 from runtime.checkpoint.locations import join
 from runtime.checkpoint.settings import CheckpointSettings, ClaimMode, RestoreSettings
+from runtime.checkpoint.snapshot_files import snapshot_directory
 from runtime.common.config_options import ConfigurationError
 from runtime.common.configuration import Configuration
 
 
-def job_that_needs(directory: str) -> str | None:
+def job_that_needs(directory: str, check: CheckLocation = check_location) -> str | None:
     """Return the id of a job that has not ended and may restore from the snapshot in a directory, if there is one.
 
     Args:
         directory: URI returned by `SnapshotFiles.directory_of`.
+        check: checks the locations that jobs were started from.
+
+    Raises:
+        StorageSilentError: `check` has no answer yet.
     """
     own = Checkpoint.objects.filter(location=directory).exclude(job__state__in=TERMINAL_STATES)
     owner: str | None = own.values_list("job_id", flat=True).first()
     if owner is not None:
         return owner
     live = Job.objects.exclude(state__in=TERMINAL_STATES).defer("document", "plan")
-    return next((job.id for job in live.iterator() if _goes_back_to(job, directory)), None)
+    return next((job.id for job in live.iterator() if _goes_back_to(job, directory, check)), None)
 
 
 def checkpoint_settings(job: Job) -> CheckpointSettings:
@@ -61,14 +67,16 @@ def _is_there(path: str) -> bool:
         return True
 
 
-def _goes_back_to(job: Job, directory: str) -> bool:
+def _goes_back_to(job: Job, directory: str, check: CheckLocation) -> bool:
     """Return whether a job may restore from the snapshot that it was started from, or from files of it."""
     try:
         restore = checkpoint_settings(job).restore
-        if restore is None or cluster_storage().files().directory_of(restore.path) != directory:
+        if restore is None:
             return False
+        # later checkpoints may refer to a claimed snapshot's files; otherwise the first checkpoint is self-contained
+        if restore.claim_mode is not ClaimMode.CLAIM and job.checkpoints.exists():
+            return False
+        return snapshot_directory(check(restore.path)) == directory
     except (CheckpointStorageError, ConfigurationError):
         # no longer allowed or readable: the job cannot restore from it either
         return False
-    # later checkpoints may refer to a claimed snapshot's files; otherwise the first checkpoint is self-contained
-    return restore.claim_mode is ClaimMode.CLAIM or not job.checkpoints.exists()

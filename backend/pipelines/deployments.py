@@ -18,7 +18,8 @@ from django.db import IntegrityError, transaction
 from django.db.models import QuerySet
 
 from backend.cluster import services as cluster_services
-from backend.cluster.checkpoint_home import cluster_storage
+from backend.cluster.checkpoint_home import check_location, cluster_storage
+from backend.cluster.location_checks import CheckLocation
 from backend.cluster.models import TERMINAL_STATES, Artifact, Job
 from backend.cluster.services import now_ms
 from backend.dispatcher import artifacts
@@ -246,14 +247,16 @@ def _record(
     return deployment
 
 
-def submit(deployment: Deployment, location: str) -> None:
+def submit(deployment: Deployment, location: str, check: CheckLocation = check_location) -> None:
     """Submit a deployment's job, in the transaction that records so.
 
     Args:
         deployment: the deployment.
         location: of the snapshot to start from; empty: none.
+        check: checks the directories that the job names.
 
     Raises:
+        StorageSilentError: `check` has no answer yet; nothing was done.
         ConfigurationError, backend.cluster.services.ClusterError, runtime.graph.codec.GraphFormatError: the cluster
             refuses it.
     """
@@ -273,6 +276,7 @@ def submit(deployment: Deployment, location: str) -> None:
         deployment.created_by,
         {"entry": None, "parallelism": None, "configuration": {}},
         deployment.job_id,
+        check,
     )
 
 

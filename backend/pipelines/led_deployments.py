@@ -1,8 +1,9 @@
 """LedDeployments: moves deployments on that replace a job. Part of the leading jobmanager's poll.
 
 It observes SQL only, and each step is one transaction that holds the leader's epoch: what is done and the state that
-says so are there together, or neither. The requests that outlive a transaction (a stop, a cancellation) have ids that
-were chosen before, so that asking again is asking for the same.
+says so are there together, or neither. A submission waits until the storage says that its directories are allowed. The
+requests that outlive a transaction (a stop, a cancellation) have ids that were chosen before, so that asking again is
+asking for the same.
 """
 
 from __future__ import annotations
@@ -12,8 +13,10 @@ from typing import Any
 
 from backend.cluster import services as cluster_services
 from backend.cluster.ages import Ages
+from backend.cluster.checkpoint_home import check_location
 from backend.cluster.containment import Containment
 from backend.cluster.leadership import Leadership
+from backend.cluster.location_checks import CheckLocation
 from backend.cluster.models import Checkpoint, CheckpointStatistics, Job, Operation
 from backend.pipelines.deployment_machine import (
     Action,
@@ -50,12 +53,20 @@ class LedDeployments:
         leadership: fences all writes.
         clock: for the times in rows, and the ages of what they describe.
         containment: contains failures.
+        check: checks the directories that a job names.
     """
 
-    def __init__(self, leadership: Leadership, clock: Clock, containment: Containment) -> None:
+    def __init__(
+        self,
+        leadership: Leadership,
+        clock: Clock,
+        containment: Containment,
+        check: CheckLocation = check_location,
+    ) -> None:
         self._leadership = leadership
         self._clock = clock
         self._containment = containment
+        self._check = check
         #: of the present states of deployments and jobs; of a job that runs again it begins anew
         self._ages: Ages[tuple[str, str, int]] = Ages(clock)
         #: states that this poll has seen
@@ -162,7 +173,7 @@ class LedDeployments:
         try:
             with self._leadership.fenced():
                 self._record(row, Deployment.State.SUBMITTED, restore=restore)
-                submit(row, location if row.restore.get("keeps_state", True) else "")
+                submit(row, location if row.restore.get("keeps_state", True) else "", self._check)
         except _REFUSALS as error:
             refused = refused_at_submission(str(error))
             assert isinstance(refused, BeginRollback)
@@ -202,6 +213,7 @@ class LedDeployments:
                     old.submitted_by,
                     old.submission,
                     row.rollback_job_id,
+                    self._check,
                 )
                 Deployment.objects.filter(id=previous.id).update(job_id=row.rollback_job_id)
                 self._record(row, Deployment.State.ROLLED_BACK)

@@ -1,7 +1,8 @@
 """URIs of checkpoint files: writes, joins and splits them, and checks which of them are allowed.
 
 A location is a URI; plain paths become `file://` URIs. Pure, except that links in local paths are resolved before a
-comparison, so that neither `..` nor a link leads out of an allowed root.
+comparison, so that neither `..` nor a link leads out of an allowed root: `resolved` and `AllowedRoots.check` wait for
+the storage.
 """
 
 from __future__ import annotations
@@ -98,16 +99,16 @@ class AllowedRoots:
     """Directories below which checkpoints and savepoints may be written, read and deleted."""
 
     roots: tuple[str, ...] | None = None
-    """Resolved URIs; None: everything is allowed (for a program that runs under its user's account)."""
+    """URIs; None: everything is allowed (for a program that runs under its user's account)."""
 
     @classmethod
     def of(cls, locations: Iterable[str | Path]) -> AllowedRoots:
-        """Allow exactly these roots.
+        """Allow exactly these roots; does not look at them.
 
         Raises:
             UnknownFileSystemError: checkpoints cannot be stored to one of them.
         """
-        return cls(tuple(dict.fromkeys(resolved(location) for location in locations)))
+        return cls(tuple(dict.fromkeys(to_uri(location) for location in locations)))
 
     def check(self, location: str | Path) -> str:
         """Return the location as a resolved URI, for all further use.
@@ -117,9 +118,17 @@ class AllowedRoots:
             UnknownFileSystemError: checkpoints cannot be stored to such a URI.
         """
         uri = resolved(location)
-        if self.roots is not None and not any(uri == root or uri.startswith(root + "/") for root in self.roots):
+        if self.roots is not None and not _is_below(uri, self.roots):
             raise LocationNotAllowedError(str(location), self.roots)
         return uri
+
+
+def _is_below(uri: str, roots: Iterable[str]) -> bool:
+    """Return whether a resolved URI is below one of some roots, which may be called by links."""
+    if any(uri == root or uri.startswith(root + "/") for root in roots):
+        # nothing below it is a link, so that is where it is; another root may be on a storage that does not answer
+        return True
+    return any(uri == root or uri.startswith(root + "/") for root in map(resolved, roots))
 
 
 EVERYWHERE: Final = AllowedRoots()

@@ -19,6 +19,11 @@ from runtime.checkpoint.state_files import DEFAULT_RETRIES, Retries, TaskStateRe
 from runtime.state.handles import DamagedSnapshotError
 
 
+def snapshot_directory(uri: str) -> str:
+    """Return the URI of a snapshot's directory, given that or the URI of the metadata in it."""
+    return parent_of(uri) if name_of(uri) == METADATA else uri
+
+
 class SnapshotFiles:
     """Reads, writes and deletes whole checkpoints and savepoints.
 
@@ -86,8 +91,7 @@ class SnapshotFiles:
             LocationNotAllowedError: it is outside of the allowed roots.
             UnknownFileSystemError: checkpoints cannot be stored to such a URI.
         """
-        uri = self._allowed.check(path)
-        return parent_of(uri) if name_of(uri) == METADATA else uri
+        return snapshot_directory(self._allowed.check(path))
 
     def may_be_away(self, directory: str) -> bool:
         """Return whether the storage of a snapshot's directory, which cannot be found, may only be unavailable.

@@ -21,6 +21,7 @@ from functools import partial
 from runtime.checkpoint.coordinator import CheckpointCoordinator
 from runtime.checkpoint.errors import CheckpointStorageError
 from runtime.checkpoint.layout import savepoint_directory
+from runtime.checkpoint.locations import parent_of
 from runtime.checkpoint.messages import DeleteFiles, ForgetCheckpoints, RecordEnd, StoreCheckpoint, SweepOrphans
 from runtime.checkpoint.settings import CheckpointSettings
 from runtime.checkpoint.statistics import StatisticsRecord
@@ -209,7 +210,8 @@ class JobMasterDriver:
         """Take a savepoint.
 
         Args:
-            target_directory: the savepoint becomes a directory in it; None = execution.checkpointing.savepoint-dir.
+            target_directory: the savepoint becomes a directory in it; None = execution.checkpointing.savepoint-dir. It
+                is checked, which waits for its storage, unless there is a `directory`, which is in it.
             after: what the job does after it. SUSPEND, DRAIN: the result comes when the job has FINISHED.
             kind: CANONICAL, or FULL for the state backend's own form.
             directory: the savepoint's own, from `new_savepoint_directory`; None = one with a new name.
@@ -221,7 +223,7 @@ class JobMasterDriver:
         target = None
         try:
             if target_directory is not None:
-                target = self._home.allowed.check(target_directory)
+                target = self._home.allowed.check(target_directory) if directory is None else parent_of(directory)
         except CheckpointStorageError as error:
             refused: Future[RequestAnswered] = Future()
             refused.set_exception(error)
@@ -232,14 +234,9 @@ class JobMasterDriver:
         """Return the URI of a directory for a savepoint that nobody has yet; None: it is not known where.
 
         Args:
-            target_directory: as for `trigger_savepoint`.
-
-        Raises:
-            CheckpointStorageError: the target is not allowed.
+            target_directory: URI of a directory that is allowed; None = as for `trigger_savepoint`.
         """
-        target = self._settings.savepoint_directory
-        if target_directory is not None:
-            target = self._home.allowed.check(target_directory)
+        target = target_directory or self._settings.savepoint_directory
         if not target:
             return None
         return savepoint_directory(target, self._machine.graph.job_id, self._home.new_name())

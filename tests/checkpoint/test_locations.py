@@ -16,6 +16,7 @@ from runtime.checkpoint.layout import (
 )
 from runtime.checkpoint.locations import EVERYWHERE, AllowedRoots, join, local_path, name_of, parent_of, to_uri
 from runtime.core.ids import Attempt, CheckpointId, JobId
+from tests.support.hung_storage import HungStorage
 
 
 @pytest.mark.parametrize(
@@ -87,6 +88,34 @@ def test_links_do_not_lead_out(tmp_path: Path) -> None:
         roots.check(tmp_path / "in" / "link" / "savepoint")
     with pytest.raises(LocationNotAllowedError):
         roots.check(tmp_path / "in" / "link")
+
+
+def test_a_root_may_be_called_by_a_link(tmp_path: Path) -> None:
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "root").symlink_to(tmp_path / "disk")
+    roots = AllowedRoots.of([tmp_path / "root"])
+    assert roots.check(tmp_path / "root" / "a") == (tmp_path / "disk" / "a").as_uri()
+    assert roots.check(tmp_path / "disk" / "a") == (tmp_path / "disk" / "a").as_uri()
+    with pytest.raises(LocationNotAllowedError):
+        roots.check(tmp_path / "rooted")
+    # whoever changes the link moves the root
+    (tmp_path / "root").unlink()
+    (tmp_path / "root").symlink_to(tmp_path / "other")
+    with pytest.raises(LocationNotAllowedError):
+        roots.check(tmp_path / "disk" / "a")
+
+
+def test_a_root_that_does_not_answer_holds_up_nothing_below_another_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hung = HungStorage(tmp_path / "share", monkeypatch)
+    hung.hang()
+    roots = AllowedRoots.of([tmp_path / "share", tmp_path / "disk"])
+    assert roots.check(tmp_path / "disk" / "a") == (tmp_path / "disk" / "a").as_uri()
+    assert not hung.touched
+    with pytest.raises(LocationNotAllowedError):
+        roots.check(tmp_path / "elsewhere")
+    assert hung.touched, "only that storage knows whether a link in it leads there"
 
 
 def test_no_roots_allow_nothing() -> None:

@@ -325,7 +325,7 @@ def test_what_a_job_could_not_go_on_from_is_left_to_people(lead: Any, home: Path
     assert job.state == "FAILED"
     manager = lead()
     turn(manager)
-    manager._disposal._work.submit(lambda: None).result()
+    wait_until(lambda: manager._disposal._work.is_idle, 10, "the storage")
     assert (directory / "_metadata").exists()
 
 
@@ -357,5 +357,5 @@ def test_a_job_waits_for_its_storage_says_so_and_can_be_cancelled_without_a_loss
     (home / "aside").rename(home / "checkpoints")
     after = lead()
     turn(after)
-    after._disposal._work.submit(lambda: None).result()
+    wait_until(lambda: after._disposal._work.is_idle, 10, "the storage")
     assert Path(location.removeprefix("file://"), "_metadata").exists()

@@ -34,6 +34,7 @@ from backend.cluster.leader_machine import (
     SaveJob,
     SnapshotSeen,
     TakeJob,
+    TargetSeen,
     TaskManagerRows,
     UnregisterTaskManager,
 )
@@ -57,6 +58,7 @@ def machine() -> LeaderMachine:
 NEW = JobRow("j", "INITIALIZING", 0, 0)
 WAITED = JobRow("j", "CREATED", 6, 2)
 RAN = JobRow("j", "RUNNING", 6, 2, has_run=True)
+HELD_UP = replace(WAITED, leader_epoch=EPOCH)
 
 
 @pytest.mark.parametrize(
@@ -66,6 +68,11 @@ RAN = JobRow("j", "RUNNING", 6, 2, has_run=True)
         pytest.param(replace(NEW, is_cancelled=True), TakeJob("j", "CREATED", 0), id="new, and cancelled when it runs"),
         pytest.param(replace(WAITED, leader_epoch=EPOCH), RunJob("j"), id="taken, but not run"),
         pytest.param(replace(RAN, leader_epoch=EPOCH, state="RESTARTING"), RunJob("j"), id="taken over, but not run"),
+        pytest.param(replace(HELD_UP, is_held_up=True), RunJob("j"), id="taken, and waits for its storage"),
+        pytest.param(
+            replace(HELD_UP, is_held_up=True, is_cancelled=True), EndJob("j", "CANCELED"), id="cancelled while it does"
+        ),
+        pytest.param(replace(HELD_UP, is_cancelled=True), RunJob("j"), id="its runner is to be cancelled"),
         pytest.param(WAITED, TakeJob("j", "CREATED", 3), id="waited for slots: a number of its own"),
         pytest.param(replace(WAITED, has_failed=True), TakeJob("j", "CREATED", 3, SLOTS_LOST), id="failed at once"),
         pytest.param(RAN, TakeJob("j", "RESTARTING", 3, SLOTS_LOST), id="ran"),
@@ -259,6 +266,34 @@ def test_a_stop_whose_savepoint_is_complete_waits_for_its_job_to_end(machine: Le
     assert isinstance(refused, Answer) and "error" in refused.result
 
 
+SILENT = "the storage of /share has not answered yet"
+
+
+@pytest.mark.parametrize(
+    ("target", "age_ms", "action"),
+    [
+        (TargetSeen("file:///target"), 1_000, CarryOut("o", "j", False, "file:///target")),
+        (TargetSeen("file:///target"), TOO_LATE, CarryOut("o", "j", False, "file:///target")),
+        (TargetSeen(error="not allowed"), 1_000, Answer("o", {"error": "not allowed"})),
+        (TargetSeen(silent=SILENT), 1_000, None),
+        (TargetSeen(silent=SILENT), TOO_LATE, Answer("o", {"error": SILENT})),
+    ],
+)
+def test_a_savepoint_waits_for_the_storage_of_the_directory_that_its_user_names(
+    machine: LeaderMachine, target: TargetSeen, age_ms: int, action: object
+) -> None:
+    assert decided(machine, replace(ASKED, target=target), RUNNING, age_ms) == action
+
+
+def test_what_is_asked_of_a_job_that_waits_for_its_storage_is_refused_in_the_end(machine: LeaderMachine) -> None:
+    asked = replace(ASKED, job_state="CREATED", held_up=SILENT)
+    assert decided(machine, asked, None) is None
+    refusal = Answer("o", {"error": f"the job does not run, it is CREATED: {SILENT}"})
+    assert decided(machine, asked, None, TOO_LATE) == refusal
+    # the job ends, which is its answer
+    assert decided(machine, replace(CANCEL, held_up=SILENT), None, TOO_LATE) is None
+
+
 DISPOSAL = OperationRow("o", Kind.DISPOSE, None, 1_000, snapshot=SnapshotSeen("file:///sp"))
 
 
@@ -268,6 +303,12 @@ DISPOSAL = OperationRow("o", Kind.DISPOSE, None, 1_000, snapshot=SnapshotSeen("f
         (DISPOSAL, {}, [Dispose("o", "file:///sp", False)]),
         (replace(DISPOSAL, is_begun=True), {}, [Dispose("o", "file:///sp", True)]),
         (replace(DISPOSAL, snapshot=None), {"o": None}, []),
+        (replace(DISPOSAL, snapshot=SnapshotSeen(silent="who knows")), {}, []),
+        (
+            replace(DISPOSAL, snapshot=SnapshotSeen(silent="who knows"), age_ms=OPERATION_PATIENCE_MS + 1),
+            {},
+            [Answer("o", {"error": "who knows"})],
+        ),
         (
             replace(DISPOSAL, snapshot=None),
             {"o": {"location": "file:///sp"}},

@@ -24,6 +24,7 @@ from runtime.core.clock import SYSTEM_CLOCK
 from runtime.core.ids import Attempt, CheckpointId, JobId, SlotId
 from tests.cluster.graphs import RESTARTING, graph_json
 from tests.cluster.log_reading import read_log
+from tests.support.hung_storage import HungStorage
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.django_db
@@ -76,7 +77,7 @@ def test_logs_checkpoints_and_leaders_tell_epochs_and_attempts(home: Path) -> No
 
 
 def test_a_storage_that_is_away_holds_up_no_take_over(
-    home: Path, settings: Settings, caplog: pytest.LogCaptureFixture
+    home: Path, settings: Settings, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (home / "file").write_text("")
     settings.TIDEMARK_STORAGE_DIR = str(home / "file")
@@ -84,9 +85,12 @@ def test_a_storage_that_is_away_holds_up_no_take_over(
         assert find_traces() == Traces()
     assert "only the database counts" in caplog.text
     settings.TIDEMARK_STORAGE_DIR = ""
+    hung = HungStorage(home, monkeypatch)
+    hung.hang()
     with caplog.at_level(logging.WARNING):
-        assert find_traces(patience_s=0.0) == Traces()
-    assert "no answer within 0 s" in caplog.text
+        assert find_traces(patience_s=0.01) == Traces()
+    hung.answer()
+    assert "no answer within 0.01 s" in caplog.text and not hung.touched
 
 
 def test_a_job_whose_row_is_damaged_keeps_nobody_from_leading(home: Path) -> None:

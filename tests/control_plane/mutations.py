@@ -486,8 +486,8 @@ MISTAKES = (
             "a new leader deletes what ended jobs keep",
             JobStore,
             "leftovers",
-            "None if _keeps_checkpoints(job) else _checkpoint_root(job)",
-            "_checkpoint_root(job)",
+            "None if _keeps_checkpoints(job) else _checkpoint_root(job, check)",
+            "_checkpoint_root(job, check)",
             found_as=DELETED,
         ),
         [

@@ -12,8 +12,10 @@ from django.db import OperationalError, connection
 from pytest_django import Settings
 
 from backend.cluster import services as cluster_services
+from backend.cluster.checkpoint_home import check_location
 from backend.cluster.containment import Containment
 from backend.cluster.leadership import Leadership, LeadershipLostError
+from backend.cluster.location_checks import CheckLocation, StorageSilentError
 from backend.cluster.models import Checkpoint, Job, Operation
 from backend.pipelines import services
 from backend.pipelines.deployment_machine import SETTLED_MS
@@ -65,12 +67,14 @@ class Leader:
     def __init__(self, savepoint: str) -> None:
         self._savepoint = savepoint
         self.clock = ManualClock(cluster_services.now_ms())
+        #: says whether a directory is allowed
+        self.check: CheckLocation = check_location
         self.become()
 
     def become(self) -> None:
         """Take the leadership, as a successor."""
         self.leadership: Leadership = take_leadership("leader")
-        self._led = LedDeployments(self.leadership, self.clock, Containment())
+        self._led = LedDeployments(self.leadership, self.clock, Containment(), lambda location: self.check(location))
 
     def poll(self) -> None:
         self._led.poll()
@@ -125,6 +129,25 @@ def test_a_job_is_replaced_from_its_savepoint(leader: Leader, made: Deployment, 
     assert new.graph["configuration"][options.RECOVERY_PATH.key] == savepoint
     assert new.graph["configuration"][options.RECOVERY_CLAIM_MODE.key] == "no_claim"
     assert [o.kind for o in Operation.objects.all()] == ["stop"]
+
+
+def silent(location: str) -> str:
+    raise StorageSilentError(location)
+
+
+def test_the_new_job_is_submitted_when_the_storage_answers(leader: Leader, made: Deployment) -> None:
+    leader.check = silent
+    assert go_on(leader, made) == ["COMPILED", "CHECKED", "STOPPING"]
+    leader.check = check_location
+    assert go_on(leader, made) == ["STOPPING", "SUBMITTED", "RUNNING"]
+
+
+def test_the_old_job_is_submitted_again_when_the_storage_answers(leader: Leader, made: Deployment) -> None:
+    assert go_on(leader, made, polls=3, new_state="FAILED", has_checkpoint=False)[-1] == "SUBMITTED"
+    leader.check = silent
+    assert go_on(leader, made, polls=4) == ["SUBMITTED", "ROLLING_BACK"]
+    leader.check = check_location
+    assert go_on(leader, made, polls=4) == ["ROLLING_BACK", "ROLLED_BACK"]
 
 
 def test_state_can_be_left_behind(leader: Leader, made: Deployment, savepoint: str) -> None:
