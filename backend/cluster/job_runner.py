@@ -284,10 +284,10 @@ class JobRunner:
 
     def wait_abandoned(self, timeout_s: float) -> None:
         """Wait for the slots to be released."""
-        if self._begun:
-            self._thread.join(timeout_s)
-        else:
+        if not self._begun:
             self._provider.close()
+        elif self._thread.ident is not None:
+            self._thread.join(timeout_s)
 
     @property
     def is_over(self) -> bool:
@@ -396,7 +396,11 @@ class JobRunner:
             if self._begun or self._abandoned:
                 return
             self._begun = True
-        self._thread.start()
+        try:
+            self._thread.start()
+        except RuntimeError as error:
+            # the process cannot have another thread: nobody else would ever end the job
+            self._driver.break_off(error)
 
     def _record_attempt(self, attempt: Attempt, regions: Collection[int]) -> bool:
         """Record an attempt; called by the driver while none of its slots runs, so it may wait for SQL."""

@@ -143,7 +143,9 @@ class LedJobs:
         failures = []
         if lost:
             logger.info("job %s is restarted: %s", job.id, lost)
-            failures.append(self._failure(job, lost))
+            if not job.exceptions.filter(attempt=job.attempt).exists():
+                # else that attempt has failed before, and users want to know of what
+                failures.append(self._failure(job, lost))
             job.restarts += 1
         if attempt > job.attempt + 1:
             logger.warning("the database is older than the storage: job %s goes on with attempt %d", job.id, attempt)
@@ -321,10 +323,27 @@ class LedJobs:
         if is_refused:
             # not before its end is recorded: a database that refuses everything must not cost a job its slots
             runner.fail(error)
-        for name in ("state", "state_times", "ended_at", "attempt", "waiting_for", "failure", "document"):
-            setattr(job, name, getattr(row, name))
-        runner.end_is_saved()
+        self._take_over_end(runner, row)
         self.unsaved.discard(job.id)
+
+    def _end_as_recorded(self, runner: JobRunner) -> None:
+        """End a job here whose row has ended otherwise: that was recorded, and nobody heard so."""
+        job, row = runner.job, self._store.row(runner.job.id)
+        logger.warning("job %s has ended otherwise, or belongs to a later leader: it is %s", job.id, row.state)
+        if row.is_terminal:
+            if not job.is_terminal:
+                # else its slots would run on, and nobody would ever end them
+                runner.fail(RuntimeError(f"the job's row says that it has ended, as {row.state}"))
+            self._take_over_end(runner, row)
+            if row.document:
+                self._publisher.job_ended(row.document)
+        self.unsaved.discard(job.id)
+
+    def _take_over_end(self, runner: JobRunner, row: Job) -> None:
+        """Note the recorded end of a job that runs here."""
+        for name in ("state", "state_times", "ended_at", "attempt", "waiting_for", "failure", "document"):
+            setattr(runner.job, name, getattr(row, name))
+        runner.end_is_saved()
 
     def _not_ended(self) -> list[JobRunner]:
         return [runner for runner in self.runners.values() if not runner.job.is_terminal]
@@ -358,7 +377,8 @@ class LedJobs:
         }
         answers = runner.requests.answers(is_ending=True) if _is_ending(job) else {}
         if not self._store.save(job, runner.exceptions(), answers, disowns=runner.disowns_checkpoints):
-            logger.warning("job %s has ended otherwise, or belongs to a later leader", job.id)
+            self._end_as_recorded(runner)
+            return
         runner.requests.forget(answers)
         if job.is_terminal:
             runner.end_is_saved()

@@ -86,6 +86,8 @@ class LedOperations:
         """Begin or answer what is due."""
         rows: dict[str, Operation] = {row.trigger_id: row for row in self._store.due_operations()}
         self._ages.keep(rows)
+        self._disposal.keep(rows)
+        self._left.keep(rows)
         self._silent = {name: why for name, why in self._silent.items() if name in rows}
         runners = self._jobs.seen_runners()
         actions: list[OperationAction] = []
@@ -182,10 +184,9 @@ class LedOperations:
             case CarryOut(trigger_id, job_id, is_begun, target):
                 runner = self._jobs.runners[job_id]
                 row.progress = runner.progress_of(row, target)
-                if row.progress is not None:
-                    self._store.begin(row)
-                else:
-                    self._begin(row, is_begun)
+                if not self._begin(row, is_begun and row.progress is None):
+                    # answered meanwhile, with the end of its job
+                    return
                 self._left.forget(trigger_id)
                 logger.info("job %s: %s %s", job_id, row.kind, row.parameters)
                 runner.carry_out(row)
@@ -203,6 +204,6 @@ class LedOperations:
         self._disposal.forget(trigger_id)
         self._left.forget(trigger_id)
 
-    def _begin(self, row: Operation, is_begun: bool) -> None:
-        if not is_begun:
-            self._store.begin(row)
+    def _begin(self, row: Operation, is_begun: bool) -> bool:
+        """Record that an operation begins, unless that is recorded; return False if it has a result."""
+        return is_begun or self._store.begin(row)

@@ -7,7 +7,7 @@ storage that does not answer holds up only what is on it. They delete only while
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from concurrent.futures import Future
 
 from backend.cluster.background import BackgroundWork
@@ -65,6 +65,10 @@ class LeftSavepoints:
     def forget(self, trigger_id: str) -> None:
         """Forget what was seen: the operation is answered, or has begun again."""
         self._looks.pop(trigger_id, None)
+
+    def keep(self, trigger_ids: Collection[str]) -> None:
+        """Forget what was seen for all other operations: they are answered, some with the end of their job."""
+        self._looks = {name: of for name, of in self._looks.items() if name in trigger_ids}
 
     def close(self) -> None:
         """Look no more."""

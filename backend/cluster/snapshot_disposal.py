@@ -7,7 +7,7 @@ not delete what its successor may have kept. A storage that does not answer hold
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from concurrent.futures import Future
 from typing import Any
 
@@ -69,6 +69,10 @@ class SnapshotDisposal:
     def forget(self, trigger_id: str) -> None:
         """Drop a result that has been saved."""
         self._disposals.pop(trigger_id, None)
+
+    def keep(self, trigger_ids: Collection[str]) -> None:
+        """Drop the results of all other operations: they are answered, though nobody may have heard so."""
+        self._disposals = {name: of for name, of in self._disposals.items() if name in trigger_ids}
 
     def sweep(self, job_id: str, root: str) -> None:
         """Delete all checkpoints of a job that has ended, unless this leader did or could not; see `swept`.
