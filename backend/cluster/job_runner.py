@@ -11,6 +11,8 @@ import logging
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import ExitStack
+from dataclasses import dataclass
 from typing import Any
 
 from django.db import Error as DatabaseFailure
@@ -60,6 +62,24 @@ CLOCK_JITTER_MS = 50.0
 Document = dict[str, Any]
 
 
+@dataclass(frozen=True, slots=True)
+class JobPast:
+    """What earlier leaders have left of a job."""
+
+    first_attempt: Attempt
+    """Number of the first attempt here, already in SQL; earlier leaders used lower ones."""
+    exceptions: list[Document]
+    """Known failures of earlier attempts, newest first."""
+    failures: int
+    """Total number of earlier failures; `exceptions` may hold only the newest."""
+    placement: Sequence[ClusterPlacement] = ()
+    """Where the attempt runs, and is to go on; empty: nowhere."""
+    statistics: StatisticsRecord | None = None
+    """Of its checkpoints; None: there are none."""
+    left_stop: str | None = None
+    """URI of the savepoint with which it was to stop; None: it was not."""
+
+
 class JobRunner:
     """Runs one job.
 
@@ -73,12 +93,7 @@ class JobRunner:
         host: address of this process that slots can reach.
         logs: receives the slots' output.
         clock: for all deadlines.
-        first_attempt: number of the first attempt here, already in SQL; earlier leaders used lower ones.
-        exceptions: known failures of earlier attempts, newest first.
-        failures: total number of earlier failures; `exceptions` may hold only the newest.
-        placement: where the attempt runs under an earlier leader, and is to go on; empty: nowhere.
-        statistics: of its checkpoints under earlier leaders; None: there are none.
-        left_stop: URI of the savepoint with which it was to stop under an earlier leader; None: it was not.
+        past: what earlier leaders have left.
 
     Raises:
         ConfigurationError: an option of the job is malformed.
@@ -95,12 +110,7 @@ class JobRunner:
         host: str,
         logs: JobLogs,
         clock: Clock,
-        first_attempt: Attempt,
-        exceptions: list[Document],
-        failures: int,
-        placement: Sequence[ClusterPlacement] = (),
-        statistics: StatisticsRecord | None = None,
-        left_stop: str | None = None,
+        past: JobPast,
     ) -> None:
         self.job = job
         self._graph = graph
@@ -109,13 +119,13 @@ class JobRunner:
         self._checkpoints = checkpoints
         self._resources = resources
         self._clock = clock
-        self._first_attempt = first_attempt
+        self._first_attempt = past.first_attempt
         self._attempt_given_up = threading.Event()
         self._ended_ms: float | None = None
         self._restarts_before = job.restarts
         #: with the parallelisms that the row has
         self._noted = graph
-        self._live = LiveDocument(job, graph, exceptions, failures)
+        self._live = LiveDocument(job, graph, past.exceptions, past.failures)
         #: whether the job ran before this leader took it
         self._has_run = "RUNNING" in job.state_times
         #: wall-clock time minus the state machine's monotonic time
@@ -136,70 +146,86 @@ class JobRunner:
         #: why an attempt cannot begin yet; written by the driver's thread
         self._database_trouble = ""
         self._lock = threading.Lock()
+        self._is_placed = bool(past.placement)
+        running = rescaled(graph, past.placement[0].region.parallelism) if past.placement else graph
         configuration = Configuration.from_dict(dict(graph.configuration))
         patience = Patience.of(configuration)
-        providers: list[ClusterSlotProvider] = []
+        home = self._home(storage, configuration, past.left_stop)
+        self._provider: ClusterSlotProvider
+        with ExitStack() as undo:
 
-        def create_provider(post: Callable[[JobMasterEvent], None]) -> ClusterSlotProvider:
-            providers.append(
-                ClusterSlotProvider(
-                    resources,
-                    host,
-                    job.id,
-                    job.created_at,
-                    self._has_run,
-                    configuration,
-                    self._begin,
-                    self._record_attempt,
-                    self._record_placements,
-                    post,
-                    store.epoch,
-                    placement,
-                    store.may_act,
-                )
-            )
-            return providers[0]
+            def create_provider(post: Callable[[JobMasterEvent], None]) -> ClusterSlotProvider:
+                self._provider = provider = self._create_provider(host, configuration, past.placement, post)
+                # its control server listens already, and nobody would ever stop it
+                undo.callback(provider.discard)
+                return provider
 
-        home = CheckpointHome(
+            self._driver = self._create_driver(running, create_provider, home, past)
+            self.scaling = JobScaling(job, graph, patience, self._driver, self._reserve_instead, clock)
+            self.autoscaling = JobAutoscaling(running, clock, job.autoscaler_enabled)
+            self.scaling.room, self.scaling.target = self.autoscaling.room, self.autoscaling.target
+            undo.pop_all()
+        self.requests = JobRequests(self._driver, self._rescale)
+        self._thread = threading.Thread(target=self._driver.run, name=f"job-{job.id[:8]}", daemon=True)
+
+    def _home(self, storage: ClusterStorage, configuration: Configuration, left_stop: str | None) -> CheckpointHome:
+        checkpoints = self._checkpoints
+        return CheckpointHome(
             storage.checkpoints_of(configuration),
             storage.files(),
             lambda: checkpoints,
-            store.epoch,
+            self._store.epoch,
             is_asked_always=True,
             allowed=storage.allowed,
             left_stop=left_stop,
             may_write=checkpoints.may_write,
         )
-        placed = [of.region for of in placement]
-        self._is_placed = bool(placed)
-        running = rescaled(graph, placed[0].parallelism) if placed else graph
-        # an attempt that goes on has begun already
-        next_attempt = Attempt(first_attempt + 1) if placed else first_attempt
-        newest_state = max(job.state_times, key=lambda state: job.state_times[state], default="")
-        try:
-            self._driver = JobMasterDriver(
-                running,
-                create_provider,
-                logs,
-                clock,
-                next_attempt,
-                home,
-                placement=placed,
-                was_suspended=newest_state == SUSPENDED,
-                statistics=statistics,
-                secrets=environment.secret_store(),
-            )
-            self.scaling = JobScaling(job, graph, patience, self._driver, self._reserve_instead, clock)
-            self.autoscaling = JobAutoscaling(running, clock, job.autoscaler_enabled)
-            self.scaling.room, self.scaling.target = self.autoscaling.room, self.autoscaling.target
-        except Exception:
-            # its control server listens already, and nobody would ever stop it
-            for provider in providers:
-                provider.discard()
-            raise
-        self.requests = JobRequests(self._driver, self._rescale)
-        self._provider = providers[0]
-        self._thread = threading.Thread(target=self._driver.run, name=f"job-{job.id[:8]}", daemon=True)
+
+    def _create_provider(
+        self,
+        host: str,
+        configuration: Configuration,
+        placement: Sequence[ClusterPlacement],
+        post: Callable[[JobMasterEvent], None],
+    ) -> ClusterSlotProvider:
+        return ClusterSlotProvider(
+            self._resources,
+            host,
+            self.job.id,
+            self.job.created_at,
+            self._has_run,
+            configuration,
+            self._begin,
+            self._record_attempt,
+            self._record_placements,
+            post,
+            self._store.epoch,
+            placement,
+            self._store.may_act,
+        )
+
+    def _create_driver(
+        self,
+        graph: JobGraph,
+        create_provider: Callable[[Callable[[JobMasterEvent], None]], ClusterSlotProvider],
+        home: CheckpointHome,
+        past: JobPast,
+    ) -> JobMasterDriver:
+        state_times = self.job.state_times
+        newest_state = max(state_times, key=lambda state: state_times[state], default="")
+        return JobMasterDriver(
+            graph,
+            create_provider,
+            self._logs,
+            self._clock,
+            # an attempt that goes on has begun already
+            Attempt(past.first_attempt + 1) if past.placement else past.first_attempt,
+            home,
+            placement=[of.region for of in past.placement],
+            was_suspended=newest_state == SUSPENDED,
+            statistics=past.statistics,
+            secrets=environment.secret_store(),
+        )
 
     # --- called by the jobmanager's loop ------------------------------------------------------------------------------
 

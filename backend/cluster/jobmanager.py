@@ -44,7 +44,7 @@ from backend.cluster.events import (
     TaskManagerGone,
 )
 from backend.cluster.job_logs import JobLogs, SlotLogWriter, job_log_directory
-from backend.cluster.job_runner import JobRunner
+from backend.cluster.job_runner import JobPast, JobRunner
 from backend.cluster.job_store import JobStore
 from backend.cluster.leader_bus import BusError, LeaderBus
 from backend.cluster.leader_machine import LeaderMachine
@@ -312,12 +312,14 @@ class JobManager:
             self._host,
             JobLogs(self._writer, job_log_directory(job.id)),
             self._clock,
-            Attempt(job.attempt),
-            self._store.known_exceptions(job),
-            self._store.num_failures(job.id),
-            placements_of(job.id),
-            read_statistics(job.id),
-            self._store.left_stop(job.id),
+            JobPast(
+                Attempt(job.attempt),
+                self._store.known_exceptions(job),
+                self._store.num_failures(job.id),
+                placements_of(job.id),
+                read_statistics(job.id),
+                self._store.left_stop(job.id),
+            ),
         )
 
     # --- events -------------------------------------------------------------------------------------------------------
