@@ -246,7 +246,7 @@ def test_a_storage_that_refuses_fails_the_checkpoint() -> None:
     assert sorted(rig.pointers) == [2]
 
 
-def test_whoever_has_been_replaced_deletes_nothing_any_more_and_ends() -> None:
+def test_whoever_has_been_replaced_deletes_nothing_any_more_tells_nobody_how_it_ended_and_ends() -> None:
     rig = running()
     rig.complete_checkpoint()
     rig.advance(1_000)
@@ -257,6 +257,7 @@ def test_whoever_has_been_replaced_deletes_nothing_any_more_and_ends() -> None:
     (failure,) = rig.of_kind(FailJob)
     assert isinstance(failure, FailJob)
     assert failure.is_fatal
+    assert rig.of_kind(NotifyAborted) == [], "it may be recorded, for all that this one knows"
     rig.do(AttemptEnded("the job fails"))
     rig.do(JobEnded(JobOutcome.FAILED))
     assert rig.files == before

@@ -6,6 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from runtime.checkpoint.handles import OperatorSubtaskState, TaskStateHandle
+from runtime.checkpoint.layout import file_name
 from runtime.checkpoint.messages import DeleteFiles, SweepOrphans
 from runtime.core.checkpoint_options import AfterSnapshot, SnapshotKind
 from runtime.core.ids import Attempt, CheckpointId, SlotId
@@ -23,6 +25,8 @@ from runtime.jobmaster.events import (
 )
 from runtime.jobmaster.job_state import JobState
 from runtime.jobmaster.restart_strategy import FixedDelay
+from runtime.state.handles import FileHandle, KeyedStateHandle
+from runtime.state.key_groups import KeyGroupRange
 from runtime.task.messages import (
     CommitFinished,
     Deploy,
@@ -312,6 +316,26 @@ def test_the_sweep_spares_what_the_deployer_of_an_adopted_region_has_written() -
     assert fourth.machine.state is JobState.RUNNING
     sweeps = [a for a in (*third.actions, *fourth.actions) if isinstance(a, SweepOrphans)]
     assert [(sweep.leader_epoch, sweep.attempt) for sweep in sweeps] == [(0, 0), (0, 0)]
+
+
+def test_a_checkpoint_that_builds_on_files_of_the_earlier_leader_which_no_retained_one_has_is_given_up() -> None:
+    new = checkpointed(saving_job()).successor()
+    new.take_over()
+    slot = new.current(0)
+    slot.acknowledges = False
+    new.advance(1_000)
+    [trigger] = new.sent_to(0, TriggerCheckpoint)
+    assert isinstance(trigger, TriggerCheckpoint)
+    options, acknowledgement = trigger.options, slot.ack(trigger, slot.tasks[0])
+    name = file_name(options.directory.replace("/chk-2-1.0", "/chk-1-0.0"), "window", "state", "0" * 16)
+    left = FileHandle(f"{options.shared_directory}/{name}", 1, "0" * 64, is_shared=True)
+    state = KeyedStateHandle("test", KeyGroupRange(0, 127), 128, {"keyed": left})
+    [operator] = acknowledgement.state.operators
+    builds_on_it = TaskStateHandle({operator: OperatorSubtaskState(state)})
+    new.say(replace(acknowledgement, state=builds_on_it))
+    new.settle()
+    assert slot.told == [("complete", 1), ("aborted", trigger.checkpoint_id)]
+    assert trigger.checkpoint_id not in new.recorded
 
 
 def test_a_job_whose_newest_checkpoint_cannot_be_read_is_not_adopted() -> None:
