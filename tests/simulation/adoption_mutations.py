@@ -14,6 +14,7 @@ from runtime.operators.source_operator import SourceOperator
 from runtime.task.control_session import AdoptionOffer, ControlSession
 from tests.simulation.control import OLD_EPOCH
 from tests.simulation.mutations import Mutation
+from tests.simulation.progress import NOT_ENDED
 
 NOT_ADOPTED = "was not adopted"
 
@@ -108,7 +109,7 @@ ADOPTION_MUTATIONS = (
         "if not self._no_more:",
         "if False:",
         seeds=(2,),
-        found_as="has not ended",
+        found_as=NOT_ENDED,
     ),
     Mutation(
         "a reader whose assignment was lost gets another split",
@@ -126,6 +127,6 @@ ADOPTION_MUTATIONS = (
         "self._final_is_complete = self._takes_final",
         "pass",
         seeds=(0,),
-        found_as="has not ended",
+        found_as=NOT_ENDED,
     ),
 )

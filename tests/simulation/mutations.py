@@ -38,7 +38,7 @@ from runtime.task.processing_time import TimerQueue
 from runtime.task.task import Task
 from runtime.task.task_checkpoints import TaskCheckpoints
 from tests.simulation.faults import Action, Fault, Point
-from tests.simulation.progress import HANGS
+from tests.simulation.progress import HANGS, NOT_ENDED
 from tests.simulation.scenario import Scenario
 from tests.simulation.world import DAMAGED_AGAIN
 
@@ -120,7 +120,7 @@ MUTATIONS = (
         "first.at_ms - self._clock.now_ms()",
         hangs=True,
         seeds=(623,),
-        found_as="has not ended",
+        found_as=NOT_ENDED,
     ),
     Mutation(
         "an acknowledgement is not waited for",
@@ -351,7 +351,7 @@ MUTATIONS = (
         "on_message",
         "self._on_register(message)",
         "self._on_register(message) if message.attempt == 0 else None",
-        seeds=(1,),
+        scenarios=(Scenario(1, faults=(Fault(Point.STEP, 300, Action.KILL),)),),
         found_as=HANGS,
     ),
     Mutation(

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from tests.simulation.world import World
 
 HANGS = "the job hangs"
+NOT_ENDED = "the job has not ended"
 PATIENCE_MS = 30_000.0
 """Of simulated time. Leases, the storage's retries and the restart delay are a few seconds each."""
 

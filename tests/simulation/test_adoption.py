@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from functools import cache
 from typing import Any
 
 import pytest
@@ -16,7 +15,8 @@ from tests.simulation.adoption import (
 )
 from tests.simulation.adoption_mutations import ADOPTION_MUTATIONS
 from tests.simulation.faults import Action, Fault, Point
-from tests.simulation.mutations import Mutation, mutated
+from tests.simulation.mutated_runs import finds
+from tests.simulation.mutations import Mutation
 from tests.simulation.regions import simulate_regions
 from tests.simulation.scenario import Scenario
 from tests.simulation.simulate import Verdict, simulate
@@ -118,12 +118,6 @@ def test_a_slot_that_dies_while_nobody_leads_restarts_its_job() -> None:
 # --- mutations: what is broken on purpose is found --------------------------------------------------------------------
 
 
-@cache
-def is_clean(seed: int) -> bool:
-    """Return whether nothing is wrong with a seed as the code is."""
-    return not simulate(adoption_scenario_of(seed)).violations
-
-
 @pytest.mark.parametrize(
     "mutation",
     [pytest.param(m, id=m.name, marks=[pytest.mark.slow] if m.hangs else []) for m in ADOPTION_MUTATIONS],
@@ -131,7 +125,4 @@ def is_clean(seed: int) -> bool:
 def test_what_is_broken_on_purpose_is_found_as_what_it_is(mutation: Mutation) -> None:
     assert mutation.found_as
     [seed] = mutation.seeds
-    assert is_clean(seed)
-    with mutated(mutation):
-        violations = simulate(adoption_scenario_of(seed)).violations
-    assert any(mutation.found_as in violation for violation in violations), violations
+    assert finds(mutation, adoption_scenario_of(seed))

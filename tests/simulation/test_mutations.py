@@ -5,16 +5,14 @@ It finds it in one of the scenarios made for it, or else within a bounded set of
 
 from __future__ import annotations
 
-import itertools
 import logging
 from collections.abc import Iterator
-from functools import cache
 
 import pytest
 
+from tests.simulation.mutated_runs import finds
 from tests.simulation.mutations import MUTATIONS, Mutation, mutated
-from tests.simulation.scenario import Scenario, scenario_of
-from tests.simulation.simulate import simulate
+from tests.simulation.scenario import scenario_of
 
 pytestmark = pytest.mark.timeout(1200)
 
@@ -29,23 +27,10 @@ def silent() -> Iterator[None]:
     logging.disable(logging.NOTSET)
 
 
-@cache
-def is_clean(scenario: Scenario) -> bool:
-    """Return whether a scenario passes without a mutation; every mutation that one finds calls this."""
-    return not simulate(scenario).violations
-
-
-def finds(mutation: Mutation) -> bool:
-    """Return whether a scenario that passes without the mistake fails with it; known seeds are tried first."""
+def is_found(mutation: Mutation) -> bool:
+    """Return whether a scenario made for the mistake finds it, or else a seed; known ones are tried first."""
     seeds = () if mutation.scenarios else dict.fromkeys((*mutation.seeds, *range(NUM_SEEDS)))
-    scenarios = itertools.chain(mutation.scenarios, map(scenario_of, seeds))
-    return any(_finds(mutation, scenario) and is_clean(scenario) for scenario in scenarios)
-
-
-def _finds(mutation: Mutation, scenario: Scenario) -> bool:
-    with mutated(mutation):
-        violations = simulate(scenario).violations
-    return any(mutation.found_as in violation for violation in violations)
+    return any(finds(mutation, scenario) for scenario in (*mutation.scenarios, *map(scenario_of, seeds)))
 
 
 @pytest.mark.parametrize(
@@ -54,7 +39,7 @@ def _finds(mutation: Mutation, scenario: Scenario) -> bool:
 )
 def test_a_mistake_is_found(mutation: Mutation) -> None:
     assert mutation.found_as
-    assert finds(mutation), f"nothing fails although {mutation.name}"
+    assert is_found(mutation), f"nothing fails although {mutation.name}"
 
 
 def test_a_mutation_that_fits_nowhere_is_an_error() -> None:

@@ -67,7 +67,7 @@ from tests.simulation.disk import Disk
 from tests.simulation.faults import Action, Fault, InjectedError, Point, ProcessEndedError
 from tests.simulation.files import REFUSAL, SimulatedFiles
 from tests.simulation.network import SimulatedEnvironment, Wire
-from tests.simulation.progress import Progress
+from tests.simulation.progress import NOT_ENDED, Progress
 from tests.simulation.reader import READ_MS, Reader
 from tests.simulation.scenario import Scenario
 from tests.simulation.workload import resumed
@@ -624,7 +624,7 @@ class World:
         while not is_over():
             if self.num_turns >= self.scenario.max_turns:
                 if self.outcome is None:
-                    self.violations.append(f"the job has not ended within {self.num_turns} turns")
+                    self.violations.append(f"{NOT_ENDED} within {self.num_turns} turns")
                     self.outcome = JobState.FAILING
                 return
             self.num_turns += 1
