@@ -292,10 +292,6 @@ def _check_limits(value: Mapping[str, Any]) -> None:
     for index, name in enumerate(names):
         if name in names[:index]:
             raise DocumentError(f"/parameters/{index}/name", f"{name!r} occurs twice")
-    for name, declared in value["types"].items():
-        columns = [column for column, _ in declared["columns"]]
-        if len(set(columns)) < len(columns):
-            raise DocumentError(f"/types/{name}/columns", "a column occurs twice")
 
 
 def _code_bytes(lines: Iterable[Any]) -> int:

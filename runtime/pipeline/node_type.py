@@ -114,11 +114,13 @@ class NodeInput:
     node_id: str
     params: Mapping[str, Any]
     inputs: Mapping[str, tuple[StreamFacts, ...]]
+        faulty_types: names of types that the pipeline declares, but not rightly.
     row: str | None = None
     around: Surroundings = field(default_factory=Surroundings)
     found: list[Problem] = field(default_factory=list, compare=False)
 
     def input(self, port: str = "in") -> StreamFacts:
+    faulty_types: frozenset[str] = frozenset()
         """Return the facts of the only edge into a port."""
         return self.inputs[port][0]
 
@@ -206,18 +208,13 @@ class NodeInput:
         """
         if isinstance(value, str):
             if value not in self.around.types:
-                raise NodeProblem(Problem(Code.BAD_PARAM, f"there is no type {value!r}", field=pointer))
+                is_faulty = value in self.around.faulty_types
+                message = f"the type {value!r} is not right yet" if is_faulty else f"there is no type {value!r}"
+                raise NodeProblem(Problem(Code.BAD_PARAM, message, field=pointer))
             return self.around.types[value]
         if not value:
             raise NodeProblem(Problem(Code.MISSING_PARAM, "needs at least one column", field=pointer))
-        names = [name for name, _ in value]
-        for index, name in enumerate(names):
-            if name in names[:index]:
-                message = f"two columns are named {name!r}"
-                raise NodeProblem(Problem(Code.NAME_TAKEN, message, field=f"{pointer}/{index}/0"))
-            if name.startswith("__"):
-                message = f"the name {name!r} is reserved: it begins with two underscores"
-                raise NodeProblem(Problem(Code.NAME_TAKEN, message, field=f"{pointer}/{index}/0"))
+        names = checked_names([name for name, _ in value], pointer)
         return RowTypeInfo([parse_type(text) for _, text in value], names)
 
 
@@ -245,6 +242,26 @@ class EmitContext(ABC):
 
     @abstractmethod
     def input(self, port: str = "in") -> Expr:
+def checked_names(names: Sequence[str], pointer: str) -> list[str]:
+    """Return the names of declared columns.
+
+    Args:
+        names: of the columns.
+        pointer: of the list of columns, each of which begins with its name.
+
+    Raises:
+        NodeProblem: a name occurs twice, or is reserved.
+    """
+    for index, name in enumerate(names):
+        if name in names[:index]:
+            message = f"two columns are named {name!r}"
+            raise NodeProblem(Problem(Code.NAME_TAKEN, message, field=f"{pointer}/{index}/0"))
+        if name.startswith("__"):
+            message = f"the name {name!r} is reserved: it begins with two underscores"
+            raise NodeProblem(Problem(Code.NAME_TAKEN, message, field=f"{pointer}/{index}/0"))
+    return list(names)
+
+
         """Return the stream at the only edge of an input."""
 
     @abstractmethod

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from runtime.pipeline.catalog import Catalog
-from runtime.pipeline.document import Document
+from runtime.pipeline.document import Document, Node
 from runtime.pipeline.facts import StreamFacts
+from runtime.pipeline.json_schema import escaped
 from runtime.pipeline.node_type import NodeInput
 from runtime.pipeline.problems import NodeProblem
 from runtime.pipeline.validate import Memo, validate
@@ -91,9 +92,26 @@ def rename_column(
             if list(now.columns) != list(_columns(validation.facts.get((current, name)))):
                 facts_now[current, name] = now
     patch = tuple(
-        {"op": "replace", "path": f"/nodes/{name}/params", "value": params} for name, params in changed.items()
+        step
+        for name, params in changed.items()
+        for step in _steps(document.nodes[name], catalog, validation.nodes[name].params, params)
     )
     return Renamed(patch, tuple(changed), tuple(by_hand))
+
+
+def _steps(
+    node: Node, catalog: Catalog, before: Mapping[str, Any], after: Mapping[str, Any]
+) -> Iterator[Mapping[str, Any]]:
+    """Yield the changes of a node; parameters that a rename leaves alone stay as they were written."""
+    version = catalog.types[node.type].version
+    if node.type_version < version:
+        # these are parameters of the present version
+        yield {"op": "replace", "path": f"/nodes/{node.node_id}/params", "value": after}
+        yield {"op": "add", "path": f"/nodes/{node.node_id}/type_version", "value": version}
+        return
+    for name, value in after.items():
+        if name not in before or before[name] != value:
+            yield {"op": "add", "path": f"/nodes/{node.node_id}/params/{escaped(name)}", "value": value}
 
 
 def _inputs_now(

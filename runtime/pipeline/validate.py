@@ -13,8 +13,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from runtime.common.typeinfo import RowTypeInfo, parse_type
 from runtime.pipeline.catalog import Catalog
+from runtime.pipeline.declarations import declared_types, parameter_problems
 from runtime.pipeline.document import Document, Edge, Node
 from runtime.pipeline.facts import StreamFacts, Unknown
 from runtime.pipeline.fixes import watermark_fixes
@@ -112,7 +112,8 @@ class _Run:
         self._problems: dict[str | None, list[Problem]] = {}
         self._inactive: set[str] = set()
         self._around = Surroundings(
-            {name: _declared(value) for name, value in document.types.items()},
+            self._types.rows,
+            self._types.faulty,
             "\n".join(document.code),
             is_checkpointed(document.settings),
         )
@@ -128,13 +129,19 @@ class _Run:
         for node_id in document.nodes.keys() - document.ranks.keys():
             self._ports[node_id] = self._ports_of(document.nodes[node_id])
         self._check_cycles()
+        self._types = declared_types(document)
         self._check_names()
         self._check_code()
-        for problem in settings_problems(document.settings):
+        for problem in (
+            *settings_problems(document.settings),
+            *parameter_problems(document),
+            *self._types.problems,
+        ):
             self._add(None, problem)
         if not document.nodes.keys() - self._inactive:
             self._add(None, Problem(Code.EMPTY, "there is nothing to run yet"))
-        order = {node_id: index for index, node_id in enumerate([*document.order, *sorted(document.nodes)])}
+        nodes = dict.fromkeys([*document.order, *sorted(document.nodes)])
+        order = {node_id: index for index, node_id in enumerate(nodes)}
         problems = [
             problem
             for node_id in sorted(self._problems, key=lambda item: order.get(item, len(order)) if item else len(order))
@@ -417,10 +424,6 @@ def _inferred(
         message = f"the node type failed: {type(error).__name__}: {error}"
         return {}, (Problem(Code.NODE_TYPE_BROKEN, message),), None
     return outputs, tuple(seen.found), seen
-
-
-def _declared(value: Mapping[str, Any]) -> RowTypeInfo:
-    return RowTypeInfo([parse_type(text) for _, text in value["columns"]], [name for name, _ in value["columns"]])
 
 
 def problems_json(problems: Iterator[Problem] | tuple[Problem, ...]) -> list[dict[str, Any]]:

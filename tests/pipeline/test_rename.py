@@ -11,7 +11,7 @@ import pytest
 from runtime.pipeline import StreamFacts, load_catalog, read_document, validate
 from runtime.pipeline.rename import RenameError, rename_column
 from tests.pipeline.generator import grown
-from tests.pipeline.pipelines import chain, node, orders, pipeline
+from tests.pipeline.pipelines import ORDER, chain, node, orders, pipeline
 from tests.pipeline.test_validate import patched
 
 CATALOG = load_catalog([])
@@ -85,3 +85,20 @@ def test_a_rename_changes_names_and_nothing_else(number: int, tmp_path: Path) ->
             assert list(now.columns.values()) == list(facts.columns.values()), place
             assert (now.changelog, now.watermarks, now.bounded) == (facts.changelog, facts.watermarks, facts.bounded)
         return
+
+
+def test_a_rename_leaves_parameters_of_the_pipeline_alone() -> None:
+    value = chain(
+        orders(rows=[]),
+        node("top_n", "T", keys=["id"], n={"$parameter": "most"}, by=[{"expression": "cents"}]),
+        parameters=[{"name": "most", "type": "long", "default": 3}],
+    )
+    renamed = rename_column(read_document(value), CATALOG, "n0", "out", "cents", "price")
+    params = patched(value, renamed.patch)["nodes"]["n1"]["params"]
+    assert params["n"] == {"$parameter": "most"} and params["by"][0]["expression"] == "price"
+
+
+def test_a_column_of_a_type_of_the_pipeline_is_renamed_there() -> None:
+    value = chain(orders(type="order"), node("sink.print", "P"), types={"order": {"columns": ORDER}})
+    with pytest.raises(RenameError, match="takes the column's name from elsewhere"):
+        rename_column(read_document(value), CATALOG, "n0", "out", "cents", "price")

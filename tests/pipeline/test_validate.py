@@ -431,3 +431,41 @@ def test_types_of_the_pipeline_are_declared_once() -> None:
     value = chain(orders(), mapped, types={"order": {"columns": ORDER}})
     found = validated(value).facts["n1", "out"]
     assert isinstance(found, StreamFacts) and list(found.columns) == [name for name, _ in ORDER]
+
+
+@pytest.mark.parametrize(
+    ("columns", "code", "field"),
+    [
+        ([], Code.MISSING_PARAM, "/types/an~1order/columns"),
+        ([["", "long"]], Code.MISSING_PARAM, "/types/an~1order/columns/0/0"),
+        ([["id", "long"], ["at", "lon"]], Code.BAD_PARAM, "/types/an~1order/columns/1/1"),
+        ([["id", "long"], ["id", "string"]], Code.NAME_TAKEN, "/types/an~1order/columns/1/0"),
+        ([["__id", "long"]], Code.NAME_TAKEN, "/types/an~1order/columns/0/0"),
+    ],
+)
+def test_a_type_that_is_not_right_is_a_problem_at_its_field(columns: Any, code: Code, field: str) -> None:
+    mapped = node("python.map", "M", code=["def f(row): return row"], type="an/order")
+    value = chain(orders(), mapped, node("sink.print", "P"), types={"an/order": {"columns": columns}})
+    assert problems(value) == [("n1", Code.BAD_PARAM, "/params/type"), (None, code, field)]
+    assert "is not right yet" in validated(value).problems[0].message
+    assert not validated(value).is_deployable
+
+
+@pytest.mark.parametrize(
+    ("kind", "right", "wrong"),
+    [
+        ("string", "x", 1),
+        ("long", 2**63 - 1, 2**63),
+        ("long", 10, 1.5),
+        ("long", 10, True),
+        ("double", 1, "1.5"),
+        ("double", 1.5, False),
+        ("boolean", False, 0),
+    ],
+)
+def test_the_value_of_a_parameter_is_of_its_type(kind: str, right: Any, wrong: Any) -> None:
+    value = chain(orders(), node("sink.print", "P"))
+    parameters = [{"name": "first", "type": "string"}, {"name": "second", "type": kind, "default": right}]
+    assert problems(value | {"parameters": parameters}) == []
+    parameters[1]["default"] = wrong
+    assert problems(value | {"parameters": parameters}) == [(None, Code.TYPE_MISMATCH, "/parameters/1/default")]

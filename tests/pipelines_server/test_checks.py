@@ -81,7 +81,7 @@ def test_a_rename_is_one_patch_for_all_nodes_below(api: APIClient) -> None:
     answer = post(api, "rename", document=draft(), node="n0", port="out", column="cents", to="price").json()
     assert answer["nodes"] == ["n0", "n1"] and answer["by_hand"] == []
     paths = {step["path"]: step["value"] for step in answer["patch"]}
-    assert paths["/nodes/n1/params"]["condition"] == "price > 200"
+    assert paths["/nodes/n1/params/condition"] == "price > 200"
     for change in ({"to": "item"}, {"column": "nothing"}, {"node": "gone"}, {"to": ""}, {"node": "n1"}):
         wanted = {"node": "n0", "port": "out", "column": "cents", "to": "price", **change}
         assert post(api, "rename", document=draft(), **wanted).status_code == 400, change

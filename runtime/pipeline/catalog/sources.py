@@ -150,6 +150,9 @@ class Inline(SourceType):
         return {"out": context.assign(made)}
 
     def renames_output(self, params: Mapping[str, Any], port: str, old: str, new: str) -> Mapping[str, Any] | None:
+        if isinstance(params["type"], str):
+            # the name comes from a type of the pipeline, which others may share
+            return None
         rows = [
             {new if name == old else name: value for name, value in row.items()} if isinstance(row, dict) else row
             for row in params["rows"]
