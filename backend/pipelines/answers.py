@@ -339,6 +339,26 @@ class DraftPlanAnswer(TypedDict):
     problems: list[Problem]
 
 
+class ReadSchemaRequest(TypedDict):
+    document: dict[str, Any]
+    node: str
+
+
+class ReadSchemaAnswer(TypedDict):
+    """The columns of what a node reads rows of."""
+
+    origin: str
+    """What was looked at: a file, or a table of a connection."""
+    field: str
+    """JSON pointer, below the node, of the parameter that declares the columns."""
+    row: str
+    columns: list[list[str]]
+    """[name, type] of each."""
+    fingerprint: str
+    read_at: int
+    """Milliseconds since the epoch."""
+
+
 class RenameRequest(TypedDict):
     document: dict[str, Any]
     node: str
@@ -388,6 +408,8 @@ class NodeType(TypedDict):
     examples: list[NodeExample]
     is_parallel: bool
     is_sink: bool
+    reads_schema: bool
+    """Whether its columns can be read from what it reads: files, or a table."""
 
 
 class BrokenNodeType(TypedDict):

@@ -30,6 +30,7 @@ routes: list[URLPattern | URLResolver] = [
     path("/tests", checks.TestsView.as_view()),
     path("/plan", checks.PlanView.as_view()),
     path("/rename", checks.RenameView.as_view()),
+    path("/read-schema", checks.ReadSchemaView.as_view()),
     path("/jobs/<str:job_id>", deployments.JobPipelineView.as_view()),
     path("/connections", connections.ConnectionsView.as_view()),
     path("/connections/<str:name>", connections.ConnectionView.as_view()),

@@ -80,6 +80,7 @@ function vertex(now, id, name, inputs, parallelism, state, options, extra = {}) 
     inputs: inputs.map(([from, ship_strategy]) => ({ id: from, ship_strategy })),
     is_source: inputs.length === 0,
     is_sink: extra.is_sink ?? false,
+    reads_schema: extra.reads_schema ?? false,
     operators: name.split(' -> ').map((operator, index) => ({ name: operator, uid: `${id.slice(0, 6)}-${index}` })),
     start_time: state === 'CREATED' ? -1 : (options.since ?? start - 754_000),
     end_time: options.ended ?? -1,

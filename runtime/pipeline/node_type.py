@@ -85,16 +85,42 @@ class Example:
 
 
 @dataclass(frozen=True, slots=True)
+class OutsideFiles:
+    """Files that a node reads rows of; their columns can be looked up in them.
+
+    Attributes:
+        paths: files, directories and patterns.
+        format: {"kind": "parquet" | "csv" | "ndjson", …}: see `runtime.connectors.formats.found_columns`.
+        field: JSON pointer, below the node, of the parameter that declares the columns.
+    """
+
+    paths: tuple[str, ...]
+    format: Mapping[str, Any]
+    field: str = "/params/type"
+
+
+@dataclass(frozen=True, slots=True)
+class OutsideTable:
+    """A table that a node reads rows of; the connection knows its columns."""
+
+    connection: str
+    table: str
+    field: str = "/params/type"
+
+
+@dataclass(frozen=True, slots=True)
 class Surroundings:
     """What a node can know of the pipeline around it.
 
     Attributes:
         types: declared by the pipeline, by name.
+        faulty_types: names of types that the pipeline declares, but not rightly.
         code: the pipeline's shared Python.
         is_checkpointed: whether checkpoints are taken.
     """
 
     types: Mapping[str, RowTypeInfo] = field(default_factory=dict)
+    faulty_types: frozenset[str] = frozenset()
     code: str = ""
     is_checkpointed: bool = False
 
@@ -114,13 +140,11 @@ class NodeInput:
     node_id: str
     params: Mapping[str, Any]
     inputs: Mapping[str, tuple[StreamFacts, ...]]
-        faulty_types: names of types that the pipeline declares, but not rightly.
     row: str | None = None
     around: Surroundings = field(default_factory=Surroundings)
     found: list[Problem] = field(default_factory=list, compare=False)
 
     def input(self, port: str = "in") -> StreamFacts:
-    faulty_types: frozenset[str] = frozenset()
         """Return the facts of the only edge into a port."""
         return self.inputs[port][0]
 
@@ -218,6 +242,26 @@ class NodeInput:
         return RowTypeInfo([parse_type(text) for _, text in value], names)
 
 
+def checked_names(names: Sequence[str], pointer: str) -> list[str]:
+    """Return the names of declared columns.
+
+    Args:
+        names: of the columns.
+        pointer: of the list of columns, each of which begins with its name.
+
+    Raises:
+        NodeProblem: a name occurs twice, or is reserved.
+    """
+    for index, name in enumerate(names):
+        if name in names[:index]:
+            message = f"two columns are named {name!r}"
+            raise NodeProblem(Problem(Code.NAME_TAKEN, message, field=f"{pointer}/{index}/0"))
+        if name.startswith("__"):
+            message = f"the name {name!r} is reserved: it begins with two underscores"
+            raise NodeProblem(Problem(Code.NAME_TAKEN, message, field=f"{pointer}/{index}/0"))
+    return list(names)
+
+
 def _is_key(type_info: TypeInformation) -> bool:
     return isinstance(type_info, BasicTypeInfo | SqlTimeTypeInfo)
 
@@ -242,26 +286,6 @@ class EmitContext(ABC):
 
     @abstractmethod
     def input(self, port: str = "in") -> Expr:
-def checked_names(names: Sequence[str], pointer: str) -> list[str]:
-    """Return the names of declared columns.
-
-    Args:
-        names: of the columns.
-        pointer: of the list of columns, each of which begins with its name.
-
-    Raises:
-        NodeProblem: a name occurs twice, or is reserved.
-    """
-    for index, name in enumerate(names):
-        if name in names[:index]:
-            message = f"two columns are named {name!r}"
-            raise NodeProblem(Problem(Code.NAME_TAKEN, message, field=f"{pointer}/{index}/0"))
-        if name.startswith("__"):
-            message = f"the name {name!r} is reserved: it begins with two underscores"
-            raise NodeProblem(Problem(Code.NAME_TAKEN, message, field=f"{pointer}/{index}/0"))
-    return list(names)
-
-
         """Return the stream at the only edge of an input."""
 
     @abstractmethod
@@ -355,6 +379,17 @@ class NodeType(ABC):
         """Return parameters with which a column of an output has another name; None if they do not name it."""
         return None
 
+    def outside(self, params: Mapping[str, Any]) -> OutsideFiles | OutsideTable | None:
+        """Return where the columns that the node declares can be read from; None: nowhere.
+
+        Args:
+            params: complete with defaults, but unchecked.
+
+        Raises:
+            Exception: they are not finished.
+        """
+        return None
+
     def migrate(self, params: Mapping[str, Any], version: int) -> Mapping[str, Any]:
         """Return the parameters of an earlier version in the present form."""
         return params
@@ -375,4 +410,5 @@ class NodeType(ABC):
             "examples": [{"title": example.title, "params": example.params} for example in self.examples],
             "is_parallel": self.is_parallel,
             "is_sink": self.is_sink,
+            "reads_schema": type(self).outside is not NodeType.outside,
         }

@@ -19,7 +19,7 @@ from runtime.pipeline.document import Document, Edge, Node
 from runtime.pipeline.facts import StreamFacts, Unknown
 from runtime.pipeline.fixes import watermark_fixes
 from runtime.pipeline.json_schema import violations, with_defaults
-from runtime.pipeline.node_type import NodeInput, NodeType, Ports, Surroundings
+from runtime.pipeline.node_type import NodeInput, NodeType, OutsideFiles, OutsideTable, Ports, Surroundings
 from runtime.pipeline.problems import Code, NodeProblem, Problem
 from runtime.pipeline.python_code import definitions
 from runtime.pipeline.settings import is_checkpointed, settings_problems
@@ -101,6 +101,23 @@ def validate(document: Document, catalog: Catalog, memo: Memo | None = None) -> 
     return _Run(document, catalog, Memo() if memo is None else memo).result()
 
 
+def outside_of(document: Document, catalog: Catalog, node_id: str) -> OutsideFiles | OutsideTable | None:
+    """Return where the columns of a node can be read from; None: nowhere, or its parameters do not say it yet.
+
+    Raises:
+        KeyError: there is no such node.
+    """
+    node = document.nodes[node_id]
+    node_type = catalog.get(node.type)
+    if node_type is None:
+        return None
+    try:
+        return node_type.outside(_Run(document, catalog, Memo()).prepared(node, node_type))
+    except Exception:
+        # the parameters are not checked yet
+        return None
+
+
 class _Run:
     def __init__(self, document: Document, catalog: Catalog, memo: Memo) -> None:
         self._document = document
@@ -111,6 +128,7 @@ class _Run:
         self._nodes: dict[str, NodeInput] = {}
         self._problems: dict[str | None, list[Problem]] = {}
         self._inactive: set[str] = set()
+        self._types = declared_types(document)
         self._around = Surroundings(
             self._types.rows,
             self._types.faulty,
@@ -129,7 +147,6 @@ class _Run:
         for node_id in document.nodes.keys() - document.ranks.keys():
             self._ports[node_id] = self._ports_of(document.nodes[node_id])
         self._check_cycles()
-        self._types = declared_types(document)
         self._check_names()
         self._check_code()
         for problem in (
@@ -195,7 +212,7 @@ class _Run:
         if node_type is None:
             return Ports()
         try:
-            return node_type.ports(self._prepared(node, node_type))
+            return node_type.ports(self.prepared(node, node_type))
         except Exception:
             # the parameters are not checked yet
             return node_type.ports({})
@@ -205,12 +222,12 @@ class _Run:
         if node_type is None:
             return ""
         try:
-            return node_type.label(self._prepared(node, node_type))[:MAX_LABEL_CHARS]
+            return node_type.label(self.prepared(node, node_type))[:MAX_LABEL_CHARS]
         except Exception:
             # the parameters are not checked yet
             return ""
 
-    def _prepared(self, node: Node, node_type: NodeType) -> Any:
+    def prepared(self, node: Node, node_type: NodeType) -> Any:
         """Return the parameters of a node as its type takes them, unchecked.
 
         Raises:

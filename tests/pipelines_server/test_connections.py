@@ -11,6 +11,7 @@ from rest_framework.test import APIClient
 
 from tests.cluster.redis_fixture import running_redis
 from tests.connectors.postgres_fixture import running_postgres
+from tests.pipeline.pipelines import chain, node
 from tests.pipelines_server.documents import BASE
 
 CONNECTIONS = f"{BASE}/connections"
@@ -53,6 +54,9 @@ def test_postgresql_is_asked(admins: APIClient, api: APIClient, monkeypatch: pyt
         described = api.get(f"{CONNECTIONS}/pg/describe?name=bids").json()
         assert [name for name, _ in described["columns"]] == ["auction", "price"]
         assert "auction" in described["row"]
+        source = node("source.postgres", "Bids", connection="pg", table="bids")
+        read = api.post(f"{BASE}/read-schema", {"document": chain(source), "node": "n0"}, format="json").json()
+        assert read["columns"] == described["columns"] and read["origin"] == "bids of pg"
         missing = api.get(f"{CONNECTIONS}/pg/describe?name=nothing")
         assert (missing.status_code, missing.json()["errors"][0]["code"]) == (409, "outside")
     monkeypatch.setenv("TIDEMARK_SECRET_PG_URL", f"postgresql://me:{CANARY}@127.0.0.1:1/db")

@@ -8,9 +8,10 @@ from rest_framework.response import Response
 
 from backend.accounts.errors import Unavailable
 from backend.accounts.roles import Role
+from backend.cluster.services import now_ms
 from backend.contract.operation import operation
 from backend.dispatcher.presence import has_left
-from backend.pipelines import answers, checking
+from backend.pipelines import answers, checking, schemas
 from backend.pipelines.api.base import PipelinesView, body_of, document_of
 
 MAX_NAME_CHARS = 200
@@ -44,6 +45,34 @@ class PlanView(PipelinesView):
     @operation(answers.DraftPlanAnswer, body=answers.DocumentBody)
     def post(self, request: Request) -> Response:
         return Response(checking.draft_plan(document_of(body_of(request)).document, has_left(request)))
+
+
+class ReadSchemaView(PipelinesView):
+    """The columns of the table or the files that a node reads. The node, which may be unfinished, stays as it is."""
+
+    roles = {"POST": Role.DEVELOPER}  # noqa: RUF012
+
+    @operation(answers.ReadSchemaAnswer, body=answers.ReadSchemaRequest)
+    def post(self, request: Request) -> Response:
+        body = body_of(request)
+        node = body.get("node")
+        if not isinstance(node, str) or not 0 < len(node) <= MAX_NAME_CHARS:
+            raise exceptions.ValidationError({"node": f"Must be a text of 1 to {MAX_NAME_CHARS} characters."})
+        try:
+            found = schemas.read_schema(document_of(body).document, node, has_left(request))
+        except checking.RefusedError as error:
+            raise exceptions.ValidationError({"node": str(error)}) from error
+        except checking.TurnRefusedError as error:
+            raise Unavailable(str(error)) from error
+        answer: answers.ReadSchemaAnswer = {
+            "origin": found.origin,
+            "field": found.field,
+            "row": found.row,
+            "columns": [list(column) for column in found.columns],
+            "fingerprint": found.fingerprint,
+            "read_at": now_ms(),
+        }
+        return Response(answer)
 
 
 class RenameView(PipelinesView):

@@ -1277,6 +1277,8 @@ export interface NodeType {
   examples: NodeExample[];
   is_parallel: boolean;
   is_sink: boolean;
+  /** Whether its columns can be read from what it reads: files, or a table. */
+  reads_schema: boolean;
 }
 
 /** {}. */
@@ -1582,6 +1584,25 @@ export interface ProgramLines {
 
 export interface Progress {
   id: 'IN_PROGRESS' | 'COMPLETED';
+}
+
+/** The columns of what a node reads rows of. */
+export interface ReadSchemaAnswer {
+  /** What was looked at: a file, or a table of a connection. */
+  origin: string;
+  /** JSON pointer, below the node, of the parameter that declares the columns. */
+  field: string;
+  row: string;
+  /** [name, type] of each. */
+  columns: string[][];
+  fingerprint: string;
+  /** Milliseconds since the epoch. */
+  read_at: number;
+}
+
+export interface ReadSchemaRequest {
+  document: Record<string, unknown>;
+  node: string;
 }
 
 export interface Refusal {
@@ -2460,6 +2481,12 @@ export interface Routes {
     query: Record<never, never>;
     body: undefined;
     answer: PreviewAnswer;
+  };
+  'POST /api/v1/pipelines/read-schema': {
+    path: Record<never, never>;
+    query: Record<never, never>;
+    body: ReadSchemaRequest;
+    answer: ReadSchemaAnswer;
   };
   'POST /api/v1/pipelines/rename': {
     path: Record<never, never>;

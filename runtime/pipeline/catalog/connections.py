@@ -19,7 +19,17 @@ from runtime.pipeline.catalog.sinks import SinkType, check_changelog
 from runtime.pipeline.catalog.sources import BAD, SourceType, source_facts, with_dead_letters
 from runtime.pipeline.emit import Expr, Imported, Listing, Literal, duration, plain, type_expr
 from runtime.pipeline.facts import StreamFacts, origins_of
-from runtime.pipeline.node_type import APPENDS, OUT, EmitContext, Example, NodeInput, NodeType, Port, Ports
+from runtime.pipeline.node_type import (
+    APPENDS,
+    OUT,
+    EmitContext,
+    Example,
+    NodeInput,
+    NodeType,
+    OutsideTable,
+    Port,
+    Ports,
+)
 from runtime.pipeline.problems import Code, NodeProblem, Problem, unknown_column
 
 _BEHIND = "Secrets of the connection come from the cluster, when the job begins."
@@ -212,6 +222,9 @@ class PostgresSource(SourceType):
     def label(self, params: Mapping[str, Any]) -> str:
         return str(params.get("table", ""))
 
+    def outside(self, params: Mapping[str, Any]) -> OutsideTable:
+        return OutsideTable(params["connection"], params["table"])
+
     def infer(self, node: NodeInput) -> Mapping[str, StreamFacts]:
         facts = source_facts(node, declared_rows(node), bounded=True)
         return {"out": facts_with_time(facts, node.params["time"])}
@@ -266,6 +279,9 @@ class Lookup(NodeType):
 
     def ports(self, params: Mapping[str, Any]) -> Ports:
         return Ports((APPENDS,), (OUT,))
+
+    def outside(self, params: Mapping[str, Any]) -> OutsideTable:
+        return OutsideTable(params["connection"], params["table"])
 
     def infer(self, node: NodeInput) -> Mapping[str, StreamFacts]:
         params, facts = node.params, node.input()

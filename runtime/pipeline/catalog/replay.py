@@ -13,7 +13,7 @@ from runtime.pipeline.catalog.event_time import ALIGNMENT, check_strategy, check
 from runtime.pipeline.catalog.sources import CONNECTORS, SourceType, source_facts
 from runtime.pipeline.emit import Expr, Imported, Literal, texts, type_expr
 from runtime.pipeline.facts import StreamFacts
-from runtime.pipeline.node_type import EmitContext, Example, NodeInput
+from runtime.pipeline.node_type import EmitContext, Example, NodeInput, OutsideFiles
 from runtime.pipeline.problems import Code, NodeProblem, Problem
 
 _FILES = fields.branch(
@@ -75,6 +75,12 @@ class Replay(SourceType):
         name = recording.get("kind", "") if isinstance(recording, dict) else ""
         return f"{name}, as fast as possible" if speed is None else f"{name}, {speed} times as fast"
 
+    def outside(self, params: Mapping[str, Any]) -> OutsideFiles | None:
+        recording = params["recording"]
+        if recording["kind"] != "files":
+            return None
+        return OutsideFiles(tuple(recording["paths"]), _format_of(recording["paths"][0]), "/params/recording/type")
+
     def infer(self, node: NodeInput) -> Mapping[str, StreamFacts]:
         recording = node.params["recording"]
         check_strategy(node.params, "/params")
@@ -127,3 +133,13 @@ class Replay(SourceType):
 
 
 NODE_TYPES = (Replay,)
+
+
+def _format_of(path: str) -> Mapping[str, Any]:
+    """Return the format in which a replay reads a file, by its name."""
+    name = path.lower()
+    if name.endswith(".parquet"):
+        return {"kind": "parquet"}
+    if name.endswith(".csv"):
+        return {"kind": "csv", "header": True, "delimiter": ",", "quote": '"'}
+    return {"kind": "ndjson"}

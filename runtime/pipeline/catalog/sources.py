@@ -23,7 +23,7 @@ from runtime.pipeline.catalog import fields
 from runtime.pipeline.catalog.event_time import TIME, facts_with_time, strategy
 from runtime.pipeline.emit import Call, Expr, Imported, Listing, Literal, duration, texts, type_expr, value_expr
 from runtime.pipeline.facts import StreamFacts, origins_of
-from runtime.pipeline.node_type import OUT, EmitContext, Example, NodeInput, NodeType, Port, Ports
+from runtime.pipeline.node_type import OUT, EmitContext, Example, NodeInput, NodeType, OutsideFiles, Port, Ports
 from runtime.pipeline.problems import Code, NodeProblem, Problem
 
 CONNECTORS = "runtime.connectors"
@@ -210,6 +210,9 @@ class Files(SourceType):
 
     def ports(self, params: Mapping[str, Any]) -> Ports:
         return Ports((), (OUT, BAD) if params.get("bad") == "dead_letters" else (OUT,))
+
+    def outside(self, params: Mapping[str, Any]) -> OutsideFiles | None:
+        return OutsideFiles(tuple(params["paths"]), params["format"]) if params["format"]["kind"] in _TYPED else None
 
     def infer(self, node: NodeInput) -> Mapping[str, StreamFacts]:
         params = node.params
