@@ -58,6 +58,7 @@ NEEDED: dict[tuple[str, str], Role] = {
     ("GET", "api/v1/pipelines/preview/<str:preview_id>"): DEVELOPER,
     ("DELETE", "api/v1/pipelines/preview/<str:preview_id>"): DEVELOPER,
     ("POST", "api/v1/pipelines/plan"): DEVELOPER,
+    ("POST", "api/v1/pipelines/read-schema"): DEVELOPER,
     ("POST", "api/v1/pipelines/rename"): VIEWER,  # pure
     ("POST", "api/v1/pipelines/tests"): DEVELOPER,
     ("POST", "api/v1/session"): VIEWER,
