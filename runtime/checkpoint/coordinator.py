@@ -520,7 +520,7 @@ class CheckpointCoordinator:
         if self._listening == pending.attempt:
             if pending.stage is Stage.SOURCES:
                 self._actions.append(ReleaseSources(pending.checkpoint_id))
-            elif not self._is_fenced:
+            elif not self._retained.is_fenced:
                 # else it may be recorded for all that is known here: whoever has taken over tells how it ended
                 self._actions.append(NotifyAborted(pending.checkpoint_id))
         self._retained.delete_unneeded(pending.files(), self._pending.values(), pending.options.directory)
