@@ -340,6 +340,10 @@ class _Thread:
         assert process is not None
         self._fiber = self._scheduler.spawn(process, self._name, self._target)
 
+    @property
+    def ident(self) -> int | None:
+        return None if self._fiber is None else id(self._fiber)
+
     def is_alive(self) -> bool:
         return self._fiber is not None and not self._fiber.is_over
 
