@@ -61,6 +61,8 @@ class Database:
         if self.is_away:
             raise OperationalError(f"the database is away: {what:.60}")
         text = f"COMMIT {'; '.join(self._writes)}" if what == "COMMIT" else what
+        if what.startswith("BEGIN"):
+            text = f"BEGIN of {world.scheduler.thread}"
         fault = world.passes(Point.SQL, text) if process in world.leaders else None
         if fault is not None and fault.action is Action.LATE and is_free:
             world.befall(fault)

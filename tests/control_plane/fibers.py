@@ -98,6 +98,11 @@ class Scheduler:
         """The process that runs; None: the simulation itself."""
         return None if self._current is None else self._current.process
 
+    @property
+    def thread(self) -> str:
+        """The name of the thread that runs; "": the simulation itself."""
+        return "" if self._current is None else self._current.name
+
     def at(self, time_ms: float, action: Callable[[], None]) -> None:
         """Have something happen at a time; it must not wait."""
         self._num_timers += 1

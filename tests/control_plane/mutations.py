@@ -1,6 +1,17 @@
 """Mistakes in the control plane that its simulation must find, each by the rule that stands for it.
 
-Each comes with scenarios, made for it, of which one at least has to find it.
+Each comes with scenarios, made for it, of which one at least has to find it. Where two guards stand against the same
+mistake and either is enough, both are removed.
+
+One mistake is not among them because no run can show it: that a leader which has adopted an attempt sweeps by its own
+epoch instead of that which deployed the attempt (`SweepOrphans.leader_epoch`), however far the thread of its storage
+lags behind the next trigger. What slots upload for its checkpoints bears its own epoch, which no fence of its own is
+above. What they have uploaded under an earlier leader is needed only if a checkpoint of this one refers to it. The
+coordinator accepts that for shared files in its registry and refuses the checkpoint for any other
+(`RetainedCheckpoints.unknown_among`), whether or not the file is still there. Files of earlier epochs join the registry
+when the job is taken over or never, for later checkpoints bring none; and the list of what a sweep spares is made after
+that, of all that is registered. So the older fence spares only files to which nothing may refer: it is a second guard,
+which no other part relies on. `tests/jobmaster/test_adoption` has a test of each.
 """
 
 from __future__ import annotations
@@ -26,6 +37,7 @@ from backend.cluster.slot_pool import SlotPool
 from backend.cluster.slot_provider import ClusterSlotProvider
 from backend.cluster.snapshot_disposal import SnapshotDisposal
 from backend.cluster.taskmanager import TaskManager
+from runtime.checkpoint.coordinator import CheckpointCoordinator
 from runtime.checkpoint.retained_checkpoints import RetainedCheckpoints
 from runtime.jobmaster.life_cycle import JobMasterMachine
 from runtime.jobmaster.storage_worker import StorageWorker
@@ -33,14 +45,18 @@ from tests.control_plane.oracle import (
     BEYOND,
     BROKE,
     CHANGED,
+    CONTRADICTED,
     CROWDED,
     DELETED,
     DEPOSED,
+    DOUBLED,
     FORGOTTEN,
+    HASTY,
     LAPSED,
     LEADERLESS,
     LEFT,
     LEFTOVERS,
+    MISPLACED,
     NO_ANSWER,
     NO_EFFECT,
     NOT_FINISHED,
@@ -76,6 +92,8 @@ class Mistake:
 
     mutation: Mutation
     scenarios: Sequence[Scenario]
+    others: Sequence[Mutation] = ()
+    """Made with it: further guards against the same."""
 
 
 def sql(action: Action, what: str, nth: int = 1, ms: int = 0) -> CallFault:
@@ -109,6 +127,21 @@ GROWING = Scenario(1, taskmanagers=(2,), submissions=(ELASTIC,), events=(TimedFa
 #: slots of the job go on without a leader
 ADOPTED = Scenario(1, submissions=(Submission(0, is_adopted=True),), events=(TimedFault(6_000, Event.KILL_LEADER),))
 THAWED = replace(ADOPTED, events=(TimedFault(6_000, Event.FREEZE_LEADER, 7_000),))
+#: the first beat after all have stood still is late: a standby could be faster
+SUSPENDED = Scenario(
+    1,
+    calls=(sql(Action.LATE, 'UPDATE "cluster_leaderepoch" SET "beat"', 5, ms=600),),
+    events=(TimedFault(5_000, Event.FREEZE_JOBMANAGERS, 4_000),),
+)
+#: the second checkpoint is recorded, its leader does not hear so, and stands still where it is about to ask again: when
+#: it goes on the next one has restored that checkpoint
+UNSURE = Scenario(
+    1,
+    calls=(
+        sql(Action.LOSE_ANSWER, 'COMMIT INSERT INTO "cluster_checkpoint"', 2),
+        sql(Action.FREEZE, "BEGIN of storage", 3, ms=4_300),
+    ),
+)
 
 MISTAKES = (
     # --- jobs ---------------------------------------------------------------------------------------------------------
@@ -386,12 +419,45 @@ MISTAKES = (
     ),
     Mistake(
         Mutation(
+            "a standby takes over after one slow look",
+            StandbyWatch,
+            "looked",
+            "if not is_prompt or self._seen",
+            "if self._seen",
+            found_as=HASTY,
+        ),
+        [replace(SUSPENDED, seed=seed) for seed in range(1, 5)],
+    ),
+    Mistake(
+        Mutation(
+            "a leader whose lease could not be renewed once never renews it again",
+            LeaseKeeper,
+            "_run",
+            "is_away, wait_ms = True, RETRY_MS",
+            "break",
+            found_as=STRANDED,
+        ),
+        [Scenario(1, events=(TimedFault(5_000, Event.DATABASE_AWAY, 3_000),), jobmanagers=1)],
+    ),
+    Mistake(
+        Mutation(
+            "a leader that was replaced does not learn that from its lease",
+            Leadership,
+            "renew",
+            "raise self._lost",
+            "self._lost = None",
+            found_as=DOUBLED,
+        ),
+        [THAWED],
+    ),
+    Mistake(
+        Mutation(
             "the lease is not renewed",
             LeaseKeeper,
             "_run",
             "self._leadership.renew()",
             "pass",
-            found_as=LEFT,
+            found_as=LEADERLESS,
         ),
         [Scenario(1, submissions=(Submission(6_000),), jobmanagers=1)],
     ),
@@ -434,6 +500,17 @@ MISTAKES = (
             found_as=RESTARTED,
         ),
         [ADOPTED],
+    ),
+    Mistake(
+        Mutation(
+            "an attempt that begins leaves standing where the one before it ran",
+            JobStore,
+            "record_attempt",
+            "Placement.objects.filter(job_id=job_id, region__in=regions).delete()",
+            "pass",
+            found_as=MISPLACED,
+        ),
+        [replace(ADOPTED, events=(TimedFault(4_000, Event.KILL_SLOT),))],
     ),
     Mistake(
         Mutation(
@@ -523,6 +600,48 @@ MISTAKES = (
             found_as=FORGOTTEN,
         ),
         [Scenario(1, events=(TimedFault(7_000, Event.KILL_SLOT),))],
+    ),
+    Mistake(
+        Mutation(
+            "a JobMaster that was replaced deletes what it takes for given up",
+            RetainedCheckpoints,
+            "delete",
+            "and not self._is_fenced",
+            "",
+            found_as=DELETED,
+        ),
+        [UNSURE],
+        others=[
+            Mutation(
+                "its storage deletes, too",
+                StorageWorker,
+                "_perform_first",
+                "if is_frozen or self._is_fenced:",
+                "if is_frozen:",
+            )
+        ],
+    ),
+    Mistake(
+        Mutation(
+            "a JobMaster that was replaced tells slots that a checkpoint was given up, for all that it knows",
+            CheckpointCoordinator,
+            "_abort",
+            "elif not self._retained.is_fenced:",
+            "else:",
+            found_as=CONTRADICTED,
+        ),
+        [UNSURE],
+    ),
+    Mistake(
+        Mutation(
+            "slots hear that a checkpoint is complete before it is recorded",
+            CheckpointCoordinator,
+            "_store",
+            "pending.stage = Stage.STORING",
+            "pending.stage = Stage.STORING; self._actions.append(NotifyComplete(pending.checkpoint_id))",
+            found_as=CONTRADICTED,
+        ),
+        [Scenario(1)],
     ),
     # --- TaskManagers, slots, documents -------------------------------------------------------------------------------
     Mistake(

@@ -7,27 +7,35 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from django.db import connection
 
 from backend.cluster import bus
-from backend.cluster.lease import LEASE_MS
-from backend.cluster.models import TERMINAL_STATES, Checkpoint, Job, Operation, TaskManager
+from backend.cluster.lease import LEASE_MS, TAKE_OVER_MS
+from backend.cluster.models import TERMINAL_STATES, Checkpoint, Job, Operation, Placement, TaskManager
+from runtime.graph.codec import job_graph_from_json
+from runtime.graph.job_graph import JobGraph
 from runtime.jobmaster.execution_graph import num_slots
 from runtime.jobmaster.requirements import least_slots
-from runtime.task.messages import Deploy
+from runtime.jobmaster.rescaling import rescaled
+from runtime.task.messages import Deploy, JobMasterMessage, NotifyCheckpointAborted, NotifyCheckpointComplete
+from tests.control_plane.scenario import Submission
+from tests.control_plane.users import graph_of
 
 if TYPE_CHECKING:
     from backend.cluster.jobmanager import JobManager
-    from tests.control_plane.taskmanagers import Stage, TaskManagerProcess
+    from tests.control_plane.taskmanagers import SlotProcess, Stage, TaskManagerProcess
     from tests.control_plane.world import LeaderProcess, World
 
 LEADERLESS = "nobody leads"
 DEPOSED = "a leader with a lease is replaced"
+HASTY = "a standby that stood still takes over before it has watched the leader for long enough"
 BROKE = "broke"
 STRANDED = "a job without a runner"
+DOUBLED = "a job with two runners"
 ZOMBIE = "a leader acts after its epoch"
 NOT_FINISHED = "a stop did not come about though its savepoint is complete"
 LAPSED = "a leader acts without a lease"
@@ -48,12 +56,16 @@ UNTOLD = "a document that is not true"
 ROWS = "a row of a TaskManager that is not true"
 BEYOND = "a job has more slots than its upper bound, or a parallelism out of its bounds"
 RESTARTED = "a job is restarted although only its leader was lost"
+MISPLACED = "what runs is not what the database says"
+CONTRADICTED = "a slot is told of a checkpoint what the database contradicts"
 UNUSED = "slots stay free that an elastic job wants"
 
-#: within this time after the database answers every job has a runner
+#: within this time after the database answers every job has exactly one runner, whoever leads, or nobody
 RUNNER_MS = 10_000.0
 #: the same for somebody to lead, if a standby is there that does not stand still
 LEADER_MS = 6_000.0
+#: a leader that has taken over finds, adopts or restarts all jobs within this time
+TAKING_OVER_MS = 2_000.0
 #: the same for a leader that was replaced to notice
 NOTICE_MS = 15_000.0
 
@@ -87,12 +99,18 @@ class Oracle:
         self._sizes: dict[str, int] = {}
         #: job → its newest checkpoint in SQL so far
         self._reached: dict[str, int] = {}
-        #: job that has not ended and has no runner → since when the leader could have given it one
-        self._without_runner: dict[str, float] = {}
+        #: (job, checkpoint) that SQL has, or had
+        self._recorded: set[tuple[str, int]] = set()
+        #: (slot's process, checkpoint) → how the slot was told that it ended
+        self._told: dict[tuple[int, int], str] = {}
+        #: job that has not ended and has no runner, or two → since when
+        self._without_one_runner: dict[str, float] = {}
         #: ended job whose checkpoints are retained → where they are
         self._retained: dict[str, set[str]] = {}
         #: names of the directories of savepoints, in the end
         self.savepoints: list[str] = []
+        #: who leads according to SQL, and since when
+        self._leading: tuple[LeaderProcess | None, float] = (None, 0.0)
         #: what happened, for tests that ask whether it ever did
         self.counts: Counter[str] = Counter()
 
@@ -110,7 +128,7 @@ class Oracle:
         before, (self.epoch, holder) = self.epoch, leading[0] if leading else (0, "")
         process: Any = world.scheduler.process
         if before != self.epoch:
-            self._look_at_deposed(before)
+            self._look_at_change(before, process)
         if process in world.leaders and process.epoch:
             process.has_released = process.epoch == self.epoch and not holder
             others = [statement for statement in statements if "cluster_leaderepoch" not in statement]
@@ -121,13 +139,24 @@ class Oracle:
         self.counts["TaskManagers gone"] += sum(TASKMANAGER_GONE in statement for statement in statements)
         self._look_at_rows()
 
-    def _look_at_deposed(self, epoch: int) -> None:
-        world = self._world
-        for process in world.leaders:
-            if process.epoch == epoch and epoch and not process.is_dead and not process.has_released:
-                age_ms = world.clock.monotonic_ms() - process.renewed_ms
-                if age_ms < LEASE_MS:
-                    world.violate(f"{DEPOSED}: {process.name}, {age_ms:.0f} ms after it renewed its lease")
+    def _look_at_change(self, epoch: int, following: LeaderProcess) -> None:
+        """Another jobmanager has taken over."""
+        world, now_ms = self._world, self._world.clock.monotonic_ms()
+        lost, began_ms = self._leading
+        self._leading = following, now_ms
+        if lost is None or lost.has_released:
+            return
+        self.counts["leaders lost"] += 1
+        led_ms = (now_ms if lost.lost_ms is None else lost.lost_ms) - began_ms
+        if self.counts["leaders lost"] > 1 and led_ms < TAKING_OVER_MS:
+            self.counts["leaders lost as they took over"] += 1
+        if lost.is_dead:
+            return
+        age_ms = now_ms - lost.renewed_ms
+        if lost.epoch == epoch and age_ms < LEASE_MS:
+            world.violate(f"{DEPOSED}: {lost.name}, {age_ms:.0f} ms after it renewed its lease")
+        if now_ms - following.awake_ms < TAKE_OVER_MS:
+            world.violate(f"{HASTY}: {following.name}, {now_ms - following.awake_ms:.0f} ms after it had stood still")
 
     def started(self, taskmanager: TaskManagerProcess, stage: Stage) -> None:
         """A TaskManager begins a stage."""
@@ -141,6 +170,10 @@ class Oracle:
         world.tell(f"{taskmanager.name}: stage {number} of attempt {attempt} of {self._name(job_id)} begins")
         if world.scenario.only_leaders_fail and (job_id, attempt - 1) in self._ran:
             world.violate(f"{RESTARTED}: attempt {attempt} of {self._name(job_id)}")
+        # there is one region: where an earlier attempt ran is forgotten before, lest the next leader adopts that
+        earlier = self._rows(f"SELECT attempt FROM cluster_placement WHERE job_id = '{job_id}' AND attempt < {attempt}")
+        if earlier:
+            world.violate(f"{MISPLACED}: attempt {attempt} of {self._name(job_id)} begins, placed are {earlier}")
         for slot in stage.spec.slots:
             key = (job_id, attempt, int(slot))
             if key in self._started:
@@ -167,6 +200,23 @@ class Oracle:
         if newest is not None:
             self.counts["restored"] += 1
 
+    def told(self, slot: SlotProcess, message: JobMasterMessage) -> None:
+        """A slot hears something: how a checkpoint ended is what SQL says, and the same each time."""
+        match message:
+            case NotifyCheckpointComplete(checkpoint_id):
+                end, is_true = "complete", (slot.stage.key[0], checkpoint_id) in self._recorded
+            case NotifyCheckpointAborted(checkpoint_id):
+                end, is_true = "given up", (slot.stage.key[0], checkpoint_id) not in self._recorded
+            case _:
+                return
+        self.counts[f"told that a checkpoint is {end}"] += 1
+        if not is_true or self._told.setdefault((slot.pid, checkpoint_id), end) != end:
+            job_id, attempt, _ = slot.stage.key
+            self._world.violate(
+                f"{CONTRADICTED}: slot {slot.script.slot} of attempt {attempt} of {self._name(job_id)}: "
+                f"checkpoint {checkpoint_id} is {end}"
+            )
+
     # --- looks --------------------------------------------------------------------------------------------------------
 
     def look(self) -> None:
@@ -178,24 +228,47 @@ class Oracle:
         if world.database.is_away:
             self._database_ms = now_ms
         leader = world.leader
-        if leader is not None and not leader.is_frozen:
+        if leader is not None and self._leads(leader):
             self._led_ms = now_ms
+        since_ms = max(self._led_ms, self._database_ms, self._disturbed_ms)
         standbys = [p.thawed_ms for p in world.leaders if not (p.epoch or p.is_dead or p.is_frozen)]
-        since_ms = max(self._led_ms, self._database_ms, self._disturbed_ms, min(standbys, default=now_ms))
-        if now_ms - since_ms > LEADER_MS:
+        # without a standby that could lead the one that stands still has to come back
+        if now_ms - max(since_ms, min(standbys, default=self._disturbed_until_ms)) > LEADER_MS:
             world.violate(f"{LEADERLESS} since {self._led_ms:.0f}")
         if self._is_calm_for(NOTICE_MS):
             for process in self._replaced():
                 world.violate(f"{LINGERS}: {process.name} of epoch {process.epoch}, epoch {self.epoch} leads")
-        if leader is None or leader.manager is None or leader.is_frozen or world.database.is_away:
-            self._without_runner.clear()
-            return
-        stranded = [job_id for job_id in self._unended() if not self._runs(leader, job_id)]
-        self._without_runner = {job_id: self._without_runner.get(job_id, now_ms) for job_id in stranded}
-        self._look_at_sizes(leader.manager)
-        for job_id, since_ms in self._without_runner.items():
-            if now_ms - since_ms > RUNNER_MS:
-                world.violate(f"{STRANDED}: {self._name(job_id)} under {leader.name}")
+        self._look_at_runners(now_ms)
+        if leader is not None and leader.manager is not None and not leader.is_frozen:
+            self._look_at_sizes(leader.manager)
+
+    def _look_at_runners(self, now_ms: float) -> None:
+        """Every job that has not ended has exactly one runner, soon after the database answers.
+
+        Time goes on whether anybody leads or not: it counts from when the job had one, from the last fault, and from
+        when the database was away last.
+        """
+        world = self._world
+        since_ms = max(self._database_ms, self._disturbed_until_ms)
+        runners = {job_id: self._runners(job_id) for job_id in self._unended()}
+        wrong = {job_id: of for job_id, of in runners.items() if len(of) != 1 or not self._leads(of[0])}
+        self._without_one_runner = {job_id: self._without_one_runner.get(job_id, now_ms) for job_id in wrong}
+        for job_id, wrong_ms in self._without_one_runner.items():
+            if now_ms - max(since_ms, wrong_ms) > RUNNER_MS:
+                rule = DOUBLED if any(map(self._leads, wrong[job_id])) else STRANDED
+                leader = "nobody" if world.leader is None else world.leader.name
+                running = [process.name for process in wrong[job_id]]
+                world.violate(f"{rule}: {self._name(job_id)} under {leader}, run by {running}")
+
+    def _runners(self, job_id: str) -> list[LeaderProcess]:
+        """Return the jobmanagers that run a job and do not stand still, whether or not they may."""
+        return [p for p in self._world.leaders if not (p.is_dead or p.is_frozen) and self._runs(p, job_id)]
+
+    def _leads(self, process: LeaderProcess) -> bool:
+        """Return whether a jobmanager can act as the leader: it is at work, and its lease is valid."""
+        age_ms = self._world.clock.monotonic_ms() - process.renewed_ms
+        is_at_work = process.manager is not None and not process.is_dead and not process.is_frozen
+        return is_at_work and process.epoch == self.epoch and age_ms <= LEASE_MS
 
     def _replaced(self) -> list[LeaderProcess]:
         """Return the leaders whose epoch is over, and who could know it."""
@@ -207,8 +280,7 @@ class Oracle:
         return self._world.clock.monotonic_ms() - self._disturbed_until_ms > ms
 
     def _runs(self, leader: LeaderProcess, job_id: str) -> bool:
-        assert leader.manager is not None
-        runner = leader.manager.jobs.runners.get(job_id)
+        runner = None if leader.manager is None else leader.manager.jobs.runners.get(job_id)
         return runner is not None and not (runner.is_over and not runner.job.is_terminal)
 
     def _look_at_rows(self) -> None:
@@ -221,8 +293,9 @@ class Oracle:
                 self._ends[job_id] = (state, ended_at)
                 self._note_retained(job_id, state)
                 self._world.tell(f"{self._name(job_id)} is {state}")
-        newest = "SELECT job_id, MAX(checkpoint_id) FROM cluster_checkpoint GROUP BY job_id"
-        reached = dict(self._rows(newest))
+        rows = self._rows("SELECT job_id, checkpoint_id FROM cluster_checkpoint ORDER BY checkpoint_id")
+        self._recorded.update(rows)
+        reached = dict(rows)
         for job_id, number in self._reached.items():
             if job_id not in self._ends and reached.get(job_id, -1) < number:
                 self._world.violate(
@@ -286,7 +359,7 @@ class Oracle:
         """Return what a cluster that has come to rest must not show; nothing: it has, and all is well."""
         self._look_at_rows()
         leader = self._world.leader
-        if leader is None or leader.manager is None or leader.is_frozen:
+        if leader is None or not self._leads(leader):
             return [LEADERLESS]
         found = [f"{LINGERS}: {process.name}" for process in self._replaced()]
         for number, job_id in enumerate(self._world.users.job_ids):
@@ -307,7 +380,7 @@ class Oracle:
         found = []
         match job.state:
             case "RUNNING":
-                found += self._about_bounds(number, job)
+                found += self._about_bounds(number, job) + self._about_slots(number, job)
             case "CANCELED" if not [o for o in done if o.kind == Kind.CANCEL or o.parameters.get("cancel_job")]:
                 found.append(f"{NO_ANSWER}: job {number} is CANCELED, and nobody was told so")
             case "FINISHED" if not [o for o in done if o.kind == Kind.STOP]:
@@ -316,6 +389,10 @@ class Oracle:
                 found.append(f"{LEFT}: job {number} is FAILED: {job.failure}")
             case state if state not in TERMINAL_STATES and not self._may_wait(job):
                 found.append(f"{LEFT}: job {number} is {job.state}: {job.waiting_for}")
+        if job.is_terminal and (
+            left := [slot.stage.key for slot in self._world.slots() if slot.stage.key[0] == job.id]
+        ):
+            found.append(f"{MISPLACED}: job {number} is {job.state}, {left} run")
         keeps = job.state == "FAILED" or (job.state == "CANCELED" and submission.keeps_checkpoints)
         directory = self._world.home / "checkpoints" / job.id
         if job.is_terminal and not keeps and directory.exists():
@@ -344,6 +421,28 @@ class Oracle:
         if is_less and counts.free and not counts.lacking:
             return [f"{UNUSED}: job {number} has {has} within {bounds}, {counts.free} slots are free"]
         return []
+
+    def _about_slots(self, number: int, job: Job) -> list[str]:
+        """Return what is wrong with the slots of a running job.
+
+        Those of its attempt run, each once and for the leader, and where the next leader will look for them.
+        """
+        submission, slots = self._world.scenario.submissions[number], self._slots_of(job.id)
+        runs = sorted((slot.stage.key[1], int(slot.script.slot), slot.epoch) for slot in slots)
+        count = num_slots(rescaled(_submitted(submission), job.vertex_parallelism))
+        wanted = [(job.attempt, slot, self.epoch) for slot in range(count)]
+        if runs != wanted:
+            return [f"{MISPLACED}: of job {number} run (attempt, slot, epoch) {runs}, not {wanted}"]
+        rows = Placement.objects.filter(job_id=job.id).values_list("slots", flat=True)
+        placed = sorted((slot, pid) for row in rows for slot, pid, *_ in row)
+        found = sorted((int(slot.script.slot), slot.pid) for slot in slots) if submission.is_adopted else []
+        if placed != found:
+            return [f"{MISPLACED}: job {number} runs in (slot, pid) {found}, the next leader looks for {placed}"]
+        return []
+
+    def _slots_of(self, job_id: str) -> list[SlotProcess]:
+        """Return the slots of a job that live."""
+        return [slot for slot in self._world.slots() if slot.stage.key[0] == job_id]
 
     def _may_wait(self, job: Job) -> bool:
         """Return whether a job waits rightly: others took the slots, which run with what there is."""
@@ -422,6 +521,11 @@ class Oracle:
         # past the wrapper: the simulation's looks do not fail
         rows: list[Any] = connection.connection.execute(sql).fetchall()
         return rows
+
+
+@cache
+def _submitted(submission: Submission) -> JobGraph:
+    return job_graph_from_json(graph_of(submission))
 
 
 def _path(location: str) -> Path:

@@ -34,7 +34,8 @@ class Action(enum.Enum):
 class Point(enum.Enum):
     """Calls that can go wrong."""
 
-    SQL = "the n-th call of leaders to the database: the statement, or COMMIT and the statements that it is of"
+    SQL = """the n-th call of leaders to the database: the statement, BEGIN and the thread, or COMMIT and the statements
+    that it is of"""
     BUS = "the n-th call of leaders to the bus: take events, beat, publish <topic>, put <key>"
     COMMAND = "the n-th command to a TaskManager: <task> <attempt>"
     EVENT = "the n-th event of a TaskManager: its type"
@@ -45,6 +46,8 @@ class Event(enum.Enum):
 
     KILL_LEADER = "the leader ends"
     FREEZE_LEADER = "the leader stands still for `ms`"
+    KILL_LEADERS = "the leader ends, and whoever follows ends `ms` after it has taken over"
+    FREEZE_JOBMANAGERS = "all jobmanagers stand still for `ms`, as on a machine that is suspended"
     KILL_TASKMANAGER = "a TaskManager and its slots end"
     STOP_TASKMANAGER = "a TaskManager is stopped, and signs off"
     ADD_TASKMANAGER = "another TaskManager begins, with two slots"
@@ -142,7 +145,7 @@ class Scenario:
         Leaders have time enough to make up for a placement that they could not record.
         """
         is_spared = all(submission.is_adopted and not submission.is_elastic for submission in self.submissions)
-        losses = {fault.event for fault in self.events} <= {Event.KILL_LEADER, Event.FREEZE_LEADER}
+        losses = {fault.event for fault in self.events} <= set(_LOSSES)
         is_recorded = all(PLACEMENT in fault.what for fault in self.calls)
         return is_spared and losses and is_recorded and not self.requests
 
@@ -167,8 +170,18 @@ _CALL_ACTIONS = {
 }
 
 
-#: the other events are of TaskManagers for elastic jobs
-_FAULTS = tuple(event for event in Event if event not in (Event.ADD_TASKMANAGER, Event.DRAIN_TASKMANAGER))
+_LOSSES = (Event.KILL_LEADER, Event.FREEZE_LEADER, Event.KILL_LEADERS, Event.FREEZE_JOBMANAGERS)
+#: as often as they are here
+_DRAWN_LOSSES: tuple[Event | None, ...] = (
+    *(None, None, Event.KILL_LEADER, Event.FREEZE_LEADER, Event.KILL_LEADER, Event.FREEZE_LEADER),
+    *(Event.KILL_LEADERS, Event.KILL_LEADERS, Event.KILL_LEADERS, Event.FREEZE_JOBMANAGERS),
+)
+#: the other events are of TaskManagers for elastic jobs, and losses of leaders that are drawn apart
+_FAULTS = tuple(
+    event
+    for event in Event
+    if event not in (Event.ADD_TASKMANAGER, Event.DRAIN_TASKMANAGER, Event.KILL_LEADERS, Event.FREEZE_JOBMANAGERS)
+)
 
 
 def scenario_of(seed: int) -> Scenario:
@@ -190,7 +203,24 @@ def scenario_of(seed: int) -> Scenario:
         events=tuple(_event(draw) for _ in range(draw.choice([0, 1, 1, 2, 3]))),
         jobmanagers=draw.choice([1, 2, 2, 3]),
     )
+    made = with_losses(made)
     return with_elastic_jobs(made) if seed % 4 == 3 else made
+
+
+def with_losses(scenario: Scenario) -> Scenario:
+    """Return the scenario, most often with another loss of the leader, and now and then of the next one, too."""
+    draw = random.Random(f"losses {scenario.seed}")
+    at_ms = draw.randrange(1_500, FAULTY_MS)
+    match draw.choice(_DRAWN_LOSSES):
+        case None:
+            return scenario
+        case Event.KILL_LEADERS:
+            loss = TimedFault(at_ms, Event.KILL_LEADERS, draw.choice([1, 10, 30, 100, 300, 1_000]))
+        case Event.KILL_LEADER:
+            loss = TimedFault(at_ms, Event.KILL_LEADER)
+        case event:
+            loss = TimedFault(at_ms, event, draw.choice([4_000, 7_000]))
+    return dataclasses.replace(scenario, events=(*scenario.events, loss))
 
 
 def with_elastic_jobs(scenario: Scenario) -> Scenario:

@@ -236,6 +236,7 @@ class SlotProcess:
         self._heard_ms = self._world.clock.monotonic_ms()
         if isinstance(message, Deploy):
             self._world.oracle.deployed(self.stage.key, message)
+        self._world.oracle.told(self, message)
         for answer in self.script.answer(message):
             self._say(answer)
         if self.script.gone:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from functools import cache
 
 import pytest
@@ -22,7 +23,9 @@ def is_clean(scenario: Scenario) -> bool:
 
 def finds(mistake: Mistake, scenario: Scenario) -> bool:
     """Return whether a scenario that is clean without the mistake shows it as what it is."""
-    with mutated(mistake.mutation):
+    with ExitStack() as stack:
+        for mutation in (mistake.mutation, *mistake.others):
+            stack.enter_context(mutated(mutation))
         violations = simulate(scenario).violations
     found = [violation for violation in violations if violation.startswith(mistake.mutation.found_as)]
     return bool(found) and is_clean(scenario)

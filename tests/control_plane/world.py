@@ -43,7 +43,7 @@ from backend.cluster import (
 from backend.cluster.candidate import Candidate
 from backend.cluster.jobmanager import JobManager
 from backend.cluster.leadership import LeadershipLostError, LeaseKeeper
-from backend.cluster.lease import LEASE_MS
+from backend.cluster.lease import LEASE_MS, SLOW_MS
 from backend.cluster.storage_traces import Traces
 from runtime.jobmaster import driver, storage_worker
 from runtime.task.control_session import AdoptionOffer
@@ -102,6 +102,10 @@ class LeaderProcess(Process):
         self.renewed_ms = 0.0
         #: whether it has ended its lease itself
         self.has_released = False
+        #: monotonic ms since which it has not stood still for longer than a standby's look may take
+        self.awake_ms = self.thawed_ms
+        #: monotonic ms at which it ended, or came to stand still; None: it goes on
+        self.lost_ms: float | None = None
 
     def main(self) -> None:
         """Do as the command does."""
@@ -112,6 +116,7 @@ class LeaderProcess(Process):
             assert leadership is not None
             self.epoch, self.renewed_ms = leadership.epoch, world.clock.monotonic_ms()
             world.tell(f"{self.name} leads with epoch {self.epoch}")
+            world.leads(self)
             LeaseKeeper(leadership, world.clock).start()
             leader_bus = SimulatedLeaderBus(world, self.epoch)
             self.manager = JobManager(leadership, leader_bus, "127.0.0.1", stopped, world.clock, world.send)
@@ -191,6 +196,8 @@ class World:
         self.taskmanagers: list[TaskManagerProcess] = []
         #: those that have come for elastic jobs, and are not drained
         self.extra: list[TaskManagerProcess] = []
+        #: for each leader that is to follow and end: how long after it has taken over, ms
+        self._doomed: deque[float] = deque()
         self._servers: dict[str, SimulatedControlServer] = {}
         self._numbers = itertools.count(1)
 
@@ -279,6 +286,16 @@ class World:
         leading = [process for process in self.leaders if process.epoch == self.oracle.epoch and not process.is_dead]
         return leading[0] if leading else None
 
+    def leads(self, process: LeaderProcess) -> None:
+        """A jobmanager has taken over: it may have to end soon."""
+
+        def end() -> None:
+            self.oracle.disturbed(0)
+            self.kill(process)
+
+        if self._doomed:
+            self.scheduler.later(self._doomed.popleft(), end, process)
+
     def _start_jobmanager(self) -> None:
         process = LeaderProcess(self, next(self._numbers))
         self.leaders.append(process)
@@ -291,6 +308,7 @@ class World:
         self.tell(f"{process.name} has ended")
         self.scheduler.kill(process)
         if isinstance(process, LeaderProcess):
+            process.lost_ms = process.lost_ms or self.clock.monotonic_ms()
             for server in process.servers:
                 server.process_ended()
             self.scheduler.later(_SUPERVISOR_MS, self._start_jobmanager)
@@ -304,12 +322,16 @@ class World:
             return
         self.tell(f"{process.name} stands still for {ms:g} ms")
         process.is_frozen = True
-        self.scheduler.later(ms, lambda: None if process.is_dead else self._thaw(process))
+        if isinstance(process, LeaderProcess):
+            process.lost_ms = self.clock.monotonic_ms()
+        self.scheduler.later(ms, lambda: None if process.is_dead else self._thaw(process, ms))
 
-    def _thaw(self, process: Process) -> None:
+    def _thaw(self, process: Process, ms: float) -> None:
         self.tell(f"{process.name} goes on")
         if isinstance(process, LeaderProcess):
-            process.thawed_ms = self.clock.monotonic_ms()
+            process.lost_ms, process.thawed_ms = None, self.clock.monotonic_ms()
+            if ms > SLOW_MS:
+                process.awake_ms = process.thawed_ms
         self.scheduler.thaw(process)
 
     def listen(self, server: SimulatedControlServer) -> str:
@@ -468,6 +490,12 @@ class World:
                 self.kill(leader)
             case Event.FREEZE_LEADER if leader is not None:
                 self.freeze(leader, fault.ms)
+            case Event.KILL_LEADERS if leader is not None:
+                self._doomed.append(fault.ms)
+                self.kill(leader)
+            case Event.FREEZE_JOBMANAGERS:
+                for process in self.leaders:
+                    self.freeze(process, fault.ms)
             case Event.KILL_TASKMANAGER if taskmanagers:
                 self.kill(self.random.choice(taskmanagers))
             case Event.STOP_TASKMANAGER if taskmanagers:
