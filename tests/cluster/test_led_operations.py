@@ -98,7 +98,7 @@ def test_an_operation_that_breaks_after_its_beginning_is_answered_and_not_repeat
 
 @pytest.mark.parametrize("kind", [Kind.SAVEPOINT, Kind.STOP, Kind.CHECKPOINT])
 def test_an_operation_that_is_answered_in_between_is_not_carried_out(
-    kind: Kind, manager: JobManager, job: Job, monkeypatch: pytest.MonkeyPatch
+    kind: Operation.Kind, manager: JobManager, job: Job, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begin, carried_out = JobStore.begin, list[Operation]()
 

@@ -791,7 +791,8 @@ class World:
 
     def deployed(self, master: JobMasterProcess, attempt: Attempt, message: Deploy) -> None:
         """A slot is told what to run. A run ends whose JobMaster takes no notice of what it restores being damaged."""
-        for location in {task.restore.location for task in message.tasks if task.restore} & self._damaged_at:
+        restored = {task.restore.location for task in message.tasks if task.restore}
+        for location in self._damaged_at & restored:
             attempts = self._restored_damaged.setdefault((master.epoch, location), set())
             attempts.add(attempt)
             if len(attempts) > _MAX_DAMAGED_ATTEMPTS and self.outcome is None:
