@@ -99,6 +99,8 @@ class StreamOperator(ABC):
     output: Output
     #: whether `commit_finished` may have something to do: such an operator stays open until the whole job has finished
     commits_at_the_end = False
+    #: whether it calls user code once for each record
+    calls_by_record = False
 
     def setup(self, context: OperatorContext, output: Output) -> None:
         """Hand the operator its surroundings. Nothing may be emitted yet."""

@@ -40,6 +40,7 @@ class FunctionOperator(StreamOperator):
         output_type: type of the main output; None = Python objects.
     """
 
+    calls_by_record = True
     collector: BatchCollector
     runtime_context: RuntimeContext
 

@@ -30,16 +30,19 @@ class SliceSize:
     A slice costs something whatever its size, and something for each record. Operators by column have high fixed costs:
     a join searches its buffers once per slice. Shorter slices would not make these lower, but the task as slow as one
     record per slice. So only what the records cost is limited, and it may always be as much as the fixed cost. Sizes
-    that differ show which is which; where all are the same, one of twice that size is tried now and then.
+    that differ show which is which; where all are the same, one of twice that size is tried now and then, but not where
+    user code is called for each record: there the records are what costs, and timers must not wait for two of them.
 
     Args:
         max_ms: what the records of a slice may take.
         max_rows: what it may have, at least 1.
+        tries_longer: whether longer slices are tried.
     """
 
-    __slots__ = ("_before", "_fixed_ms", "_max_ms", "_max_rows", "_num_alike", "rows")
+    __slots__ = ("_before", "_fixed_ms", "_max_ms", "_max_rows", "_num_alike", "_tries_longer", "rows")
 
-    def __init__(self, max_ms: float = SLICE_MS, max_rows: int = MAX_SLICE_ROWS) -> None:
+    def __init__(self, max_ms: float = SLICE_MS, max_rows: int = MAX_SLICE_ROWS, tries_longer: bool = True) -> None:
+        self._tries_longer = tries_longer
         self._max_ms = max_ms
         self._max_rows = max_rows
         self._fixed_ms = 0.0
@@ -50,11 +53,11 @@ class SliceSize:
         self.rows = 1
 
     @classmethod
-    def of(cls, configuration: Configuration) -> SliceSize:
+    def of(cls, configuration: Configuration, tries_longer: bool = True) -> SliceSize:
         """Return a SliceSize within the bounds that a job sets for its bundles; one that is not positive is the
         default, as in Flink.
         """
-        return cls(*_bounds(configuration))
+        return cls(*_bounds(configuration), tries_longer)
 
     def adapt(self, rows: int, took_ms: float) -> None:
         """Adapt to what a slice has cost.
@@ -72,7 +75,7 @@ class SliceSize:
         if of_records_ms >= min(_MEASURABLE_MS, self._max_ms):
             fitting = min(fitting, int(rows * max(self._max_ms, self._fixed_ms) / of_records_ms))
         self.rows = max(1, min(fitting, self._max_rows))
-        if took_ms <= self._max_ms or self.rows > rows * _DIFFERENT:
+        if not self._tries_longer or took_ms <= self._max_ms or self.rows > rows * _DIFFERENT:
             self._num_alike = 0
             return
         # nothing can be learned from slices that are all of one size

@@ -130,7 +130,8 @@ class Task:
         self._source = (
             TaskSource(head, self.chain.records_out[0], services.timers) if isinstance(head, SourceOperator) else None
         )
-        self.slice_size = SliceSize.of(configuration)
+        by_record = any(operator.calls_by_record for operator in self.chain.operators)
+        self.slice_size = SliceSize.of(configuration, tries_longer=not by_record)
         #: whether all inputs have ended and the operators are being finished
         self._is_finishing = False
         self._initialization_ms = 0.0

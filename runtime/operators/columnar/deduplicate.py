@@ -33,6 +33,8 @@ Keep = Literal["first", "last"]
 class KeepFirstOperator(KeyedStateOperator, OneInputOperator):
     """Lets the first row of each key through."""
 
+    calls_by_record = False
+
     def __init__(self, keys: ColumnKeys, type_info: RowTypeInfo, ttl_ms: int | None) -> None:
         super().__init__([], [], type_info)
         self._ttl_ms = ttl_ms

@@ -69,6 +69,8 @@ def running(partial: Partial, dtype: pl.DataType) -> pl.Expr:
 class RunningAggregateOperator(KeyedStateOperator, OneInputOperator):
     """Aggregates of all rows of a key so far."""
 
+    calls_by_record = False
+
     def __init__(self, spec: AggregateSpec, ttl_ms: int | None) -> None:
         self._plan = plan = spec.plan()
         self._ttl_ms = ttl_ms
