@@ -5,6 +5,7 @@ import type {
   DraftPlanAnswer,
   PreviewAnswer,
   ProgramLines,
+  ReadSchemaAnswer,
   RenameAnswer,
   Report,
   TestResult,
@@ -286,6 +287,11 @@ export function renameColumn(
 ): Promise<RenameAnswer> {
   const body = { document, node, port, column, to };
   return send('/rename', { method: 'POST', body, ...(signal === undefined ? {} : { signal }) });
+}
+
+/** Asks the table or the files that a node reads for their columns. */
+export function readSchema(document: PipelineDocument, node: string, signal: AbortSignal): Promise<ReadSchemaAnswer> {
+  return send('/read-schema', { method: 'POST', body: { document, node }, signal });
 }
 
 // --- templates ------------------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ import type { Catalog, Facts, NodeType, Ports, Problem, Validation } from '../mo
 import { NOTHING_KNOWN, portsOf, typeOf } from '../model/pipeline/catalog';
 import type { PipelineDocument } from '../model/pipeline/document';
 import { codeLine } from '../model/pipeline/forms';
+import { type Hidden, hiddenNodes } from '../model/pipeline/groups';
 import * as history from '../model/pipeline/history';
 import { applyPatch } from '../model/pipeline/jsonPatch';
 import type { Conflict } from '../model/pipeline/merge';
@@ -34,7 +35,8 @@ export interface QuickAddAt {
 }
 
 export interface FocusRequest {
-  readonly node: string;
+  /** Null: the pipeline itself. */
+  readonly node: string | null;
   readonly field: string | null;
   /** Of the Python in this field, from 1: it is marked. */
   readonly line: number | null;
@@ -78,7 +80,8 @@ export interface EditorState {
   readonly seal: () => void;
   readonly announce: (text: string) => void;
   readonly openQuickAdd: (at: QuickAddAt | null) => void;
-  readonly jumpTo: (node: string, field?: string | null, line?: number | null) => void;
+  /** Selects a node, or the pipeline itself, and gives a field of it the focus. */
+  readonly jumpTo: (node: string | null, field?: string | null, line?: number | null) => void;
   readonly applyFix: (problem: Problem, index: number) => void;
 }
 
@@ -144,8 +147,8 @@ export function createEditor({ document, ...opened }: Opened) {
     announce: (announcement) => set({ announcement }),
     openQuickAdd: (quickAdd) => set({ quickAdd }),
     jumpTo: (node, field = null, wanted = null) => {
-      get().select({ nodes: [node] });
-      const line = wanted ?? codeLine(typeOfNode(get(), node)?.schema, field);
+      get().select(node === null ? {} : { nodes: [node] });
+      const line = wanted ?? codeLine(node === null ? undefined : typeOfNode(get(), node)?.schema, field);
       set({ focus: { node, field, line, nonce: (get().focus?.nonce ?? 0) + 1 } });
     },
     applyFix: (problem, index) => {
@@ -205,4 +208,11 @@ export function portsOfNode(state: EditorState, id: string): Ports {
 
 export function factsOf(state: EditorState, [node, port]: readonly [string, string]): Facts | null {
   return state.validation.nodes[node]?.outputs[port] ?? null;
+}
+
+const NONE_HIDDEN: Hidden = new Map();
+
+/** The nodes in collapsed groups. Who may not change the pipeline could not expand a group: there, all are shown. */
+export function hiddenIn(state: Pick<EditorState, 'isReadOnly' | 'history'>): Hidden {
+  return state.isReadOnly ? NONE_HIDDEN : hiddenNodes(state.history.present);
 }

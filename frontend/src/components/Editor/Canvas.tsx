@@ -26,20 +26,22 @@ import {
   useNodesInitialized,
   useReactFlow,
 } from '@xyflow/react';
-import { type DragEvent, type ReactNode, memo, useCallback, useEffect, useMemo, useRef, useState } from 'react';
+import { type DragEvent, type ReactNode, useCallback, useEffect, useMemo, useRef, useState } from 'react';
 
 import { useEditor, useEditorStore } from '../../hooks/useEditor';
 import { typeOf, worst } from '../../model/pipeline/catalog';
 import { type PipelineDocument, type Point, nameOf, positionOf } from '../../model/pipeline/document';
+import * as groups from '../../model/pipeline/groups';
 import * as operations from '../../model/pipeline/operations';
-import { type Selection, documentOf, factsOf, makeId, portsOfNode } from '../../store/editor';
+import { type Selection, documentOf, factsOf, hiddenIn, makeId, portsOfNode } from '../../store/editor';
 import { addAt } from './actions';
 import classes from './Canvas.module.css';
+import { GroupBox, GroupFrame } from './GroupBox';
 import { NodeBox } from './NodeBox';
 import { StreamEdge } from './StreamEdge';
 
 export const DRAG_TYPE = 'application/x-tidemark-node-type';
-const NODE_TYPES = { operator: NodeBox, note: NoteBox, group: memo(GroupFrame) };
+const NODE_TYPES = { operator: NodeBox, note: NoteBox, group: GroupFrame, collapsed: GroupBox };
 const EDGE_TYPES = { stream: StreamEdge };
 const GRID: [number, number] = [10, 10];
 const FIT = { padding: 0.18, maxZoom: 1 };
@@ -82,11 +84,15 @@ export function Canvas() {
   const [near, setNear] = useState<string | null>(null);
   const [kept] = useState(() => new Kept());
   const { screenToFlowPosition } = useReactFlow();
-  const nodes = useMemo(
-    () => flowNodes(document, selection, dragged, sizes, !isReadOnly).map((node) => kept.node(node)),
-    [document, selection, dragged, sizes, isReadOnly, kept],
+  const hidden = useMemo(
+    () => hiddenIn({ isReadOnly, history: { ...store.getState().history, present: document } }),
+    [document, isReadOnly, store],
   );
-  const edges = useMemo(() => flowEdges(document, selection, near), [document, selection, near]);
+  const nodes = useMemo(
+    () => flowNodes(document, hidden, selection, dragged, sizes, !isReadOnly).map((node) => kept.node(node)),
+    [document, hidden, selection, dragged, sizes, isReadOnly, kept],
+  );
+  const edges = useMemo(() => flowEdges(document, hidden, selection, near), [document, hidden, selection, near]);
 
   const onNodesChange = useCallback(
     (changes: NodeChange[]) => {
@@ -107,6 +113,10 @@ export function Canvas() {
         const { nodes: old, notes, edges: lines } = state.history.selection;
         const isNote = (id: string) => Object.hasOwn(documentOf(state).layout?.notes ?? {}, id);
         const isNode = (id: string) => Object.hasOwn(documentOf(state).nodes, id);
+        for (const [id, isChosen] of [...chosen]) {
+          const group = documentOf(state).layout?.groups?.[groups.groupOfBox(id) ?? ''];
+          for (const member of group?.nodes ?? []) chosen.set(member, isChosen);
+        }
         const added = [...chosen].filter(([, isChosen]) => isChosen).map(([id]) => id);
         const keep = (ids: readonly string[]) => ids.filter((id) => chosen.get(id) !== false);
         state.select({
@@ -141,7 +151,7 @@ export function Canvas() {
       const edge = all.length === 1 ? edgeBelow(store.getState(), node) : null;
       const label = edge !== null ? `Inserted ${nameOf(documentOf(store.getState()), node.id)}` : 'Moved';
       transact(label, (before) => {
-        let moved = operations.moveNodes(before, Object.fromEntries(to));
+        let moved = groups.moveSeen(before, to);
         for (const [id, at] of to) moved = operations.changeNote(moved, id, { at });
         if (edge === null) return moved;
         return operations.insertOnEdge(moved, edge, node.id, portsOfNode(store.getState(), node.id), makeId) ?? moved;
@@ -156,8 +166,8 @@ export function Canvas() {
       const lookup = (id: string) => portsOfNode(state, id);
       return operations.refusal(
         documentOf(state),
-        [source, sourceHandle ?? ''],
-        [target, targetHandle ?? ''],
+        groups.realEnd([source, sourceHandle ?? '']),
+        groups.realEnd([target, targetHandle ?? '']),
         lookup,
         (from) => factsOf(state, from),
       );
@@ -170,14 +180,10 @@ export function Canvas() {
     ({ source, sourceHandle, target, targetHandle }: Connection) => {
       const { transact } = store.getState();
       const { nodes: known } = documentOf(store.getState());
-      const label = `Connected ${known[source]?.name ?? ''} to ${known[target]?.name ?? ''}`;
-      transact(label, (before) => {
-        const ends = [
-          [source, sourceHandle ?? ''],
-          [target, targetHandle ?? ''],
-        ] as const;
-        return operations.connect(before, ends[0], ends[1], makeId).document;
-      });
+      const from = groups.realEnd([source, sourceHandle ?? '']);
+      const to = groups.realEnd([target, targetHandle ?? '']);
+      const label = `Connected ${known[from[0]]?.name ?? ''} to ${known[to[0]]?.name ?? ''}`;
+      transact(label, (before) => operations.connect(before, from, to, makeId).document);
     },
     [store],
   );
@@ -188,7 +194,7 @@ export function Canvas() {
       if (isDone === true || toNode !== null || fromHandle?.type !== 'source') return;
       const at = 'clientX' in event ? event : event.changedTouches[0];
       if (at === undefined) return;
-      const from = [fromHandle.nodeId, fromHandle.id ?? ''] as const;
+      const from = groups.realEnd([fromHandle.nodeId, fromHandle.id ?? '']);
       store.getState().openQuickAdd({ screen: { x: at.clientX, y: at.clientY }, from });
     },
     [store],
@@ -257,7 +263,7 @@ export function Canvas() {
         zoomable
         position="bottom-right"
         ariaLabel="Map of the pipeline"
-        nodeColor={(node) => colourOf(store.getState().validation.problems, node)}
+        nodeColor={(node) => colourOf(store.getState(), node)}
         nodeBorderRadius={14}
         style={{ width: 140, height: 84 }}
       />
@@ -269,16 +275,19 @@ export function Canvas() {
   );
 }
 
-function colourOf(problems: Parameters<typeof worst>[0], node: Node): string {
+function colourOf(state: Parameters<typeof documentOf>[0], node: Node): string {
   if (node.type === 'note') return '#f0e1a0';
   if (node.type === 'group') return 'transparent';
-  const severity = worst(problems.filter((problem) => problem.node === node.id));
+  const group = documentOf(state).layout?.groups?.[groups.groupOfBox(node.id) ?? ''];
+  const nodes = group?.nodes ?? [node.id];
+  const severity = worst(state.validation.problems.filter((problem) => nodes.includes(problem.node ?? '')));
   if (severity === 'error') return 'var(--tm-failed)';
   return severity === 'warning' ? 'var(--tm-trouble)' : 'var(--tm-border-strong)';
 }
 
 function flowNodes(
   document: PipelineDocument,
+  hidden: groups.Hidden,
   selection: Selection,
   dragged: Readonly<Record<string, Point>>,
   sizes: Readonly<Record<string, { width: number; height: number }>>,
@@ -289,26 +298,39 @@ function flowNodes(
     const [x, y] = dragged[id] ?? at;
     return { x, y };
   };
-  const groups = Object.entries(document.layout?.groups ?? {}).map(([id, { nodes }]): Node => {
-    const places = nodes.map((each) => place(each, positionOf(document, each)));
-    const height = (index: number) => sizes[nodes[index] ?? '']?.height ?? BOX[1];
-    const left = Math.min(...places.map(({ x }) => x)) - GROUP_MARGIN;
-    const top = Math.min(...places.map(({ y }) => y)) - GROUP_MARGIN - 8;
-    const right = Math.max(...places.map(({ x }) => x)) + BOX[0] + GROUP_MARGIN;
-    const bottom = Math.max(...places.map(({ y }, index) => y + height(index))) + GROUP_MARGIN;
-    return {
-      id,
-      type: 'group',
-      position: { x: left, y: top },
-      data: {},
-      width: right - left,
-      height: bottom - top,
-      draggable: false,
-      selectable: false,
-      zIndex: -2,
-      style: { pointerEvents: 'none', background: 'none', border: 0, padding: 0 },
-    };
-  });
+  const all = Object.entries(document.layout?.groups ?? {});
+  const isCollapsed = ([, { nodes }]: (typeof all)[number]) => nodes.some((id) => hidden.has(id));
+  const boxes = all.filter(isCollapsed).map(([id, { nodes }]): Node => ({
+    id: groups.boxOf(id),
+    type: 'collapsed',
+    position: place(groups.boxOf(id), groups.placeOfGroup(document, id)),
+    data: {},
+    draggable: isDraggable,
+    // also if one of its nodes was chosen elsewhere: what is chosen can be seen
+    selected: nodes.some((node) => chosen.has(node)),
+  }));
+  const frames = all
+    .filter((group) => !isCollapsed(group))
+    .map(([id, { nodes }]): Node => {
+      const places = nodes.map((each) => place(each, positionOf(document, each)));
+      const height = (index: number) => sizes[nodes[index] ?? '']?.height ?? BOX[1];
+      const left = Math.min(...places.map(({ x }) => x)) - GROUP_MARGIN;
+      const top = Math.min(...places.map(({ y }) => y)) - GROUP_MARGIN - 8;
+      const right = Math.max(...places.map(({ x }) => x)) + BOX[0] + GROUP_MARGIN;
+      const bottom = Math.max(...places.map(({ y }, index) => y + height(index))) + GROUP_MARGIN;
+      return {
+        id: groups.boxOf(id),
+        type: 'group',
+        position: { x: left, y: top },
+        data: {},
+        width: right - left,
+        height: bottom - top,
+        draggable: false,
+        selectable: false,
+        zIndex: -2,
+        style: { pointerEvents: 'none', background: 'none', border: 0, padding: 0 },
+      };
+    });
   const notes = Object.entries(document.layout?.notes ?? {}).map(([id, note]): Node => ({
     id,
     type: 'note',
@@ -320,7 +342,8 @@ function flowNodes(
     selected: chosen.has(id),
     zIndex: -1,
   }));
-  const nodes = Object.keys(document.nodes).map((id): Node => ({
+  const shown = Object.keys(document.nodes).filter((id) => !hidden.has(id));
+  const nodes = shown.map((id): Node => ({
     id,
     type: 'operator',
     position: place(id, positionOf(document, id)),
@@ -328,25 +351,34 @@ function flowNodes(
     draggable: isDraggable,
     selected: chosen.has(id),
   }));
-  return [...groups, ...notes, ...nodes].map((node) => {
+  return [...frames, ...notes, ...boxes, ...nodes].map((node) => {
     const measured = sizes[node.id];
     return measured === undefined ? node : { ...node, measured };
   });
 }
 
-function flowEdges(document: PipelineDocument, selection: Selection, near: string | null): Edge[] {
+function flowEdges(
+  document: PipelineDocument,
+  hidden: groups.Hidden,
+  selection: Selection,
+  near: string | null,
+): Edge[] {
   const chosen = new Set(selection.edges);
-  return Object.entries(document.edges).map(([id, { from, to }]) => ({
-    id,
-    type: 'stream',
-    source: from[0],
-    sourceHandle: from[1],
-    target: to[0],
-    targetHandle: to[1],
-    selected: chosen.has(id),
-    markerEnd: MARKER,
-    data: { isNear: near === id },
-  }));
+  const shown = Object.entries(document.edges).filter(([, edge]) => groups.isSeen(hidden, edge));
+  return shown.map(([id, edge]) => {
+    const [from, to] = [groups.seenEnd(hidden, edge.from), groups.seenEnd(hidden, edge.to)];
+    return {
+      id,
+      type: 'stream',
+      source: from[0],
+      sourceHandle: from[1],
+      target: to[0],
+      targetHandle: to[1],
+      selected: chosen.has(id),
+      markerEnd: MARKER,
+      data: { isNear: near === id },
+    };
+  });
 }
 
 /** The edge below a point of the screen. */
@@ -410,8 +442,9 @@ function KeepInView() {
   const store = useEditorStore();
   const { getViewport, setViewport, flowToScreenPosition } = useReactFlow();
   useEffect(() => {
-    if (focus === null) return;
-    const [x, y] = positionOf(documentOf(store.getState()), focus.node);
+    if (focus?.node === null || focus?.node === undefined) return;
+    const state = store.getState();
+    const [x, y] = groups.placeSeen(documentOf(state), hiddenIn(state), focus.node);
     const canvas = globalThis.document.querySelector('.react-flow')?.getBoundingClientRect();
     const start = flowToScreenPosition({ x, y });
     const end = flowToScreenPosition({ x: x + BOX[0], y: y + BOX[1] });
@@ -458,25 +491,6 @@ function NoteBox({ id, selected }: NodeProps) {
   return (
     <div className={classes.note} data-colour={note.colour} data-selected={selected || undefined}>
       {text === '' ? <span className={classes.noteHint}>Empty note</span> : text}
-    </div>
-  );
-}
-
-function GroupFrame({ id }: NodeProps) {
-  const store = useEditorStore();
-  const group = useEditor((state) => documentOf(state).layout?.groups?.[id]);
-  if (group === undefined) return null;
-  return (
-    <div className={classes.group}>
-      <button
-        type="button"
-        className={`nodrag nopan ${classes.groupName ?? ''}`}
-        title="Select all nodes of this group"
-        tabIndex={-1}
-        onClick={() => store.getState().select({ nodes: group.nodes })}
-      >
-        {group.name}
-      </button>
     </div>
   );
 }

@@ -101,6 +101,7 @@ const SHORTCUTS: readonly (readonly [string, string])[] = [
   ['Enter', 'Go to the form'],
   ['F2', 'Rename'],
   ['D', 'Disable or enable'],
+  ['G', 'Collapse the group of the selected nodes, or expand it'],
   ['Delete', 'Delete and reconnect the neighbours'],
   ['Arrows', 'Select the next node along edges'],
   ['Shift + arrows', 'Move the selected nodes'],

@@ -142,15 +142,15 @@ export function Problems() {
           <SeverityIcon severity={problem.severity} size={16} />
           <div className={classes.words}>
             <span className="tm-visually-hidden">{SEVERITY_TEXT[problem.severity]}: </span>
-            {problem.node === null ? (
+            {problem.node === null && problem.field === null ? (
               <strong>Pipeline</strong>
             ) : (
               <button
                 type="button"
                 className={classes.jump}
-                onClick={() => store.getState().jumpTo(problem.node ?? '', problem.field)}
+                onClick={() => store.getState().jumpTo(problem.node, problem.field)}
               >
-                {nameOf(document, problem.node)}
+                {problem.node === null ? 'Pipeline' : nameOf(document, problem.node)}
               </button>
             )}
             <span className="tm-break">

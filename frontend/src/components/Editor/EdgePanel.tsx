@@ -14,6 +14,7 @@ import type { Place } from '../../model/pipeline/preview';
 import { factsBefore, factWords } from '../../model/pipeline/streams';
 import { documentOf, factsOf } from '../../store/editor';
 import { removeSelected } from './actions';
+import { ColumnTable } from './ColumnTable';
 import classes from './Inspector.module.css';
 
 const RenameColumn = lazy(async () => ({ default: (await import('./RenameColumn')).RenameColumn }));
@@ -74,9 +75,6 @@ export function UnknownStream() {
   return <p className="tm-dim">Not known yet: something above is unfinished.</p>;
 }
 
-const SIGNS = { same: '', added: '+', dropped: '−', type: '~' } as const;
-const SAID = { same: '', added: 'added', dropped: 'dropped', type: 'another type' } as const;
-
 interface StreamFactsProps {
   readonly title: string;
   readonly facts: Facts;
@@ -99,42 +97,28 @@ export function StreamFacts({ title, facts, place, isInput = false }: StreamFact
       {facts.columns === null ? (
         <p className="tm-dim">Python objects, without columns.</p>
       ) : (
-        <table className={`tm-table ${classes.columns ?? ''}`}>
-          <caption className="tm-visually-hidden">Columns</caption>
-          <thead>
-            <tr>
-              <th scope="col">Column</th>
-              <th scope="col">Type</th>
-            </tr>
-          </thead>
-          <tbody>
-            {columnChanges(before, facts.columns).map(({ column, change, before: was }) => (
-              <tr key={`${change} ${column.name}`} data-change={change}>
-                <td title={originText(document, facts, column.name)}>
-                  <span className={classes.sign} title={SAID[change]}>
-                    {SIGNS[change]}
-                  </span>
-                  {column.name}
-                  {facts.time_column === column.name && <span className="tm-dim"> event time</span>}
-                  {facts.unique_key?.includes(column.name) === true && <span className="tm-dim"> key</span>}
-                  {!isReadOnly && change !== 'dropped' && (
-                    <ActionIcon
-                      size="xs"
-                      variant="subtle"
-                      color="gray"
-                      ml={4}
-                      aria-label={`Rename the column ${column.name}`}
-                      onClick={() => setRenaming(column.name)}
-                    >
-                      <IconPencil size={12} aria-hidden />
-                    </ActionIcon>
-                  )}
-                </td>
-                <td>{was === undefined ? column.type : `${was} → ${column.type}`}</td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
+        <ColumnTable
+          changes={columnChanges(before, facts.columns)}
+          titleOf={(name) => originText(document, facts, name)}
+          more={({ column, change }) => (
+            <>
+              {facts.time_column === column.name && <span className="tm-dim"> event time</span>}
+              {facts.unique_key?.includes(column.name) === true && <span className="tm-dim"> key</span>}
+              {!isReadOnly && change !== 'dropped' && (
+                <ActionIcon
+                  size="xs"
+                  variant="subtle"
+                  color="gray"
+                  ml={4}
+                  aria-label={`Rename the column ${column.name}`}
+                  onClick={() => setRenaming(column.name)}
+                >
+                  <IconPencil size={12} aria-hidden />
+                </ActionIcon>
+              )}
+            </>
+          )}
+        />
       )}
       {renaming !== null && (
         <Suspense>

@@ -1,22 +1,29 @@
 /** What is selected: a node's form, stream and docs; an edge's columns; a note; else the settings of the pipeline. */
 
 import { Button, Group, NumberInput, Select, Switch, Tabs, TextInput, Textarea } from '@mantine/core';
-import { useEffect, useEffectEvent, useMemo, useRef, useState } from 'react';
+import { IconTableImport } from '@tabler/icons-react';
+import { Suspense, lazy, useMemo, useRef, useState } from 'react';
 
 import { useEditor, useEditorStore } from '../../hooks/useEditor';
-import { type Column, inputFacts } from '../../model/pipeline/catalog';
+import { useRole } from '../../hooks/useSession';
+import { maySubmit } from '../../model/access';
+import { inputFacts } from '../../model/pipeline/catalog';
 import type { Json, PipelineNode } from '../../model/pipeline/document';
-import { SETTINGS } from '../../model/pipeline/forms';
 import * as operations from '../../model/pipeline/operations';
 import { documentOf, makeId, typeOfNode } from '../../store/editor';
 import { CopyText } from '../CopyText/CopyText';
 import { TabBar } from '../TabBar/TabBar';
-import { removeSelected, toggleDisabled } from './actions';
+import { removeSelected, toggleDisabled, toggleGroups } from './actions';
 import { EdgePanel, StreamFacts, UnknownStream } from './EdgePanel';
 import { TypeIcon, hueOf } from './icons';
 import classes from './Inspector.module.css';
+import { NameField } from './NameField';
 import box from './NodeBox.module.css';
-import { type FormSurroundings, SchemaForm } from './SchemaForm';
+import { PipelinePanel } from './PipelinePanel';
+import { SchemaForm } from './SchemaForm';
+import { useFieldFocus, useForm } from './useForm';
+
+const ReadSchema = lazy(async () => ({ default: (await import('./ReadSchema')).ReadSchema }));
 
 export function Inspector() {
   const { nodes, edges, notes } = useEditor((state) => state.history.selection);
@@ -29,28 +36,6 @@ export function Inspector() {
   if (edge !== undefined) return <EdgePanel key={edge} id={edge} />;
   if (note !== undefined) return <NotePanel key={note} id={note} />;
   return <PipelinePanel />;
-}
-
-function useForm(columns: (port: string) => readonly Column[], node: string | null): FormSurroundings {
-  const store = useEditorStore();
-  const all = useEditor((state) => state.validation.problems);
-  const functions = useEditor((state) => state.catalog.functions);
-  const isReadOnly = useEditor((state) => state.isReadOnly);
-  const place = useEditor(({ focus }) => (focus?.node === node ? focus : null));
-  // what other branches of a choice held lives as long as the panel
-  const [remembered] = useState(() => new Map<string, Json>());
-  return useMemo(
-    () => ({
-      columns,
-      functions,
-      problems: all.filter((problem) => problem.node === node),
-      isReadOnly,
-      place,
-      onSeal: () => store.getState().seal(),
-      remembered,
-    }),
-    [columns, functions, all, node, isReadOnly, place, store, remembered],
-  );
 }
 
 function NodePanel({ id }: { readonly id: string }) {
@@ -70,7 +55,7 @@ function NodePanel({ id }: { readonly id: string }) {
   );
   const around = useForm(columns, id);
   const panel = useRef<HTMLDivElement>(null);
-  useFocus(id, panel, () => setTab('form'));
+  useFieldFocus(id, panel, () => setTab('form'));
   if (node === undefined) return null;
   const set = (name: string, value: Json | undefined) =>
     store.getState().transact(`Changed ${node.name}`, (before) => operations.setParam(before, id, name, value), {
@@ -107,6 +92,7 @@ function NodePanel({ id }: { readonly id: string }) {
           ]}
         />
         <Tabs.Panel value="form" className={classes.body ?? ''}>
+          {type?.reads_schema === true && !isReadOnly && <ReadSchemaButton id={id} />}
           {type === undefined ? (
             <p className="tm-dim">
               The node type {node.type} is not installed here. Its parameters are kept, and it can be wired and moved;
@@ -150,72 +136,28 @@ function NodePanel({ id }: { readonly id: string }) {
   );
 }
 
-/** When somebody jumps to a field of this node, gives it the focus. */
-function useFocus(id: string, panel: React.RefObject<HTMLDivElement | null>, onForm: () => void): void {
-  const store = useEditorStore();
-  const focus = useEditor((state) => state.focus);
-  const nonce = focus?.node === id ? focus.nonce : 0;
-  const [seen, setSeen] = useState(0);
-  if (nonce !== seen && focus?.field !== null && focus?.field !== undefined) {
-    setSeen(nonce);
-    onForm();
-  }
-  const pointer = focus?.node === id ? focus.field : null;
-  // it is done once: the panel may come back with an undo
-  const onDone = useEffectEvent(() => {
-    if (focus !== null) store.setState({ focus: { ...focus, field: null } });
-  });
-  useEffect(() => {
-    if (pointer === null || panel.current === null) return;
-    const within = panel.current;
-    const parts = pointer.split('/');
-    // the field itself, or what it is a part of
-    for (let length = parts.length; length > 1; length -= 1) {
-      const wanted = parts.slice(0, length).join('/');
-      const field = [...within.querySelectorAll<HTMLElement>('[data-field]')].find(
-        (each) => each.dataset.field === wanted,
-      );
-      if (field === undefined) continue;
-      const input = field.matches('input, textarea')
-        ? field
-        : field.querySelector<HTMLElement>('input, textarea, .cm-content, button');
-      field.scrollIntoView({ block: 'nearest' });
-      input?.focus();
-      onDone();
-      return;
-    }
-  }, [nonce, pointer, panel]);
-}
-
-interface NameFieldProps {
-  readonly label: string;
-  readonly value: string;
-  readonly isReadOnly: boolean;
-  readonly onRename: (name: string) => void;
-}
-
-/** A name, set when the field is left or by Enter; Escape brings the old one back. */
-export function NameField({ label, value, isReadOnly, onRename }: NameFieldProps) {
-  const [text, setText] = useState(value);
+function ReadSchemaButton({ id }: { readonly id: string }) {
+  const mayRead = maySubmit(useRole());
+  const [isOpen, setOpen] = useState(false);
   return (
-    <TextInput
-      aria-label={label}
-      data-name-field
-      size="sm"
-      variant="unstyled"
-      value={text}
-      readOnly={isReadOnly}
-      classNames={{ input: classes.nameInput ?? '' }}
-      onChange={(event) => setText(event.currentTarget.value)}
-      onBlur={() => {
-        if (text.trim() === '') setText(value);
-        else if (text !== value) onRename(text);
-      }}
-      onKeyDown={(event) => {
-        if (event.key === 'Enter') event.currentTarget.blur();
-        if (event.key === 'Escape') setText(value);
-      }}
-    />
+    <>
+      <Button
+        size="compact-sm"
+        variant="default"
+        className={classes.readSchema ?? ''}
+        leftSection={<IconTableImport size={15} aria-hidden />}
+        disabled={!mayRead}
+        title={mayRead ? 'Asks what this node reads for its columns' : 'The role developer is needed'}
+        onClick={() => setOpen(true)}
+      >
+        Read schema
+      </Button>
+      {isOpen && (
+        <Suspense>
+          <ReadSchema id={id} onClose={() => setOpen(false)} />
+        </Suspense>
+      )}
+    </>
   );
 }
 
@@ -413,6 +355,11 @@ function Several({ nodes, count }: { readonly nodes: readonly string[]; readonly
                 Ungroup
               </Button>
             )}
+            {group !== undefined && (
+              <Button size="compact-sm" variant="default" onClick={() => toggleGroups(store, nodes)}>
+                {group[1].collapsed ? 'Expand' : 'Collapse'}
+              </Button>
+            )}
             <Button size="compact-sm" variant="default" onClick={() => toggleDisabled(store, nodes)}>
               Disable or enable
             </Button>
@@ -422,50 +369,6 @@ function Several({ nodes, count }: { readonly nodes: readonly string[]; readonly
           </Group>
         </div>
       )}
-    </div>
-  );
-}
-
-const NO_COLUMNS = () => [];
-
-function PipelinePanel() {
-  const store = useEditorStore();
-  const document = useEditor(documentOf);
-  const isReadOnly = useEditor((state) => state.isReadOnly);
-  const around = useForm(NO_COLUMNS, null);
-  return (
-    <div className={classes.inspector}>
-      <header className={classes.head}>
-        <h2 className={classes.title}>Pipeline</h2>
-      </header>
-      <div className={classes.body}>
-        <Textarea
-          label="Description"
-          autosize
-          minRows={2}
-          mb="md"
-          value={(document.description ?? []).join('\n')}
-          readOnly={isReadOnly}
-          onBlur={() => store.getState().seal()}
-          onChange={(event) => {
-            const description = event.currentTarget.value.split('\n');
-            store.getState().transact('Described the pipeline', (before) => ({ ...before, description }), {
-              mergeKey: 'description',
-            });
-          }}
-        />
-        <SchemaForm
-          schema={SETTINGS}
-          value={document.settings ?? {}}
-          pointer="/settings"
-          around={around}
-          onChange={(name, value) =>
-            store.getState().transact('Changed the settings', (before) => operations.setSetting(before, name, value), {
-              mergeKey: `settings ${name}`,
-            })
-          }
-        />
-      </div>
     </div>
   );
 }

@@ -7,6 +7,7 @@ import { useShallow } from 'zustand/react/shallow';
 
 import { useEditor, useEditorStore } from '../../hooks/useEditor';
 import { type Port, type Ports, bySeverity, portsOf, typeOf } from '../../model/pipeline/catalog';
+import { realEnd } from '../../model/pipeline/groups';
 import { refusal } from '../../model/pipeline/operations';
 import { documentOf, factsOf, portsOfNode } from '../../store/editor';
 import { TypeIcon, SeverityIcon, hueOf, SEVERITY_TEXT } from './icons';
@@ -94,21 +95,25 @@ interface PortRowProps {
   readonly node: string;
   readonly port: Port;
   readonly kind: 'source' | 'target';
+  /** The port alone, without its name. */
   readonly isPlain: boolean;
+  /** Where the port is one of a collapsed group: its id there, and its name. */
+  readonly handle?: string;
+  readonly name?: string;
 }
 
-function PortRow({ node, port, kind, isPlain }: PortRowProps) {
+export function PortRow({ node, port, kind, isPlain, handle, name }: PortRowProps) {
   const refused = useRefusal(node, port.name, kind);
   const columns = useEditor((state) =>
     kind === 'source' ? state.validation.nodes[node]?.outputs[port.name]?.columns : undefined,
   );
   const known =
     columns === undefined || columns === null ? '' : columns.map((each) => `${each.name}: ${each.type}`).join('\n');
-  const label = port.label === '' ? port.name : port.label;
+  const label = name ?? (port.label === '' ? port.name : port.label);
   return (
     <div className={classes.port} data-kind={kind} data-refused={refused !== null || undefined}>
       <Handle
-        id={port.name}
+        id={handle ?? port.name}
         type={kind}
         position={kind === 'source' ? Position.Right : Position.Left}
         className={classes.handle ?? ''}
@@ -125,11 +130,12 @@ function useRefusal(node: string, port: string, kind: 'source' | 'target'): stri
   const store = useEditorStore();
   const from = useConnection((connection) => (connection.inProgress ? connection.fromHandle : null));
   if (from?.id === null || from?.id === undefined) return null;
-  if (from.nodeId === node && from.id === port && from.type === kind) return null;
+  const [fromNode, fromPort] = realEnd([from.nodeId, from.id]);
+  if (fromNode === node && fromPort === port && from.type === kind) return null;
   if (from.type === kind) return kind === 'source' ? 'Both ends are outputs' : 'Both ends are inputs';
   const state = store.getState();
   const ends = [
-    [from.nodeId, from.id],
+    [fromNode, fromPort],
     [node, port],
   ] as const;
   const [output, input] = kind === 'target' ? ends : [ends[1], ends[0]];

@@ -8,7 +8,7 @@ import { useEditor, useEditorStore } from '../../hooks/useEditor';
 import { type Problem, bySeverity } from '../../model/pipeline/catalog';
 import { type OutlineItem, outline } from '../../model/pipeline/outline';
 import { documentOf, typeOfNode } from '../../store/editor';
-import { removeNode, toggleDisabled } from './actions';
+import { removeNode, toggleDisabled, toggleGroups } from './actions';
 import { TypeIcon, SeverityIcon, hueOf, SEVERITY_TEXT } from './icons';
 import box from './NodeBox.module.css';
 import classes from './Outline.module.css';
@@ -77,6 +77,7 @@ function Item({ item, isChosen, isCurrent, onChoose, onConnect, onRename }: Item
   const ways = [
     item.from.length > 0 ? `from ${item.from.join(', ')}` : '',
     item.to.length > 0 ? `to ${item.to.join(', ')}` : '',
+    item.group === null ? '' : `in ${item.group.name}${item.group.collapsed ? ', collapsed' : ''}`,
   ].filter(Boolean);
   return (
     <div
@@ -138,6 +139,11 @@ function Item({ item, isChosen, isCurrent, onChoose, onConnect, onRename }: Item
               <Menu.Item onClick={() => toggleDisabled(store, [item.id])}>
                 {node.disabled === true ? 'Enable' : 'Disable'}
               </Menu.Item>
+              {item.group !== null && (
+                <Menu.Item onClick={() => toggleGroups(store, [item.id])}>
+                  {item.group.collapsed ? 'Expand' : 'Collapse'} {item.group.name}
+                </Menu.Item>
+              )}
               <Menu.Item color="red.8" onClick={() => removeNode(store, item.id)}>
                 Delete
               </Menu.Item>

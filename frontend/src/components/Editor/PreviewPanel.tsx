@@ -98,13 +98,13 @@ function Bar({ onStart }: { readonly onStart: () => void }) {
           {ending.tone === 'bad' && <IconAlertTriangle size={16} aria-hidden />}
           <strong>{ending.title}</strong>
           {failure !== null &&
-            (failure.node === null ? (
+            (failure.node === null && failure.field === null ? (
               <span>{failure.text}</span>
             ) : (
               <button
                 type="button"
                 className={classes.jump}
-                onClick={() => editor.getState().jumpTo(failure.node ?? '', failure.field, failure.line)}
+                onClick={() => editor.getState().jumpTo(failure.node, failure.field, failure.line)}
               >
                 {failure.text}
               </button>

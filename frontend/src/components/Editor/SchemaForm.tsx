@@ -20,9 +20,18 @@ import { type ReactNode, Suspense, createContext, lazy, useContext, useId, useMe
 
 import type { Column, FormSchema, Problem, SqlFunction } from '../../model/pipeline/catalog';
 import { defaultParams } from '../../model/pipeline/catalog';
+import {
+  type DeclaredColumn,
+  type Parameter,
+  REFERENCE,
+  fitting,
+  isTypeField,
+  referred,
+} from '../../model/pipeline/declarations';
 import type { Json } from '../../model/pipeline/document';
 import { chosenBranch, codeProblems, fieldTitle, isMissing, kindOf, problemAt } from '../../model/pipeline/forms';
 import { ConnectionField } from './ConnectionField';
+import { Bindable, ReferenceField, TypedColumns } from './DeclaredFields';
 import classes from './SchemaForm.module.css';
 import { WindowPicture } from './WindowPicture';
 
@@ -33,6 +42,10 @@ export interface FormSurroundings {
   readonly functions: readonly SqlFunction[];
   readonly problems: readonly Problem[];
   readonly isReadOnly: boolean;
+  /** Of the pipeline, that may stand in place of values; none where they may not. */
+  readonly parameters: readonly Parameter[];
+  /** Columns of the types that the pipeline declares. */
+  readonly types: Readonly<Record<string, readonly DeclaredColumn[]>>;
   /** The line of the Python to go to and to mark, from 1, by another object each time; null: none. */
   readonly place: { readonly line: number | null } | null;
   /** Ends a step of the history: a field has lost the focus. */
@@ -89,8 +102,52 @@ export function SchemaForm({ schema, value, pointer, around, onChange }: Props) 
 }
 
 function Field(props: FieldProps): ReactNode {
+  const { schema, value, name, isBare = false, onChange } = props;
+  const { parameters, isReadOnly, onSeal } = useSurroundings();
+  const parameter = referred(value);
+  if (parameter !== null) return <ParameterField {...props} parameter={parameter} />;
+  const choices = isBare || isReadOnly ? [] : fitting(schema, parameters);
+  if (choices.length === 0) return <OwnField {...props} />;
+  return (
+    <Bindable
+      title={fieldTitle(schema, name)}
+      parameters={choices}
+      onChoose={(chosen) => {
+        // a step of its own, whatever was typed before
+        onSeal();
+        onChange({ [REFERENCE]: chosen });
+        onSeal();
+      }}
+    >
+      <OwnField {...props} />
+    </Bindable>
+  );
+}
+
+function ParameterField({ parameter: name, ...props }: FieldProps & { readonly parameter: string }) {
+  const { schema, onChange } = props;
+  const { parameters, onSeal } = useSurroundings();
+  const { common } = useField(props);
+  return (
+    <ReferenceField
+      common={common}
+      name={name}
+      parameter={parameters.find((each) => each.name === name)}
+      onValue={(value) => {
+        onSeal();
+        onChange(value ?? schema.default);
+        onSeal();
+      }}
+    />
+  );
+}
+
+/** A field with a value of its own. */
+function OwnField(props: FieldProps): ReactNode {
   const { schema } = props;
   switch (schema['x-widget']) {
+    case 'schema':
+      return <ColumnTypesField {...props} />;
     case 'sql':
       return <SqlField {...props} />;
     case 'python':
@@ -500,9 +557,32 @@ const HEADINGS: Readonly<Record<string, readonly [string, string]>> = {
   generators: ['Column', 'Values'],
 };
 
+/** Columns with their types; where the pipeline declares types, these by name, too. */
+function ColumnTypesField(props: FieldProps) {
+  const { schema, value, onChange } = props;
+  const { types, onSeal } = useSurroundings();
+  const { common } = useField(props);
+  if (!isTypeField(schema) || (typeof value !== 'string' && Object.keys(types).length === 0))
+    return <ListField {...props} />;
+  return (
+    <TypedColumns
+      common={typeof value === 'string' ? common : { ...common, error: null }}
+      value={value}
+      types={types}
+      onChange={(changed) => {
+        onSeal();
+        onChange(changed);
+        onSeal();
+      }}
+    >
+      <ListField {...props} isBare />
+    </TypedColumns>
+  );
+}
+
 /** A list of values, or of pairs: one line each. */
 function ListField(props: FieldProps) {
-  const { schema, value, pointer, onChange } = props;
+  const { schema, value, pointer, isBare = false, onChange } = props;
   const { isReadOnly, onSeal } = useSurroundings();
   const { title, common, problem } = useField(props);
   const id = useId();
@@ -523,7 +603,7 @@ function ListField(props: FieldProps) {
   };
   return (
     <div className={classes.labelled} data-field={pointer} role="group" aria-labelledby={id}>
-      <span className={classes.label} id={id}>
+      <span className={isBare ? 'tm-visually-hidden' : classes.label} id={id}>
         {title}
       </span>
       {headings !== null && items.length > 0 && (

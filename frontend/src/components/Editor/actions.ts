@@ -3,9 +3,17 @@
 import type { NodeType } from '../../model/pipeline/catalog';
 import { copied, inlineNode, inlineType, pasted, readClip, readTable } from '../../model/pipeline/clipboard';
 import { type PipelineDocument, type Point, nameOf, positionOf } from '../../model/pipeline/document';
-import { type Direction, neighbour } from '../../model/pipeline/outline';
+import {
+  type Direction,
+  groupOf,
+  groupOfBox,
+  hiddenNodes,
+  neighbour,
+  seenAs,
+  toggleCollapsed,
+} from '../../model/pipeline/groups';
 import * as operations from '../../model/pipeline/operations';
-import { type EditorStore, documentOf, factsOf, makeId, portsOfNode } from '../../store/editor';
+import { type EditorStore, documentOf, factsOf, hiddenIn, makeId, portsOfNode } from '../../store/editor';
 
 interface Where {
   readonly from?: readonly [string, string];
@@ -146,6 +154,21 @@ export function groupSelected(store: EditorStore): void {
   transact('Grouped', (document) => operations.addGroup(document, history.selection.nodes, makeId)?.document ?? null);
 }
 
+/** Collapses the groups that the nodes are in, or expands them. */
+export function toggleGroups(store: EditorStore, nodes: readonly string[]): void {
+  const { transact, history, announce } = store.getState();
+  const groups = new Map(nodes.flatMap((id) => [groupOf(history.present, id)].filter((found) => found !== null)));
+  if (groups.size === 0) {
+    announce('The selected nodes are in no group');
+    return;
+  }
+  const isOpen = [...groups.values()].some(({ collapsed }) => !collapsed);
+  const names = [...groups.values()].map(({ name }) => name).join(', ');
+  transact(`${isOpen ? 'Collapsed' : 'Expanded'} ${names}`, (document) =>
+    toggleCollapsed(document, [...groups.keys()]),
+  );
+}
+
 export function addNote(store: EditorStore, at: Point): void {
   let id = '';
   store.getState().transact('Added a note', (document) => {
@@ -182,11 +205,20 @@ export function step(store: EditorStore, direction: Direction, isMove: boolean):
     );
     return;
   }
+  const hidden = hiddenIn(store.getState());
+  const start = Object.keys(history.present.nodes)[0];
   const next =
-    first === undefined ? Object.keys(history.present.nodes)[0] : neighbour(history.present, first, direction);
-  if (next === null || next === undefined) return;
-  jumpTo(next);
-  announce(`${nameOf(history.present, next)} selected`);
+    first === undefined ? (start === undefined ? null : [start]) : neighbour(history.present, hidden, first, direction);
+  const [node] = next ?? [];
+  if (next === null || node === undefined) return;
+  jumpTo(node);
+  const group = hidden.get(node);
+  if (group === undefined) announce(`${nameOf(history.present, node)} selected`);
+  else {
+    // what is seen of them is one box
+    store.getState().select({ nodes: next });
+    announce(`Group ${history.present.layout?.groups?.[group]?.name ?? ''} selected, ${next.length} nodes`);
+  }
 }
 
 export interface Target {
@@ -235,10 +267,13 @@ export function connect(store: EditorStore, { from, to }: Target): void {
 export async function arrange(store: EditorStore): Promise<void> {
   const { layered } = await import('./layered');
   const state = store.getState();
+  const hidden = hiddenNodes(documentOf(state));
   const heights = new Map(
-    Object.keys(documentOf(state).nodes).map((id) => {
-      const element = globalThis.document.querySelector<HTMLElement>(`[data-node="${id}"]`);
-      return [id, element?.offsetHeight ?? 62];
+    Object.keys(documentOf(state).nodes).map((node) => {
+      const id = seenAs(hidden, node);
+      const group = groupOfBox(id);
+      const selector = group === null ? `[data-node="${id}"]` : `[data-group="${group}"]`;
+      return [id, globalThis.document.querySelector<HTMLElement>(selector)?.offsetHeight ?? 62];
     }),
   );
   const to = layered(documentOf(state), heights);

@@ -34,6 +34,12 @@ export function editorCommands(store: EditorStore, targets: EditorTargets): read
         action('Undo', state.undo, 'Ctrl + Z'),
         action('Redo', state.redo, 'Ctrl + Y'),
         action('Lay out again', () => void actions.arrange(store), 'L'),
+        action('Group the selected nodes', () => actions.groupSelected(store), 'Ctrl + G'),
+        action(
+          'Collapse the group, or expand it',
+          () => actions.toggleGroups(store, store.getState().history.selection.nodes),
+          'G',
+        ),
         action('Duplicate the selected nodes', () => actions.duplicateSelected(store), 'Ctrl + D'),
       ];
   const nodes = topologicalOrder(document).map((id): Command => ({

@@ -83,6 +83,9 @@ export function pressed(store: EditorStore, event: KeyboardEvent, targets: KeyTa
     case 'd':
       if (nodes.length > 0) actions.toggleDisabled(store, nodes);
       return true;
+    case 'g':
+      if (nodes.length > 0) actions.toggleGroups(store, nodes);
+      return true;
     case 'F2':
       if (first !== undefined) targets.rename();
       return true;

@@ -60,6 +60,8 @@ export interface NodeType {
   readonly examples: readonly { readonly title: string; readonly params: Params }[];
   readonly is_parallel: boolean;
   readonly is_sink: boolean;
+  /** Whether the columns that such a node declares can be read from what it reads: files, or a table. */
+  readonly reads_schema: boolean;
 }
 
 /** A function of SQL expressions. */

@@ -3,6 +3,7 @@
 import type { NodeType } from './catalog';
 import { newNode } from './catalog';
 import {
+  type Group,
   type Json,
   type MakeId,
   type Note,
@@ -31,6 +32,8 @@ export interface Clip {
   readonly edges: readonly PipelineEdge[];
   readonly positions: Readonly<Record<string, Point>>;
   readonly notes: readonly Note[];
+  /** Those of which all nodes are copied. */
+  readonly groups?: readonly Group[];
 }
 
 /** The nodes with the edges between them; null if there is nothing to copy. */
@@ -49,7 +52,10 @@ export function copied(document: PipelineDocument, ids: Iterable<string>, notes:
   );
   const texts = [...notes].flatMap((id) => document.layout?.notes?.[id] ?? []);
   if (chosen.length === 0 && texts.length === 0) return null;
-  return { format: CLIPBOARD_FORMAT, version: CLIPBOARD_VERSION, nodes, edges, positions, notes: texts };
+  const groups = Object.values(document.layout?.groups ?? {}).filter((group) =>
+    group.nodes.every((id) => Object.hasOwn(nodes, id)),
+  );
+  return { format: CLIPBOARD_FORMAT, version: CLIPBOARD_VERSION, nodes, edges, positions, notes: texts, groups };
 }
 
 export interface Pasted {
@@ -89,7 +95,14 @@ export function pasted(document: PipelineDocument, clip: Clip, at: Point, makeId
     texts[id] = { ...note, at: place(note.at) };
     return id;
   });
-  const layout = { ...document.layout, positions, notes: texts };
+  const groups = { ...document.layout?.groups };
+  for (const group of clip.groups ?? []) {
+    const members = group.nodes.flatMap((old) => newIds.get(old) ?? []);
+    if (members.length === 0) continue;
+    const name = freeName(group.name, new Set(Object.values(groups).map((each) => each.name)));
+    groups[freeId('g', groups, makeId)] = { ...group, name, nodes: members };
+  }
+  const layout = { ...document.layout, positions, notes: texts, ...(clip.groups === undefined ? {} : { groups }) };
   return { document: { ...document, nodes, edges, layout }, nodes: [...newIds.values()], notes: noteIds };
 }
 
@@ -103,13 +116,16 @@ export function readClip(text: string): Clip | null {
     return null;
   }
   if (!isRecord(value) || value.format !== CLIPBOARD_FORMAT || value.version !== CLIPBOARD_VERSION) return null;
-  const { nodes, edges, positions, notes } = value;
+  const { nodes, edges, positions, notes, groups = [] } = value;
   if (!isRecord(nodes) || !Array.isArray(edges) || !isRecord(positions) || !Array.isArray(notes)) return null;
+  if (!Array.isArray(groups)) return null;
   const isSound =
     Object.values(nodes).every(isNode) &&
     edges.every(isEdge) &&
     Object.values(positions).every(isPoint) &&
     notes.every(isNote) &&
+    groups.every(isGroup) &&
+    areApart(groups as readonly Group[]) &&
     Object.keys(nodes).length + notes.length > 0;
   return isSound ? (value as unknown as Clip) : null;
 }
@@ -132,6 +148,17 @@ function isEnd(value: unknown): boolean {
 
 function isPoint(value: unknown): boolean {
   return Array.isArray(value) && value.length === 2 && value.every((part) => Number.isFinite(part));
+}
+
+function isGroup(value: unknown): boolean {
+  if (!isRecord(value) || typeof value.name !== 'string' || typeof value.collapsed !== 'boolean') return false;
+  return Array.isArray(value.nodes) && value.nodes.every((id) => typeof id === 'string');
+}
+
+/** Whether no node is in two groups. */
+function areApart(groups: readonly Group[]): boolean {
+  const members = groups.flatMap(({ nodes }) => nodes);
+  return new Set(members).size === members.length;
 }
 
 function isNote(value: unknown): boolean {

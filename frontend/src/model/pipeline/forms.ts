@@ -39,8 +39,10 @@ export function problemAt(problems: readonly Problem[], pointer: string): Proble
   return exact.find(({ severity }) => severity === 'error') ?? exact[0] ?? null;
 }
 
-/** The line of Python that a problem is in, from 1; null: its field is no line of a field of Python. */
+/** The line of Python that a problem is in, from 1; null: its field is no line of a field of Python, or of shared code. */
 export function codeLine(schema: FormSchema | undefined, field: string | null): number | null {
+  const [, shared] = /^\/code\/(\d+)$/.exec(field ?? '') ?? [];
+  if (shared !== undefined) return Number(shared) + 1;
   const [, name, index] = /^\/params\/([^/]+)\/(\d+)$/.exec(field ?? '') ?? [];
   if (name === undefined || schema?.properties?.[name]?.['x-widget'] !== 'python') return null;
   return Number(index) + 1;

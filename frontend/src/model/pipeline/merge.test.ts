@@ -81,7 +81,8 @@ type Fields = Map<string, Json | undefined>;
 function fields(document: PipelineDocument): Fields {
   const found: Fields = new Map([['name', document.name]]);
   for (const [id, node] of Object.entries(document.nodes)) {
-    for (const [key, value] of Object.entries(node.params)) found.set(`nodes/${id}/params/${key}`, value);
+    for (const [key, value] of Object.entries(node.params))
+      found.set(`nodes/${id}/params/${key}`, JSON.stringify(value));
     found.set(`nodes/${id}/name`, node.name).set(`nodes/${id}/disabled`, node.disabled);
   }
   for (const [id, edge] of Object.entries(document.edges))

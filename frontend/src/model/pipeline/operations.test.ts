@@ -2,7 +2,8 @@ import { expect, test } from 'vitest';
 
 import type { Facts } from './catalog';
 import { emptyDocument, faults } from './document';
-import { neighbour, outline } from './outline';
+import { hiddenNodes, neighbour } from './groups';
+import { outline } from './outline';
 import * as operations from './operations';
 import { canonicalText, isSameJob } from './order';
 import { TYPES, idsFrom, line, nodeType, port, portsIn, seeded } from './testPipelines';
@@ -148,9 +149,10 @@ test('the outline goes from the sources down, and arrow keys follow edges', () =
     ['n2', 2, ['Bids'], ['Show']],
     ['n3', 3, ['Dear'], []],
   ]);
-  expect(neighbour(document, 'n1', 'right')).toBe('n2');
-  expect(neighbour(document, 'n3', 'left')).toBe('n2');
-  expect(neighbour(document, 'n1', 'down')).toBeNull();
+  const hidden = hiddenNodes(document);
+  expect(neighbour(document, hidden, 'n1', 'right')).toEqual(['n2']);
+  expect(neighbour(document, hidden, 'n3', 'left')).toEqual(['n2']);
+  expect(neighbour(document, hidden, 'n1', 'down')).toBeNull();
 });
 
 test('a collection of nodes is disabled, and enabled once all are', () => {

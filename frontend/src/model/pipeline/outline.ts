@@ -1,7 +1,8 @@
-/** The pipeline as a list from the sources down: what the outline shows, and how the keyboard walks the canvas. */
+/** The pipeline as a list from the sources down: what the outline shows. */
 
 import type { PipelineDocument } from './document';
-import { nameOf, positionOf } from './document';
+import { nameOf } from './document';
+import { groupOf } from './groups';
 import { ranks, topologicalOrder } from './order';
 
 export interface OutlineItem {
@@ -11,6 +12,8 @@ export interface OutlineItem {
   /** Names of the nodes at the inputs and behind the outputs. */
   readonly from: readonly string[];
   readonly to: readonly string[];
+  /** The group that it is in. */
+  readonly group: { readonly id: string; readonly name: string; readonly collapsed: boolean } | null;
 }
 
 export function outline(document: PipelineDocument): readonly OutlineItem[] {
@@ -21,38 +24,20 @@ export function outline(document: PipelineDocument): readonly OutlineItem[] {
     append(to, edge.from[0], nameOf(document, edge.to[0]));
     append(from, edge.to[0], nameOf(document, edge.from[0]));
   }
-  return topologicalOrder(document).map((id) => ({
-    id,
-    level: (ranked.get(id) ?? 0) + 1,
-    from: from.get(id) ?? [],
-    to: to.get(id) ?? [],
-  }));
+  return topologicalOrder(document).map((id) => {
+    const [group, known] = groupOf(document, id) ?? [];
+    return {
+      id,
+      level: (ranked.get(id) ?? 0) + 1,
+      from: from.get(id) ?? [],
+      to: to.get(id) ?? [],
+      group: group === undefined || known === undefined ? null : { ...known, id: group },
+    };
+  });
 }
 
 function append(map: Map<string, string[]>, key: string, value: string): void {
   const known = map.get(key);
   if (known === undefined) map.set(key, [value]);
   else known.push(value);
-}
-
-export type Direction = 'left' | 'right' | 'up' | 'down';
-
-/** Where an arrow key leads from a node: along edges to the left and right, to the next box above or below. */
-export function neighbour(document: PipelineDocument, id: string, direction: Direction): string | null {
-  const [x, y] = positionOf(document, id);
-  const edges = Object.values(document.edges);
-  const far = (other: string) => {
-    const [otherX, otherY] = positionOf(document, other);
-    return Math.abs(otherX - x) + Math.abs(otherY - y);
-  };
-  const candidates =
-    direction === 'right'
-      ? edges.filter(({ from }) => from[0] === id).map(({ to }) => to[0])
-      : direction === 'left'
-        ? edges.filter(({ to }) => to[0] === id).map(({ from }) => from[0])
-        : Object.keys(document.nodes).filter((other) => {
-            const otherY = positionOf(document, other)[1];
-            return other !== id && (direction === 'down' ? otherY > y : otherY < y);
-          });
-  return candidates.sort((one, other) => far(one) - far(other) || (one < other ? -1 : 1))[0] ?? null;
 }

@@ -172,6 +172,7 @@ test('the end is told in words, with where it failed', () => {
     line: 3,
   });
   expect(failureOf(document, ended('failed', { node: 'n2', line: 9 }))?.text).toBe('Dear, line 9 of the program');
+  expect(failureOf(document, ended('failed', { line: 2, code_line: 2 }))).toMatchObject({ node: null, field: '/code' });
   expect(failureOf(document, ended('failed', { line: 2, code_line: 2 }))?.text).toBe(
     'the shared code, line 2 of its Python',
   );

@@ -262,7 +262,7 @@ export function failureOf(document: PipelineDocument, preview: PreviewAnswer): F
   if (end === null || state !== 'failed' || (end.node === null && end.line === null)) return null;
   const name = end.node === null ? 'the shared code' : nameOf(document, end.node);
   if (end.code_line !== null) {
-    const field = end.node === null ? null : '/params/code';
+    const field = end.node === null ? '/code' : '/params/code';
     return { node: end.node, text: `${name}, line ${end.code_line} of its Python`, field, line: end.code_line };
   }
   const line = end.line === null ? '' : `, line ${end.line} of the program`;

@@ -2,6 +2,7 @@
 
 import type { NodeType, Port, Ports } from './catalog';
 import { copied, pasted } from './clipboard';
+import * as declarations from './declarations';
 import { type MakeId, type PipelineDocument, emptyDocument } from './document';
 import * as operations from './operations';
 
@@ -24,6 +25,7 @@ export function nodeType(type: string, inputs: string[], outputs: string[], more
     examples: [],
     is_parallel: true,
     is_sink: outputs.length === 0,
+    reads_schema: false,
     ...more,
   };
 }
@@ -139,6 +141,19 @@ const EDITS: readonly Edit[] = [
   (document, random, makeId) =>
     operations.addGroup(document, someNodes(document, random), makeId)?.document ?? document,
   (document, random) => operations.ungroup(document, pick(Object.keys(document.layout?.groups ?? {}), random) ?? ''),
+  (document) => declarations.addParameter(document),
+  (document, random) =>
+    declarations.renameParameter(document, Math.floor(random() * 3), `p${Math.floor(random() * 9)}`),
+  (document, random) => {
+    const name = pick(declarations.parametersOf(document), random)?.name;
+    const value = name === undefined ? undefined : { [declarations.REFERENCE]: name };
+    return operations.setParam(document, pick(Object.keys(document.nodes), random) ?? '', 'text', value);
+  },
+  (document, random) =>
+    declarations.changeParameter(document, Math.floor(random() * 3), { default: `${Math.floor(random() * 9)}` }),
+  (document, random) => declarations.removeParameter(document, Math.floor(random() * 3)),
+  (document) => declarations.addType(document).document,
+  (document, random) => declarations.setCode(document, [`x = ${Math.floor(random() * 3)}`]),
   (document, random) => operations.setSetting(document, 'parallelism', 1 + Math.floor(random() * 4)),
   (document, random) => operations.renamePipeline(document, `Pipeline ${Math.floor(random() * 9)}`),
 ];
