@@ -64,7 +64,7 @@ Document = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class JobPast:
-    """What earlier leaders have left of a job."""
+    """Holds what earlier leaders have left of a job."""
 
     first_attempt: Attempt
     """Number of the first attempt here, already in SQL; earlier leaders used lower ones."""

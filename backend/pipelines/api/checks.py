@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from rest_framework import exceptions
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -55,9 +58,7 @@ class ReadSchemaView(PipelinesView):
     @operation(answers.ReadSchemaAnswer, body=answers.ReadSchemaRequest)
     def post(self, request: Request) -> Response:
         body = body_of(request)
-        node = body.get("node")
-        if not isinstance(node, str) or not 0 < len(node) <= MAX_NAME_CHARS:
-            raise exceptions.ValidationError({"node": f"Must be a text of 1 to {MAX_NAME_CHARS} characters."})
+        node = _name_in(body, "node")
         try:
             found = schemas.read_schema(document_of(body).document, node, has_left(request))
         except checking.RefusedError as error:
@@ -81,14 +82,16 @@ class RenameView(PipelinesView):
     @operation(answers.RenameAnswer, body=answers.RenameRequest)
     def post(self, request: Request) -> Response:
         body = body_of(request)
-        given: dict[str, str] = {}
-        for name in ("node", "port", "column", "to"):
-            value = body.get(name)
-            if not isinstance(value, str) or not 0 < len(value) <= MAX_NAME_CHARS:
-                raise exceptions.ValidationError({name: f"Must be a text of 1 to {MAX_NAME_CHARS} characters."})
-            given[name] = value
+        given = {field: _name_in(body, field) for field in ("node", "port", "column", "to")}
         try:
             found = checking.renamed(document_of(body).document, **given)
         except checking.RefusedError as error:
             raise exceptions.ValidationError({"to": str(error)}) from error
         return Response(found)
+
+
+def _name_in(body: Mapping[str, Any], field: str) -> str:
+    value = body.get(field)
+    if not isinstance(value, str) or not 0 < len(value) <= MAX_NAME_CHARS:
+        raise exceptions.ValidationError({field: f"Must be a text of 1 to {MAX_NAME_CHARS} characters."})
+    return value
