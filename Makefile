@@ -45,7 +45,7 @@ test-slow: setup ## Run the slow tests: first those that compute, side by side, 
 	$(PYTHON_IN_VENV) -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder -m "slow and not spark and not e2e"
 	$(PYTHON_IN_VENV) -m pytest -q -m "slow and spark and not e2e"
 
-soak: setup ## Run the simulation of a job with ten thousand seeds; takes hours
+soak: setup ## Run the simulation of a job with ten thousand seeds, and more of changing leaders and of snapshots; takes hours
 	$(PYTHON_IN_VENV) -m pytest -q -m soak
 
 chaos: setup ## Run a job on Spark under N random faults drawn from SEED (N=100 SEED=7); its last line is violations=0

@@ -93,6 +93,7 @@ env.execute("numbers")
     assert "invalid literal" in message
 
 
+@pytest.mark.slow
 def test_a_record_beyond_the_limit_names_its_operator_and_the_option(tmp_path: Path) -> None:
     done = run_text(
         tmp_path,
@@ -111,6 +112,7 @@ env.execute("large")
     assert "taskmanager.network.max-record-size allows 1,000" in message
 
 
+@pytest.mark.slow
 def test_a_large_record_goes_from_the_plan_to_another_slot_and_back(tmp_path: Path) -> None:
     done = run_text(
         tmp_path,

@@ -108,6 +108,7 @@ def test_hot_keys_are_told_and_do_not_take_all_slots() -> None:
     assert plant.decisions[-1].reason == "stage 1 would need more and cannot have it"
 
 
+@pytest.mark.slow
 def test_what_something_outside_limits_gets_no_more_than_once() -> None:
     plant = run(Plant([Stage(50_000), Stage(1_000, shared_capacity=1_000)], steady(2_500), [1, 1]), 1_800)
     assert changes_of(plant, MAP) == [4]

@@ -142,6 +142,7 @@ def run_on_two_workers(replay: Path, directory: Path, *arguments: str) -> None:
 
 
 @pytest.mark.spark
+@pytest.mark.slow
 def test_the_job_runs_on_a_standalone_cluster_of_two_workers(replay: Path, tmp_path: Path) -> None:
     run_on_two_workers(replay, tmp_path)
     assert windows_of(tmp_path).equals(oracle())

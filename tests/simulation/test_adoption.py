@@ -24,7 +24,8 @@ from tests.simulation.simulate import Verdict, simulate
 pytestmark = pytest.mark.timeout(1200)
 
 SEEDS = range(24)
-SLOW_SEEDS = range(2_000)
+SLOW_SEEDS = range(300)
+SOAK_SEEDS = range(2_000)
 
 
 def run_all(seeds: range) -> Counter[str]:
@@ -63,14 +64,18 @@ def test_a_job_goes_on_whoever_leads_it() -> None:
     assert tally["only leaders failed"] >= len(SEEDS) // 4
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(4 * 3600)
-def test_two_thousand_seeds() -> None:
-    tally = run_all(SLOW_SEEDS)
-    print(f"{len(SLOW_SEEDS)} seeds: {dict(tally)}")
+@pytest.mark.parametrize(
+    "seeds",
+    [pytest.param(SLOW_SEEDS, marks=pytest.mark.slow), pytest.param(SOAK_SEEDS, marks=pytest.mark.soak)],
+    ids=len,
+)
+def test_many_seeds(seeds: range) -> None:
+    tally = run_all(seeds)
+    print(f"{len(seeds)} seeds: {dict(tally)}")
     assert all(tally.values()), tally
     # a leader that follows another is lost as well, in the middle of it
-    assert tally["lost while it adopted"] >= len(SLOW_SEEDS) // 10, tally
+    assert tally["lost while it adopted"] >= len(seeds) // 10, tally
 
 
 def test_regions_are_adopted_each_by_itself() -> None:

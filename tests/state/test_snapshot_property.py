@@ -169,6 +169,8 @@ def _test_case(name: str, examples: int, steps: int) -> Any:
 TestHashMapSnapshotsAgainstDicts = _test_case("hashmap", 20, 30)
 TestRocksDBSnapshotsAgainstDicts = _test_case("rocksdb", 6, 30)
 # minutes each, more on a busy machine
-_many = pytest.mark.timeout(1800)
-TestManyHashMapSnapshotsAgainstDicts = pytest.mark.slow(_many(_test_case("hashmap", 500, 60)))
-TestManyRocksDBSnapshotsAgainstDicts = pytest.mark.slow(_many(_test_case("rocksdb", 200, 60)))
+_many = pytest.mark.timeout(2 * 3600)
+TestManyHashMapSnapshotsAgainstDicts = pytest.mark.slow(_many(_test_case("hashmap", 100, 60)))
+TestManyRocksDBSnapshotsAgainstDicts = pytest.mark.slow(_many(_test_case("rocksdb", 40, 60)))
+TestHundredsOfHashMapSnapshotsAgainstDicts = pytest.mark.soak(_many(_test_case("hashmap", 1_000, 60)))
+TestHundredsOfRocksDBSnapshotsAgainstDicts = pytest.mark.soak(_many(_test_case("rocksdb", 400, 60)))
