@@ -431,6 +431,7 @@ def test_stages_that_nobody_leads_are_told_to_end(lead: Any, sent: list[Any]) ->
     assert [(task, arguments["job_id"]) for _, task, arguments in sent if task == END_TASK] == [(END_TASK, "f" * 32)]
 
 
+@pytest.mark.django_db(transaction=True)
 def test_random_events_do_not_end_a_leader(lead: Any) -> None:
     manager, job = lead(), submit(2)
     pipeline = bus.client().pipeline(transaction=False)
@@ -637,6 +638,7 @@ def test_a_job_with_a_malformed_document_ends_as_its_user_wants(lead: Any) -> No
     assert operation.result == {"state": "CANCELED"}
 
 
+@pytest.mark.django_db(transaction=True)
 def test_a_take_over_that_has_failed_half_way_keeps_slots_once_when_it_is_repeated(
     lead: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

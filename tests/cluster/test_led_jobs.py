@@ -78,6 +78,7 @@ def test_a_job_whose_end_is_recorded_otherwise_ends_here_too(manager: JobManager
     assert services.job_document(job.id)["state"] == "CANCELED"
 
 
+@pytest.mark.django_db(transaction=True)
 def test_a_job_that_cannot_be_continued_ends_although_the_database_is_away_just_then(
     manager: JobManager, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -98,6 +99,7 @@ def test_a_job_that_cannot_be_continued_ends_although_the_database_is_away_just_
     assert row.state == "FAILED" and "cannot be told" in (row.failure or {})["message"]
 
 
+@pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("is_done", [False, True], ids=["request", "answer"])
 def test_a_take_over_whose_write_fails_is_repeated_and_counted_once(
     manager: JobManager, monkeypatch: pytest.MonkeyPatch, is_done: bool
@@ -138,6 +140,7 @@ def test_the_loss_of_a_leader_does_not_replace_what_an_attempt_has_failed_of(hom
         manager.close()
 
 
+@pytest.mark.django_db(transaction=True)
 def test_an_answer_whose_record_nobody_heard_of_is_recorded_once(
     manager: JobManager, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -52,6 +52,7 @@ def turn(manager: JobManager, operation: Operation) -> Operation:
     return operation
 
 
+@pytest.mark.django_db(transaction=True)
 def test_a_savepoint_of_which_only_the_beginning_was_recorded_begins_again_elsewhere(
     manager: JobManager, job: Job, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -113,6 +114,7 @@ def test_an_operation_that_is_answered_in_between_is_not_carried_out(
     assert not carried_out
 
 
+@pytest.mark.django_db(transaction=True)
 def test_an_answer_that_the_database_refuses_holds_up_no_other(
     manager: JobManager, job: Job, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -132,6 +134,7 @@ def test_an_answer_that_the_database_refuses_holds_up_no_other(
     assert "not below" in (turn(manager, refused).result or {})["error"]
 
 
+@pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("is_done", [False, True], ids=["request", "answer"])
 def test_a_disposal_whose_record_is_lost_deletes_once_and_is_answered_once(
     is_done: bool, manager: JobManager, home: Path, monkeypatch: pytest.MonkeyPatch

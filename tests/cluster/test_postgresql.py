@@ -55,10 +55,12 @@ def test_a_process_gives_up_a_table_that_stays_locked(postgresql: str, tmp_path:
     assert int(waits.stdout) <= 15
 
 
+@pytest.mark.timeout(3600)
 def test_the_same_tests_pass(postgresql: str) -> None:
     suites = ("accounts", "cluster", "dispatcher", "live", "pipelines_server")
+    options = ("-q", "-n", "2", "--dist", "loadfile", "-m", "not slow and not spark")
     result = subprocess.run(
-        (sys.executable, "-m", "pytest", "-q", "-m", "not slow and not spark", *(f"tests/{name}" for name in suites)),
+        (sys.executable, "-m", "pytest", *options, *(f"tests/{name}" for name in suites)),
         cwd=ROOT,
         env={**os.environ, "DATABASE_URL": postgresql},
         capture_output=True,
