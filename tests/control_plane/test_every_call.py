@@ -1,4 +1,7 @@
-"""Each call to the database and to the bus fails in turn: a scenario is run again for every call that it makes."""
+"""Each call to the database and to the bus fails in turn: a scenario is run again for every call that it makes.
+
+Slow tests take some of the calls; `make soak` takes every one.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ MAX_CALLS = 1_000
 MAX_BUS_CALLS = 3_000
 
 
-@pytest.mark.parametrize("step", [97, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("step", [97, pytest.param(7, marks=pytest.mark.slow), pytest.param(1, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("action", [Action.FAIL, Action.LOSE_ANSWER], ids=lambda action: action.name)
 @pytest.mark.parametrize("scenario", SWEPT)
 def test_whichever_call_fails_every_job_has_one_runner_and_every_operation_its_effect(
@@ -34,7 +37,9 @@ def test_whichever_call_fails_every_job_has_one_runner_and_every_operation_its_e
     pytest.fail(f"there are more than {MAX_CALLS} calls")
 
 
-@pytest.mark.parametrize("step", [389, pytest.param(7, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "step", [389, pytest.param(29, marks=pytest.mark.slow), pytest.param(1, marks=pytest.mark.soak)]
+)
 @pytest.mark.parametrize("action", [Action.FAIL, Action.LOSE_ANSWER, Action.KILL], ids=lambda action: action.name)
 @pytest.mark.parametrize("scenario", SWEPT)
 def test_whichever_call_to_the_bus_fails_nothing_is_stranded(scenario: Scenario, action: Action, step: int) -> None:
@@ -48,7 +53,7 @@ def test_whichever_call_to_the_bus_fails_nothing_is_stranded(scenario: Scenario,
     pytest.fail(f"there are more than {MAX_BUS_CALLS} calls")
 
 
-@pytest.mark.parametrize("step", [29, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("step", [29, pytest.param(3, marks=pytest.mark.slow), pytest.param(1, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("is_adopted", [True, False], ids=["adopted", "restarted"])
 def test_at_whichever_call_the_leader_dies_every_savepoint_is_told(is_adopted: bool, step: int) -> None:
     submissions = (Submission(0, is_adopted=is_adopted),)
