@@ -11,6 +11,9 @@ import signal
 import sys
 from typing import Any
 
+BEGUN = b"\n"
+"""Comes before the answer, as soon as a child has its request: one that never had a chance to begin is told apart."""
+
 
 def begin() -> tuple[int, dict[str, Any]]:
     """Bind this process to the one that started it; return the file descriptor for the answer, and the request."""
@@ -21,6 +24,7 @@ def begin() -> tuple[int, dict[str, Any]]:
     request: dict[str, Any] = json.load(sys.stdin)
     with open(os.devnull) as nothing:  # noqa: PTH123 (a device, not a path of anyone's)
         os.dup2(nothing.fileno(), 0)
+    os.write(answer_fd, BEGUN)
     return answer_fd, request
 
 

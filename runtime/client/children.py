@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import runtime
+from runtime.client.child_process import BEGUN
 from runtime.client.confinement import USUAL, Confinement
 
 OUTPUT_TAIL_BYTES = 64 << 10
@@ -71,6 +72,8 @@ class ChildResult:
     """End of its output, at most 64 KiB."""
     timed_out: bool
     exit_code: int
+    has_begun: bool
+    """Whether it got as far as reading its request; on a busy machine, the imports before that may take long."""
 
 
 class Child:
@@ -149,7 +152,7 @@ class Child:
             with suppress(BrokenPipeError):
                 process.stdin.write(request.encode())
                 process.stdin.close()
-            answer, output, timed_out = _read_both(
+            answer, output, timed_out, has_begun = _read_both(
                 self._answer_read, process.stdout.fileno(), timeout_s, is_abandoned, on_answer, watch
             )
             if not timed_out:
@@ -158,7 +161,7 @@ class Child:
                     process.wait(EXIT_GRACE_S)
         finally:
             exit_code = self.end()
-        return ChildResult(answer, output, timed_out, exit_code)
+        return ChildResult(answer, output, timed_out, exit_code, has_begun)
 
     def end(self) -> int:
         """End it and whatever it has started; return its exit code. Once only."""
@@ -268,12 +271,16 @@ def _read_both(
     is_abandoned: Callable[[], bool],
     on_answer: Callable[[bytes], None] | None,
     watch: _ProcessWatch | None,
-) -> tuple[bytes, str, bool]:
-    """Read until the child has answered or is gone, or its time is over: (answer, tail of the output, timed out)."""
+) -> tuple[bytes, str, bool, bool]:
+    """Read until the child has answered or is gone, or its time is over.
+
+    Returns:
+        (answer, tail of the output, whether it has timed out, whether it has begun).
+    """
     deadline = time.monotonic() + timeout_s
     answer, output = bytearray(), bytearray()
     answered = 0
-    timed_out = True
+    timed_out, has_begun = True, False
     with selectors.DefaultSelector() as selector:
         selector.register(answer_fd, selectors.EVENT_READ)
         selector.register(output_fd, selectors.EVENT_READ)
@@ -284,7 +291,7 @@ def _read_both(
             if watch is not None:
                 watch.check()
             if not ready and time.monotonic() >= deadline:
-                return bytes(answer), _tail(output), timed_out
+                return bytes(answer), _tail(output), timed_out, has_begun
             for key, _ in ready:
                 chunk = os.read(key.fd, 1 << 16)
                 if not chunk:
@@ -295,12 +302,14 @@ def _read_both(
                         timed_out = False
                         deadline = min(deadline, time.monotonic() + (0.0 if answered else EXIT_GRACE_S))
                 elif key.fd == answer_fd:
+                    if not has_begun:
+                        has_begun, chunk = True, chunk.removeprefix(BEGUN)
                     answered += len(chunk)
                     if answered > MAX_ANSWER_BYTES:
                         raise AnswerTooLargeError
                     if on_answer is None:
                         answer += chunk
-                    else:
+                    elif chunk:
                         on_answer(chunk)
                 else:
                     output += chunk
@@ -308,8 +317,8 @@ def _read_both(
                         del output[:-OUTPUT_TAIL_BYTES]
             if time.monotonic() > deadline + OVERTIME_S:
                 # it writes without a pause, so that there is always something to read
-                return bytes(answer), _tail(output), timed_out
-    return bytes(answer), _tail(output), False
+                return bytes(answer), _tail(output), timed_out, has_begun
+    return bytes(answer), _tail(output), False, has_begun
 
 
 def _tail(output: bytearray) -> str:

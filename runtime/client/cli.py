@@ -7,10 +7,12 @@ The same words as Flink's CLI where there are such. Errors are one line on stder
 from __future__ import annotations
 
 import argparse
+import io
 import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TextIO
 
 from runtime import __version__
 from runtime.client import checkpoint_commands, job_commands
@@ -38,10 +40,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _parser().print_help(sys.stderr)
         return WRONG_USAGE
     options = _options(given)
+    out = _printing(sys.stdout)
     terminal = Terminal(
-        sys.stdout,
-        sys.stderr,
-        _ask if sys.stdin.isatty() and sys.stdout.isatty() else None,
+        out,
+        _printing(sys.stderr),
+        _ask if sys.stdin is not None and sys.stdin.isatty() and out.isatty() else None,
         as_json=getattr(options, "json", False),
         is_wide=getattr(options, "wide", False),
     )
@@ -61,6 +64,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # the reader (`| head`) has seen enough; the interpreter must not try to flush once more
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILURE
+
+
+def _printing(stream: TextIO | None) -> TextIO:
+    """Return a stream that takes any text: a name may have letters that the user's terminal has not."""
+    if stream is None:
+        # closed by the shell: >&-
+        return open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123 (a device; open to the end)
+    if isinstance(stream, io.TextIOWrapper):
+        stream.reconfigure(errors="replace")
+    return stream
 
 
 def _options(given: Sequence[str]) -> argparse.Namespace:

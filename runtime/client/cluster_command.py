@@ -30,13 +30,17 @@ def _cluster(client: RestClient, _: argparse.Namespace, terminal: Terminal) -> i
     cluster, known = client.cluster(), client.jobmanagers()
     jobmanagers = known["jobmanagers"]
     taskmanagers = [t for t in cluster["taskmanagers"] if t["state"] in ("REGISTERED", "DRAINING")]
-    slots = {"total": cluster["slots_total"], "available": cluster["slots_available"]}
+    # the database does not have what the jobmanager alone knows
+    is_known = cluster.get("freshness", {}).get("source") != "database"
+    slots = {"total": cluster["slots_total"], "available": cluster["slots_available"] if is_known else None}
+    free = f"{slots['available']} of {slots['total']} slots are free."
+    unknown = f"{slots['total']} slots; how many are free is not known."
     terminal.result(
         {"jobmanagers": jobmanagers, "taskmanagers": taskmanagers, "slots": slots},
         *_jobmanager_lines(jobmanagers, terminal.columns),
         "",
-        *_taskmanager_lines(taskmanagers, terminal.columns),
-        f"{slots['available']} of {slots['total']} slots are free.",
+        *_taskmanager_lines(taskmanagers, terminal.columns, is_known=is_known),
+        free if is_known else unknown,
     )
     if not known["redis_answers"]:
         terminal.complain("Redis does not answer: standby JobManagers are unknown.")
@@ -57,11 +61,12 @@ def _jobmanager_lines(jobmanagers: list[dict[str, Any]], columns: int | None) ->
     return lines
 
 
-def _taskmanager_lines(taskmanagers: list[dict[str, Any]], columns: int | None) -> list[str]:
+def _taskmanager_lines(taskmanagers: list[dict[str, Any]], columns: int | None, *, is_known: bool) -> list[str]:
     if not taskmanagers:
         return ["No TaskManager is registered."]
     rows = [("TASKMANAGER", "SPARK MASTER", "FREE", "SLOTS")]
     for entry in taskmanagers:
-        free = "draining" if entry["state"] == "DRAINING" else str(entry["free_slots"])
+        count = str(entry["free_slots"]) if is_known else "-"
+        free = "draining" if entry["state"] == "DRAINING" else count
         rows.append((entry["id"], entry["spark_master"], free, str(entry["slots"])))
     return table(rows, right={2, 3}, columns=columns, shrink=((1, 12), (0, 16)))

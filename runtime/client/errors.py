@@ -27,3 +27,8 @@ class ExtractionError(ClientError):
         super().__init__(message)
         self.traceback = traceback
         self.output = output
+
+
+def late_text(name: str, timeout_s: float) -> str:
+    """Describe that a program has used up its time."""
+    return f"{name} did not get to execute() within {timeout_s:g} s and was stopped"

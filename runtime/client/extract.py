@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import signal
 import tempfile
+import time
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -21,7 +22,7 @@ from typing import Any
 
 from runtime.client.children import MAX_ANSWER_BYTES, AnswerTooLargeError, ChildAbandonedError, ChildResult, run_child
 from runtime.client.confinement import USUAL, Confinement
-from runtime.client.errors import ExtractionAbandonedError, ExtractionError
+from runtime.client.errors import ExtractionAbandonedError, ExtractionError, late_text
 from runtime.graph.codec import GraphFormatError, job_graph_from_json
 from runtime.graph.job_graph import JobGraph
 from runtime.graph.plan import job_plan
@@ -29,6 +30,8 @@ from runtime.graph.plan import job_plan
 DEFAULT_TIMEOUT_S = 60.0
 DEFAULT_MEMORY_BYTES = 4 << 30
 """Address space, not resident memory: Arrow and Polars alone reserve more than 1 GiB of it."""
+ANSWER_S = 2.0
+"""Time before the timeout in which a program that is still running is asked for the line that it is at."""
 MESSAGE_TAIL_CHARS = 300
 """Of the output's last line, which says why the program gave up."""
 ARCHIVE_SUFFIXES = (".zip", ".whl")
@@ -99,6 +102,9 @@ def extract_job_graph(
         "configuration": dict(configuration or {}),
         "memory_bytes": memory_bytes,
         "cpu_s": int(timeout_s) + 1,
+        "timeout_s": timeout_s,
+        # the same clock for all processes of a machine
+        "deadline_s": time.monotonic() + timeout_s - min(ANSWER_S, 0.25 * timeout_s),
     }
     with tempfile.TemporaryDirectory(prefix="tidemark-extract-") as directory:
         try:
@@ -116,10 +122,11 @@ def extract_job_graph(
             raise ExtractionAbandonedError("the job is no longer wanted") from None
         except AnswerTooLargeError:
             raise ExtractionError(f"the job graph is larger than {MAX_ANSWER_BYTES >> 20} MiB") from None
+    if result.timed_out and not result.has_begun:
+        raise ExtractionError(f"the server is too busy: {name} had not even started after {timeout_s:g} s; try again")
     if result.timed_out:
-        raise ExtractionError(
-            f"{name} did not get to execute() within {timeout_s:g} s and was stopped", output=result.output
-        )
+        # it keeps its own thread from telling where it is
+        raise ExtractionError(late_text(name, timeout_s), output=result.output)
     return _decode(result, name)
 
 

@@ -13,6 +13,8 @@ import json
 import os
 import runpy
 import sys
+import threading
+import time
 import traceback
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -20,6 +22,7 @@ from types import TracebackType
 from typing import Any, NoReturn
 
 from runtime.client.child_process import begin, limit
+from runtime.client.errors import late_text
 from runtime.client.hints import hint
 from runtime.client.later_executions import Program, later_executions
 from runtime.client.program_text import texts_of
@@ -159,12 +162,24 @@ def main() -> NoReturn:
     """Run the program that stdin describes and answer; never returns, whatever threads the program has left."""
     answer_fd, request = begin()
     limit(request["memory_bytes"], request["cpu_s"])
-    answer = run_program(request)
+    answering = threading.Lock()
+
+    def answer(document: dict[str, Any]) -> None:
+        # once only: never released
+        answering.acquire()
+        with os.fdopen(answer_fd, "w", encoding="utf-8") as pipe:
+            json.dump(document, pipe)
+        os._exit(0)
+
+    left_s = max(0.0, request["deadline_s"] - time.monotonic())
+    timer = threading.Timer(left_s, lambda: answer(_late(request)))
+    timer.daemon = True
+    timer.start()
+    done = run_program(request)
     sys.stdout.flush()
     sys.stderr.flush()
-    with os.fdopen(answer_fd, "w", encoding="utf-8") as pipe:
-        json.dump(answer, pipe)
-    os._exit(0)
+    answer(done)
+    raise AssertionError("the process has ended")
 
 
 def run_program(request: dict[str, Any]) -> dict[str, Any]:
@@ -228,6 +243,21 @@ def _configuration(request: dict[str, Any]) -> Configuration:
 
 def _error(message: str, details: str = "") -> dict[str, Any]:
     return {"error": {"message": message, "traceback": details}}
+
+
+def _late(request: dict[str, Any]) -> dict[str, Any]:
+    """Describe a program that is still running, at the line of its own that its main thread is at."""
+    shown, name = request["program"], request["display_name"]
+    frame = sys._current_frames()[threading.main_thread().ident or 0]
+    stack = traceback.extract_stack(frame)
+    own = [index for index, entry in enumerate(stack) if entry.filename.startswith(shown)]
+    message = late_text(name, request["timeout_s"])
+    if not own:
+        return _error(message)
+    at = stack[own[-1]]
+    where = f" at {_shown_file(at.filename, Path(shown), name)}, line {at.lineno}"
+    lines = "".join(traceback.format_list(stack[own[0] :])).replace(shown, name)
+    return _error(message + where + (f": {at.line}" if at.line else ""), lines)
 
 
 def _describe(error: BaseException, path: Path, name: str) -> dict[str, Any]:

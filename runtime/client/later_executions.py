@@ -140,12 +140,12 @@ class _Reader:
             if isinstance(statement, _DEFINITIONS):
                 continue
             self._note_bindings(statement)
-            comes = is_certain and not isinstance(statement, _BRANCHES)
-            for node in ast.walk(statement):
-                if isinstance(node, ast.Call):
-                    yield from self._call(node, is_certain=comes)
-            if isinstance(statement, _ENDS):
+            for call, comes in _calls(statement, is_certain=is_certain):
+                yield from self._call(call, is_certain=comes)
+            if isinstance(statement, _ENDS) or _exits(statement):
                 return
+            # what follows comes only if this does not leave
+            is_certain = is_certain and not any(map(_leaves, ast.walk(statement)))
 
     def _repeated(self, statement: ast.stmt) -> Iterator[LaterExecution]:
         """Yield the calls that the statement which is under way may make once more."""
@@ -204,6 +204,38 @@ class _Reader:
         for node in ast.walk(statement):
             if isinstance(node, ast.Assign) and self._is_environment(node.value):
                 self._bound |= {target.id for target in node.targets if isinstance(target, ast.Name)}
+
+
+def _calls(node: ast.AST, *, is_certain: bool) -> Iterator[tuple[ast.Call, bool]]:
+    """Yield the calls in a statement or expression, and whether they certainly come if it does."""
+    if isinstance(node, _DEFINITIONS):
+        return
+    if isinstance(node, ast.Call):
+        yield node, is_certain
+    certain: Sequence[ast.AST] | None = None
+    match node:
+        case ast.BoolOp(values=[first, *_]):
+            certain = [first]
+        case ast.IfExp(test=test) | ast.Assert(test=test):
+            certain = [test]
+        case _ if isinstance(node, (*_BRANCHES, *_COMPREHENSIONS, ast.Lambda)):
+            certain = []
+    for child in ast.iter_child_nodes(node):
+        yield from _calls(child, is_certain=is_certain and (certain is None or child in certain))
+
+
+def _leaves(node: ast.AST) -> bool:
+    return isinstance(node, ast.Return | ast.Raise) or _exits(node)
+
+
+def _exits(statement: ast.AST) -> bool:
+    """Return whether a statement ends the program."""
+    match statement:
+        case ast.Expr(value=ast.Call(func=ast.Name(id="exit" | "quit"))):
+            return True
+        case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name(id="sys" | "os"), attr="exit" | "_exit"))):
+            return True
+    return False
 
 
 def _blocks(statement: ast.stmt) -> Iterator[Sequence[ast.stmt]]:

@@ -336,7 +336,11 @@ class RestClient:
                 answer = json.loads(response.read() or b"{}")
         except urllib.error.HTTPError as error:
             with error:
-                body = error.read()
+                # a server that refuses an upload may close before all of its answer is read
+                try:
+                    body = error.read()
+                except (OSError, HTTPException):
+                    body = b""
                 message = self._refusal(error.code, body)
                 wait_s = _seconds(error.headers.get("Retry-After"))
                 raise RequestRefusedError(error.code, message, wait_s, _output(body)) from None

@@ -10,7 +10,7 @@ from runtime.client.arguments import Actions, positive, with_json
 from runtime.client.errors import ClientError
 from runtime.client.jobs import absolute_location
 from runtime.client.program_files import read_program
-from runtime.client.rest import RequestRefusedError, RestClient, RestoreRequest
+from runtime.client.rest import RequestRefusedError, RestClient, RestoreRequest, ServerUnreachableError
 from runtime.client.submission import Submission, cancel_and_watch
 from runtime.client.terminal import FAILURE, INTERRUPTED, SUCCESS, Terminal
 from runtime.client.watch import watch_job
@@ -132,6 +132,10 @@ def _started(
             terminal.result(document)
             return SUCCESS
         state = watch_job(client, job_id, terminal)
+    except ServerUnreachableError as error:
+        raise ServerUnreachableError(
+            f"{error}; job {job_id} may still be running: `tidemark info {job_id[:8]}` shows it"
+        ) from None
     except KeyboardInterrupt:
         return _interrupted(client, job_id, terminal)
     terminal.result(document | {"state": state})

@@ -146,8 +146,7 @@ def _disposed_by_cluster(directory: str, terminal: Terminal) -> bool:
         return False
     try:
         request_id = client.dispose_savepoint(directory)
-        while (answer := client.savepoint_disposal(request_id))["status"]["id"] != "COMPLETED":
-            terminal.sleep(watch.POLL_S)
+        answer = _disposal(client, request_id, terminal)
     except ServerUnreachableError as error:
         raise ClientError(f"{error}; --offline deletes without asking whether a job needs it") from None
     except RequestRefusedError as refused:
@@ -159,3 +158,18 @@ def _disposed_by_cluster(directory: str, terminal: Terminal) -> bool:
         message = str(cause["message"])
         raise ClientError(message if directory in message else f"{directory} was not deleted: {message}")
     return True
+
+
+def _disposal(client: RestClient, request_id: str, terminal: Terminal) -> dict[str, Any]:
+    """Wait until the cluster has deleted a snapshot, or has not; return the answer."""
+    news, patience = watch.StaleNews(terminal), watch.Patience(terminal)
+    while True:
+        try:
+            answer = client.savepoint_disposal(request_id)
+            if answer["status"]["id"] == "COMPLETED":
+                return answer
+            news.show(client.cluster())
+            patience.heard()
+        except ClientError as error:
+            patience.bear(error)
+        terminal.sleep(watch.POLL_S)

@@ -7,17 +7,20 @@ own, so that Ctrl-C does not cut it off from what the server makes of it.
 from __future__ import annotations
 
 import threading
+import time
 import uuid
 from collections.abc import Callable
 from http import HTTPStatus
 
 from runtime.client import watch
 from runtime.client.errors import ClientError
-from runtime.client.rest import RequestRefusedError, RestClient, ServerUnreachableError
+from runtime.client.rest import SUBMIT_TIMEOUT_S, RequestRefusedError, RestClient, ServerUnreachableError
 from runtime.client.terminal import INTERRUPTED, Terminal
 
 QUIET_S = 5.0
 """Users who see nothing for longer think that the command hangs; most programs are planned sooner."""
+LOOK_S = 0.5
+"""Interval in which whoever waits looks whether there is something to tell."""
 
 Send = Callable[[str], object]
 """Sends the request for a job of that id."""
@@ -38,6 +41,8 @@ class Submission:
         self._send = send
         self._terminal = terminal
         self._failure: BaseException | None = None
+        #: the first answer that was lost, if it is sent again
+        self._lost: ServerUnreachableError | None = None
         # not join(): when interrupted, it assumes that the thread has ended
         self._is_over = threading.Event()
         # an interpreter that ends does not wait for a server that never answers
@@ -51,11 +56,23 @@ class Submission:
         """Wait until the job is there.
 
         Raises:
-            ClientError: the server refuses it, or does not say what came of it.
+            ServerUnreachableError: the server does not say what came of it; the message has the job's id.
+            ClientError: the server refuses it.
         """
-        if not self._is_over.wait(QUIET_S):
-            self._terminal.line("The server runs the program up to its execute(), after those submitted earlier …")
-        self._answered()
+        began_s = time.monotonic()
+        is_quiet, is_lost = True, False
+        while not self._is_over.wait(min(QUIET_S, LOOK_S)):
+            if self._lost is not None:
+                if not is_lost:
+                    self._terminal.complain(f"{self._lost}; trying again for {watch.UNREACHABLE_S:.0f} s")
+                is_lost = True
+            elif is_quiet and time.monotonic() - began_s >= QUIET_S:
+                self._terminal.line("The server runs the program up to its execute(), after those submitted earlier …")
+                is_quiet = False
+        try:
+            self._answered()
+        except ServerUnreachableError as error:
+            raise ServerUnreachableError(f"{error}; {self.may_appear()}") from None
 
     def _answered(self) -> None:
         self._is_over.wait()
@@ -73,7 +90,7 @@ class Submission:
             else:
                 self._cancel()
         except KeyboardInterrupt:
-            self._terminal.complain(self._may_appear())
+            self._terminal.complain(self.may_appear())
         return INTERRUPTED
 
     def _cancel(self) -> None:
@@ -81,13 +98,14 @@ class Submission:
         try:
             self._answered()
         except ServerUnreachableError as error:
-            self._terminal.complain(f"{error}; {self._may_appear()}")
+            self._terminal.complain(f"{error}; {self.may_appear()}")
         except ClientError as refused:
             self._terminal.line(f"No job was started: {refused}")
         else:
             cancel_and_watch(self._client, self.job_id, self._terminal)
 
-    def _may_appear(self) -> str:
+    def may_appear(self) -> str:
+        """Say which job there may be, although nobody answers, and what ends it."""
         return f"job {self.job_id} may still start or be running: `tidemark cancel {self.job_id[:8]}` ends it"
 
     def _submit(self) -> None:
@@ -100,19 +118,22 @@ class Submission:
 
     def _send_until_answered(self) -> None:
         """Send the request, again if the answer is lost: the same id never makes two jobs."""
-        heard_s = self._terminal.monotonic()
-        is_sent = False
+        began_s = self._terminal.monotonic()
+        lost_s: float | None = None
         while True:
             try:
                 self._send(self.job_id)
                 return
-            except ServerUnreachableError:
-                if self._terminal.monotonic() - heard_s > watch.UNREACHABLE_S:
+            except ServerUnreachableError as error:
+                now_s = self._terminal.monotonic()
+                # from the first loss, not from the beginning: a program may have been planned for a minute before
+                lost_s = now_s if lost_s is None else lost_s
+                if now_s - lost_s > watch.UNREACHABLE_S or now_s - began_s >= SUBMIT_TIMEOUT_S:
                     raise
-                is_sent = True
+                self._lost = self._lost or error
                 self._terminal.sleep(watch.POLL_S)
             except RequestRefusedError as refused:
-                if is_sent and refused.status == HTTPStatus.CONFLICT and self._is_there():
+                if lost_s is not None and refused.status == HTTPStatus.CONFLICT and self._is_there():
                     return
                 raise
 

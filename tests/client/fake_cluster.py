@@ -94,12 +94,14 @@ class FakeCluster:
     """Answers about what was asked of a job, one after the other; the last one stays."""
     savepoints: list[dict[str, Any]] = field(default_factory=list)
     """Of /api/v1/savepoints."""
+    disposals: list[dict[str, Any]] = field(default_factory=list)
+    """Answers of /savepoint-disposal/:triggerid one after the other."""
     checkpoints: dict[str, Any] = field(default_factory=dict)
     """/jobs/:jobid/checkpoints."""
     busy: list[int] = field(default_factory=list)
     """Seconds to come again in; each refuses one submission."""
     outages: list[int] = field(default_factory=list)
-    """Statuses of the next answers of /live and about operations; 0: the connection is cut."""
+    """Statuses of the next answers of /live, about operations and disposals; 0: the connection is cut."""
     cancel_outages: list[int] = field(default_factory=list)
     """Statuses of the next answers to cancellations; 0: the connection is cut."""
     before_run: Callable[[], bool] = lambda: True
@@ -127,7 +129,8 @@ class FakeCluster:
             return 503, {"errors": [f"try again in {self.busy[0]} s"]}
         if self.cancel_outages and method == "PATCH":
             return self.cancel_outages.pop(0), {"errors": ["The database is unavailable at the moment; try again."]}
-        if self.outages and ("/live" in parts.path or "/operations/" in parts.path):
+        waited_for = ("/live", "/operations/", "/savepoint-disposal/")
+        if self.outages and any(part in parts.path for part in waited_for):
             return self.outages.pop(0), {"errors": ["The database is unavailable at the moment; try again."]}
         if f"{method} {parts.path}" in self.answers:
             return self.answers[f"{method} {parts.path}"]
@@ -149,6 +152,10 @@ class FakeCluster:
                 return 202, {"request-id": REQUEST_ID}
             case "PUT", ["v1", "jobs", _, "resource-requirements"]:
                 return 200, {"request-id": REQUEST_ID}
+            case "POST", ["v1", "savepoint-disposal"]:
+                return 202, {"request-id": REQUEST_ID}
+            case "GET", ["v1", "savepoint-disposal", _]:
+                return 200, self.disposals.pop(0)
             case "GET", ["v1", "jobs", _, "checkpoints"]:
                 return 200, self.checkpoints
             case "GET", ["api", "v1", "jobs", _, "operations", _]:

@@ -558,6 +558,20 @@ def test_cluster_says_that_nobody_leads_or_that_the_leader_is_silent(
     assert "leader, silent" in capsys.readouterr().out
 
 
+def test_cluster_does_not_say_that_no_slot_is_free_where_only_the_jobmanager_would_know(
+    tidemark: Tidemark, cluster: FakeCluster, capsys: Captured
+) -> None:
+    taskmanager = {"id": "host:9-ab", "state": "REGISTERED", "spark_master": "local[4]", "slots": 4, "free_slots": 0}
+    of_database = freshness(SILENT) | {"source": "database"}
+    known = {"slots_total": 4, "slots_available": 0, "taskmanagers": [taskmanager]}
+    cluster.cluster = known | {"freshness": of_database}
+    assert tidemark("cluster") == 0
+    *_, row, slots = capsys.readouterr().out.splitlines()
+    assert (row.split(), slots) == (["host:9-ab", "local[4]", "-", "4"], "4 slots; how many are free is not known.")
+    assert tidemark("cluster", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["slots"] == {"total": 4, "available": None}
+
+
 # --- what is out of date ----------------------------------------------------------------------------------------------
 
 SILENT = "The JobManager has sent no heartbeat for 12 s."
@@ -650,6 +664,30 @@ def test_logs_can_be_followed_until_the_job_ends(tidemark: Tidemark, cluster: Fa
 
 
 # --- the rest ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "<&- >&- 2>&-"])
+def test_a_command_works_with_closed_streams(cluster: FakeCluster, closed: str) -> None:
+    done = in_a_shell(cluster, f'exec "$@" {closed}', "list", "--all")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert JOB_ID in done.stdout or ">&-" in closed
+
+
+def test_names_with_letters_that_the_terminal_has_not_are_shown(cluster: FakeCluster) -> None:
+    cluster.jobs = [overview(JOB_ID, "Größe", "RUNNING", 1)]
+    done = in_a_shell(cluster, 'PYTHONIOENCODING=ascii exec "$@"', "list")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "Gr??e" in done.stdout
+
+
+def in_a_shell(cluster: FakeCluster, script: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["sh", "-c", script, "sh", sys.executable, "-m", "runtime.client", *arguments],
+        env={**os.environ, "TIDEMARK_URL": cluster.url, "TIDEMARK_TOKEN": TOKEN},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
 
 
 def test_version_is_the_packages(capsys: Captured) -> None:

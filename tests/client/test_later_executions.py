@@ -54,6 +54,14 @@ def behind_the_first(directory: Path, text: str) -> list[tuple[int, bool]]:
         # it may, or may not
         ('env.execute("a")\nif len("x") > 2:\n  env.execute("b")\n', [(3, False)]),
         ('for name in "ab":\n  env.execute(name)\n', [(2, False)]),
+        ('env.execute("a")\nlen("x") > 2 and env.execute("b")\n', [(2, False)]),
+        ('env.execute("a")\nb = env.execute("b") if len("x") > 2 else None\n', [(2, False)]),
+        ('env.execute("a")\nassert len("x") == 1, env.execute("b")\n', [(2, False)]),
+        ('env.execute("a")\nagain = lambda: env.execute("b")\n', [(2, False)]),
+        ('env.execute("a")\n[env.execute(name) for name in ()]\n', [(2, False)]),
+        ('env.execute("a")\nwith open("x"):\n  if len("x") > 2:\n    env.execute("b")\n', [(4, False)]),
+        ('env.execute("a")\nwith open("x"):\n  def again():\n    env.execute("b")\n', []),
+        ('env.execute("a")\nwith open("x"):\n  env.execute("b")\n', [(3, True)]),
         ('def run(name): env.execute(name)\n[run(name) for name in "ab"]\n', [(2, False)]),
         ('[env.execute(name) for name in "ab"]\n', [(1, False)]),
         ('def run(name): env.execute(name)\nlist(map(run, "ab"))\n', [(2, False)]),
@@ -68,6 +76,10 @@ def behind_the_first(directory: Path, text: str) -> list[tuple[int, bool]]:
         # execute() of something else
         ('class Cursor:\n  def execute(self, sql): pass\nc = Cursor()\nenv.execute("a")\nc.execute("b")\n', []),
         ('env.execute("a")\nraise SystemExit\nenv.execute("b")\n', []),
+        ('import sys\nenv.execute("a")\nsys.exit(0)\nenv.execute("b")\n', []),
+        ('env.execute("a")\nexit()\nenv.execute("b")\n', []),
+        ('import sys\nenv.execute("a")\nif len("x"):\n  sys.exit(0)\nenv.execute("b")\n', [(5, False)]),
+        ('def again():\n  if env: return\n  env.execute("b")\nenv.execute("a")\nagain()\n', [(5, False)]),
     ],
 )
 def test_statements_behind_are_read_as_they_would_be_run(

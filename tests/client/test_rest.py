@@ -70,8 +70,9 @@ def test_other_refusals_are_final(cluster: FakeCluster, client: RestClient) -> N
     assert len(cluster.calls) == 1
 
 
-def test_an_answer_before_the_end_of_the_upload_is_shown(tmp_path: Path) -> None:
-    """The server answers and resets the connection, while megabytes are still to be sent."""
+@pytest.mark.parametrize(("answer", "message"), [(ANSWER, "much too big"), (ANSWER[:-9], "HTTP status 413")])
+def test_an_answer_before_the_end_of_the_upload_is_shown(tmp_path: Path, answer: bytes, message: str) -> None:
+    """The server answers and resets the connection, perhaps within the answer, while megabytes are still to be sent."""
     program = tmp_path / "program.py"
     program.write_bytes(b"#" * (32 << 20))
     with socket.create_server(("127.0.0.1", 0)) as listening:
@@ -80,13 +81,13 @@ def test_an_answer_before_the_end_of_the_upload_is_shown(tmp_path: Path) -> None
             connection, _ = listening.accept()
             with connection:
                 connection.recv(1024)
-                connection.sendall(ANSWER)
+                connection.sendall(answer)
 
         server = threading.Thread(target=serve)
         server.start()
         try:
             client = RestClient(Server(f"http://127.0.0.1:{listening.getsockname()[1]}", "token"))
-            with pytest.raises(RequestRefusedError, match="much too big") as refused:
+            with pytest.raises(RequestRefusedError, match=message) as refused:
                 client.upload(program)
         finally:
             server.join()

@@ -16,7 +16,7 @@ from runtime.checkpoint.snapshot_files import SnapshotFiles
 from runtime.client import cli
 from tests.checkpoint.faulty import FaultyFileSystem
 from tests.checkpoint.snapshots import savepoint_options, stored
-from tests.client.fake_cluster import FakeCluster
+from tests.client.fake_cluster import FakeCluster, freshness
 
 Captured = pytest.CaptureFixture[str]
 
@@ -108,6 +108,19 @@ def test_dispose_has_the_cluster_delete_which_knows_what_its_jobs_need(
     cluster.answers[f"POST {route}"] = (400, {"errors": ["not below a directory that is allowed"]})
     assert tidemark("savepoint", "dispose", "-y", str(savepoint)) == 0
     assert not savepoint.exists()
+
+
+def test_dispose_says_that_nobody_is_heard_who_could_delete_and_bears_with_a_server_that_is_restarted(
+    tidemark: Callable[..., int], cluster: FakeCluster, savepoint: Path, capsys: Captured
+) -> None:
+    silent = "The JobManager has sent no heartbeat for 12 s."
+    pending, done = {"status": {"id": "IN_PROGRESS"}}, {"status": {"id": "COMPLETED"}, "operation": {}}
+    cluster.cluster, cluster.disposals = {"freshness": freshness(silent)}, [pending, pending, done]
+    cluster.outages = [0, 503]
+    assert tidemark("savepoint", "dispose", "-y", str(savepoint)) == 0
+    errors = capsys.readouterr().err.splitlines()
+    assert "trying again" in errors[0]
+    assert errors[1:] == [f"tidemark: {silent} Still waiting; Ctrl-C ends the waiting only."]
 
 
 def test_dispose_does_not_guess_when_the_cluster_is_down(

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import io
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 
 import pytest
 
-from runtime.client import submission
-from runtime.client.rest import RequestRefusedError, RestClient
+from runtime.client import submission, watch
+from runtime.client.rest import RequestRefusedError, RestClient, ServerUnreachableError
 from runtime.client.server import Server
 from runtime.client.submission import Submission
 from runtime.client.terminal import Terminal
+from runtime.testing import ManualClock
 
 
 class Noticed(io.StringIO):
@@ -61,3 +63,58 @@ def test_what_it_waits_for_is_said_once_although_it_is_interrupted(monkeypatch: 
     waiter.join()
     said = [line.split(" ")[:2] for line in out.getvalue().splitlines()]
     assert said == [["The", "server"], ["Interrupted:", "job"], ["No", "job"]]
+
+
+def test_an_answer_that_is_lost_late_is_asked_for_again_and_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The program was planned for a minute when the connection was cut: that is no reason to give up at once."""
+    monkeypatch.setattr(submission, "LOOK_S", 0.001)
+    monkeypatch.setattr(watch, "POLL_S", 0.001)
+    errors, clock, losses = Noticed(), ManualClock(), [ServerUnreachableError("no server answers")]
+
+    def send(job_id: str) -> None:
+        if losses:
+            clock.advance(60_000)
+            raise losses.pop()
+        assert errors.event.wait(20)
+
+    waited = started(send, errors, clock)
+    waited.wait()
+    assert errors.getvalue() == "tidemark: no server answers; trying again for 30 s\n"
+
+
+def test_whoever_gets_no_answer_is_told_which_job_there_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = ManualClock()
+
+    def send(job_id: str) -> None:
+        clock.advance(20_000)
+        raise ServerUnreachableError("no server answers")
+
+    monkeypatch.setattr(watch, "POLL_S", 0.001)
+    waited = started(send, io.StringIO(), clock)
+    with pytest.raises(ServerUnreachableError) as failure:
+        waited.wait()
+    job_id = waited.job_id
+    may_appear = f"job {job_id} may still start or be running: `tidemark cancel {job_id[:8]}` ends it"
+    assert str(failure.value) == f"no server answers; {may_appear}"
+
+
+def test_a_server_that_lets_a_submission_time_out_is_not_asked_again() -> None:
+    clock = ManualClock()
+    sent: list[str] = []
+
+    def send(job_id: str) -> None:
+        sent.append(job_id)
+        clock.advance(300_000)
+        raise ServerUnreachableError("timed out")
+
+    with pytest.raises(ServerUnreachableError):
+        started(send, io.StringIO(), clock).wait()
+    assert len(sent) == 1
+
+
+def started(send: Callable[[str], object], errors: io.StringIO, clock: ManualClock) -> Submission:
+    client = RestClient(Server("http://127.0.0.1:1", "token"))
+    terminal = Terminal(io.StringIO(), errors, monotonic=lambda: clock.monotonic_ms() / 1000)
+    waited = Submission(client, send, terminal)
+    waited.start()
+    return waited
