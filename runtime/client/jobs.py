@@ -178,6 +178,20 @@ class FailureNews:
         return cause_text(document)
 
 
+class StallNews:
+    """Reports each call that does not return once, with its position in the code."""
+
+    def __init__(self) -> None:
+        self._told: set[tuple[int, float]] = set()
+
+    def lines(self, document: dict[str, Any]) -> list[str]:
+        """Return lines about the calls that have not been reported; none once the job has ended."""
+        stalls = [] if document["state"] in TERMINAL_STATES else list(document.get("stalls", ()))
+        news = [stall for stall in stalls if (stall["slot"], stall["since"]) not in self._told]
+        self._told = {(stall["slot"], stall["since"]) for stall in stalls}
+        return stall_lines(document | {"stalls": news})
+
+
 def failure_text(document: dict[str, Any]) -> str:
     """Describe why a job failed, in one line unless there is more, such as which state of a savepoint found no
     operator.

@@ -5,7 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from runtime.client.errors import ClientError
-from runtime.client.jobs import TERMINAL_STATES, FailureNews, duration_text, failure_text, progress_text, stale_text
+from runtime.client.jobs import (
+    TERMINAL_STATES,
+    FailureNews,
+    StallNews,
+    duration_text,
+    failure_text,
+    progress_text,
+    stale_text,
+)
 from runtime.client.rest import RequestRefusedError, RestClient, ServerUnreachableError
 from runtime.client.terminal import FAILURE, SUCCESS, Terminal
 
@@ -56,6 +64,7 @@ class _Progress:
     def __init__(self, terminal: Terminal) -> None:
         self._terminal = terminal
         self._news = FailureNews()
+        self._stalls = StallNews()
         self._told: tuple[str, bool] | None = None
         self._line_s = float("-inf")
 
@@ -64,6 +73,8 @@ class _Progress:
         failed = self._news.text(document)
         if failed:
             self._terminal.line(failed)
+        for line in self._stalls.lines(document):
+            self._terminal.line(line)
         stale = stale_text(document)
         text = f"{stale} Last known: {progress_text(document)}" if stale else progress_text(document)
         # not the reason itself, in which the age grows with every answer

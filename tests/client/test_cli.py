@@ -95,6 +95,25 @@ def test_run_says_why_the_job_is_restarted(
     assert sum("boom" in line for line in lines) == 1
 
 
+def test_run_shows_where_a_call_is_that_does_not_return(
+    tidemark: Tidemark, cluster: FakeCluster, program: str, capsys: Captured
+) -> None:
+    stall = {"task_name": "map (1/2)", "slot": 0, "since": 1_000, "stack": '  File "job.py", line 3, in ask'}
+    later = stall | {"since": 30_000}
+    still = document(stalls=[stall], now=12_000)
+    cluster.documents = [document(), document(stalls=[stall], now=10_500), still, document()]
+    cluster.documents += [document(stalls=[later], now=40_000), document("FINISHED", stalls=[later], now=50_000)]
+    assert tidemark("run", program) == 0
+    out = capsys.readouterr().out
+    told = [line for line in out.splitlines() if "has not returned" in line]
+    assert told == [
+        "map (1/2): user code has not returned for 9 s",
+        "map (1/2): user code has not returned for 10 s",
+    ]
+    assert out.count('    File "job.py", line 3, in ask\n') == 2
+    assert out.count("only if task.stall.timeout is set") == 2
+
+
 def test_info_and_logs_say_why_a_job_failed_last(tidemark: Tidemark, cluster: FakeCluster, capsys: Captured) -> None:
     failure = {"timestamp": 2, "name": "ValueError", "message": "boom", "task_name": "map (1/2)", "attempt": 3}
     cluster.documents = [document("RESTARTING", failure=failure, restarts=4, next_attempt_at=61_000, now=1_000)]
