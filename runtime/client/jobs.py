@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from runtime.client.errors import ClientError
+from runtime.client.tables import one_line
 
 TERMINAL_STATES = frozenset({"FINISHED", "CANCELED", "FAILED"})
 #: a URI's scheme has two characters or more: C: is a drive
@@ -138,7 +139,8 @@ def cause_text(document: dict[str, Any]) -> str:
     failure = document.get("failure")
     if not failure:
         return ""
-    message = _with_task(failure, " ".join(str(failure["message"]).split()))
+    # the message may quote a record, and a record may have anything in it, such as what colours the terminal
+    message = _with_task(failure, one_line(" ".join(str(failure["message"]).split())))
     after = ", ".join(filter(None, [restarts_text(document["restarts"]), next_attempt_text(document)]))
     return f"attempt {failure['attempt']} failed: {message}; {after}"
 
@@ -200,7 +202,8 @@ def failure_text(document: dict[str, Any]) -> str:
     if not exceptions:
         return "the cause is not known"
     latest = max(exceptions, key=lambda entry: float(entry["timestamp"]))
-    message = "\n".join(line.rstrip() for line in str(latest["message"]).strip().splitlines())
+    lines = str(latest["message"]).strip().splitlines()
+    message = "\n".join(one_line(line.expandtabs()).rstrip() for line in lines)
     return _with_task(latest, message)
 
 

@@ -11,7 +11,7 @@ from runtime.client.errors import ClientError
 from runtime.client.jobs import absolute_location
 from runtime.client.program_files import read_program
 from runtime.client.rest import RequestRefusedError, RestClient, RestoreRequest, ServerUnreachableError
-from runtime.client.submission import Submission, cancel_and_watch
+from runtime.client.submission import Submission, cancel_and_watch, told_if_long
 from runtime.client.terminal import FAILURE, INTERRUPTED, SUCCESS, Terminal
 from runtime.client.watch import watch_job
 
@@ -101,7 +101,8 @@ def run(client: RestClient, options: argparse.Namespace, terminal: Terminal) -> 
 
     submission = Submission(client, send, terminal)
     try:
-        program_id = client.upload_content(program.name, program.content)
+        with told_if_long(terminal, "Uploading the program …"):
+            program_id = client.upload_content(program.name, program.content)
         submission.start()
         submission.wait()
         _show_output("".join(output), terminal)

@@ -9,7 +9,8 @@ from __future__ import annotations
 import threading
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from http import HTTPStatus
 
 from runtime.client import watch
@@ -143,6 +144,18 @@ class Submission:
         except RequestRefusedError:
             return False
         return True
+
+
+@contextmanager
+def told_if_long(terminal: Terminal, text: str) -> Iterator[None]:
+    """Say what takes so long, if the block does; its thread prints nothing meanwhile."""
+    timer = threading.Timer(QUIET_S, terminal.line, [text])
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def cancel_and_watch(client: RestClient, job_id: str, terminal: Terminal) -> None:

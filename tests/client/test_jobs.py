@@ -105,6 +105,13 @@ def test_numbers_read_well() -> None:
     assert [duration_text(ms) for ms in (-5, 65_000, 3_723_000)] == ["00:00", "01:05", "1:02:03"]
 
 
+def test_a_record_in_a_message_does_not_control_the_terminal() -> None:
+    bad = FAILURE | {"message": "no number: \x1b[2J\x07\n\tthe record"}
+    shown = document("RESTARTING", failure=bad, restarts=1), document("FAILED", exceptions=[bad])
+    assert cause_text(shown[0]) == "attempt 1 failed: map (1/2): no number:  [2J  the record; 1 restart"
+    assert failure_text(shown[1]) == "map (1/2): no number:  [2J\n        the record"
+
+
 def test_a_failure_without_a_cause_is_told_so() -> None:
     assert failure_text(document("FAILED")) == "the cause is not known"
 

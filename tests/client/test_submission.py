@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import io
+import sys
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
@@ -15,6 +17,7 @@ from runtime.client.server import Server
 from runtime.client.submission import Submission
 from runtime.client.terminal import Terminal
 from runtime.testing import ManualClock
+from tests.client.fake_cluster import FakeCluster
 
 
 class Noticed(io.StringIO):
@@ -38,6 +41,19 @@ def test_whoever_waits_long_for_the_server_is_told_for_what(monkeypatch: pytest.
     waited.start()
     waited.wait()
     assert out.getvalue() == "The server runs the program up to its execute(), after those submitted earlier …\n"
+
+
+def test_an_upload_that_takes_long_is_told(
+    tidemark: Callable[..., int], cluster: FakeCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(submission, "QUIET_S", 0.001)
+    out = Noticed()
+    monkeypatch.setattr(sys, "stdout", out)
+    # the server answers when something has been said
+    cluster.before_upload = lambda: out.event.wait(20)
+    (tmp_path / "job.py").write_text("pass")
+    assert tidemark("run", "-d", "job.py") == 0
+    assert out.getvalue().startswith("Uploading the program …\n")
 
 
 def test_what_it_waits_for_is_said_once_although_it_is_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
