@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import base64
 import binascii
-import contextlib
 import json
-import re
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from runtime.common.config_options import ConfigOption, ConfigurationError, parse_boolean
 from runtime.common.time import Duration
+from runtime.common.yaml_values import read_yaml
 
 __all__ = ["Configuration", "ConfigurationError"]
 
@@ -27,7 +26,6 @@ _SENSITIVE = (
     *("password", "secret", "fs.azure.account.key", "apikey", "api-key", "auth-params", "service-key", "token"),
     *("basic-auth", "jaas.config", "http-headers"),
 )
-_FLOW_ITEM = re.compile(r"""\s*(?:'(?:[^']|'')*'|"(?:[^"\\]|\\.)*"|[^,]+)""")
 
 
 class Configuration:
@@ -115,25 +113,18 @@ class Configuration:
 
     @staticmethod
     def parse_list_value(value: str | None) -> list[Any]:
-        """Return the items of a list option: `a;b;c`, or a YAML list in brackets or with an item a line (`- a`).
+        """Return the items of a list option: those of a YAML list if the text is one, else what semicolons separate.
 
-        Items of a YAML list without quotes are numbers, bools and None where they look like them. None and "" are
-        empty lists.
+        A YAML list is in brackets, or has an item a line (`- a`); its items are what YAML 1.2 says: text, numbers,
+        bools, None, dates, lists, dicts. Of None and "" there are none.
 
         Raises:
-            ValueError: the text begins like a list and has no end.
+            ValueError: the text is not YAML; in PyFlink, too, what semicolons separate has to be.
         """
-        text = (value or "").strip()
-        if not text:
+        if not value:
             return []
-        if text.startswith("["):
-            if not text.endswith("]"):
-                raise ValueError(f"the list is not closed: {value!r}")
-            return [_scalar(item) for item in _FLOW_ITEM.findall(text[1:-1]) if item.strip()]
-        lines = [line.strip() for line in text.splitlines() if line.strip()]
-        if all(line == "-" or line.startswith("- ") for line in lines):
-            return [_scalar(line[1:]) for line in lines]
-        return (value or "").split(";")
+        items = read_yaml(value)
+        return items if isinstance(items, list) else value.split(";")
 
     def contains_key(self, key: str) -> bool:
         return key in self._options
@@ -186,21 +177,6 @@ class Configuration:
 def is_sensitive(key: str) -> bool:
     """Return whether an option's value is a secret, by its key. Source: Flink, GlobalConfiguration."""
     return any(word in key.lower() for word in _SENSITIVE)
-
-
-def _scalar(text: str) -> Any:
-    """Return an item of a YAML list."""
-    text = text.strip()
-    if len(text) > 1 and text[0] == text[-1] and text[0] in "'\"":
-        return text[1:-1].replace("''", "'") if text[0] == "'" else json.loads(text)
-    if text.lower() in ("", "~", "null"):
-        return None
-    if text.lower() in ("true", "false"):
-        return text.lower() == "true"
-    for number in (int, float):
-        with contextlib.suppress(ValueError):
-            return number(text)
-    return text
 
 
 def _text_of(value: Any) -> str:

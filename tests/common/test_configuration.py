@@ -126,37 +126,6 @@ def test_configurations_are_joined_and_compared() -> None:
     assert not a.remove_config("x")
 
 
-@pytest.mark.parametrize(
-    ("text", "items"),
-    [
-        # as PyFlink 2.3.0 reads them
-        (None, []),
-        ("", []),
-        ("x", ["x"]),
-        ("a;b;c", ["a", "b", "c"]),
-        ("a; b;", ["a", " b", ""]),
-        (";a;", ["", "a", ""]),
-        ("[a, b, c]", ["a", "b", "c"]),
-        ('["a;b", "c"]', ["a;b", "c"]),
-        ("['a', \"b\"]", ["a", "b"]),
-        ("['a, b', c]", ["a, b", "c"]),
-        ("[]", []),
-        ("- a\n- b", ["a", "b"]),
-        ("- a\n- b;c\n- 'x y'", ["a", "b;c", "x y"]),
-        ("[1, 2, true, null, 1.5]", [1, 2, True, None, 1.5]),
-        ("- 1\n- 2", [1, 2]),
-        ("a: b", ["a: b"]),
-    ],
-)
-def test_list_values(text: str | None, items: list[object]) -> None:
-    assert Configuration.parse_list_value(text) == items
-
-
-def test_a_list_without_an_end_is_refused() -> None:
-    with pytest.raises(ValueError, match="not closed"):
-        Configuration.parse_list_value("[a")
-
-
 def test_values_keep_their_types_and_read_as_text() -> None:
     c = Configuration().set_string("s", "x").set_integer("i", 5).set_boolean("b", True).set_float("f", 0.5)
     c.set_bytearray("y", bytearray(b"\x00\xff"))
