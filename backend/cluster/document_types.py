@@ -44,6 +44,10 @@ ExecutionState = Annotated[
 Watermark = Annotated[
     int | Literal["max"] | None, Named("Watermark", 'Epoch ms; null: none yet; "max": the input has ended.')
 ]
+CauseTopic = Annotated[
+    Literal["limit", "watermark", "late", "pending", "memory"],
+    Named("CauseTopic", "In the order of their weight. limit: what limits the throughput."),
+]
 CheckpointState = Annotated[Literal["IN_PROGRESS", "COMPLETED", "FAILED"], Named("CheckpointState")]
 SummarisedQuantity = Annotated[
     Literal["checkpointed_size", "state_size", "end_to_end_duration", "processed_data", "persisted_data"],
@@ -199,6 +203,62 @@ class JobAutoscaler(TypedDict):
     """Id of its last decision; null: there is none."""
 
 
+class JobCause(TypedDict):
+    """Something that holds a job up."""
+
+    cause: Literal[
+        "busy",
+        "skew",
+        "outside",
+        "slow-sink",
+        "stall",
+        "alignment",
+        "pending-records",
+        "late-data",
+        "memory",
+        "idle-input",
+        "still-watermark",
+    ]
+    vertex: str
+    """Id of the culprit."""
+    subtask: NotRequired[int]
+    """Missing: the vertex as a whole."""
+    split: NotRequired[str]
+    """Id of a source's split."""
+    text: str
+    """Words that go on behind the name of the vertex: "is busy 98 % of the time …"."""
+    figures: dict[str, float]
+    """That it rests on: times in ms or ms per second, rates per second."""
+    waiting: list[str]
+    """Ids of the back-pressured vertices above it."""
+
+
+class WatermarkHolder(TypedDict):
+    """The subtask of a source whose watermark is the lowest."""
+
+    vertex: str
+    subtask: int
+    split: NotRequired[str]
+    why: Literal["nothing-to-read", "no-watermark", "back-pressured", "behind"]
+    watermark: NotRequired[int]
+    """Missing: it has none yet."""
+    behind: NotRequired[int]
+    """ms of event time behind the newest watermark."""
+    still: int
+    """ms for which it has not risen although the newest has."""
+
+
+class JobEventTime(TypedDict):
+    newest: NotRequired[int]
+    """The newest watermark of any source; missing: there is none."""
+    is_live: bool
+    """Whether a source reads records of the last hour; otherwise the distance to the wall clock is no lag."""
+    holder: NotRequired[WatermarkHolder]
+    """Missing: all sources are equally far."""
+    held_by: dict[str, str]
+    """Of vertices with several inputs that differ: id of the one whose watermark is the lowest."""
+
+
 class CheckpointEntry(TypedDict):
     """A checkpoint or savepoint without its vertices. Members without a value are missing."""
 
@@ -346,6 +406,9 @@ class JobDocument(TypedDict):
     stalls: NotRequired[list[Stall]]
     """Calls of user code that have not returned for some seconds."""
     autoscaler: NotRequired[JobAutoscaler]
+    causes: NotRequired[dict[CauseTopic, JobCause]]
+    """What holds it up, by topic: one that limits the throughput, one that holds the watermark …"""
+    event_time: NotRequired[JobEventTime]
     exceptions: list[JobException]
     """The latest, newest first."""
     checkpoints: NotRequired[JobCheckpoints]

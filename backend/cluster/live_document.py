@@ -1,7 +1,8 @@
 """The live document of a job for REST, WebSocket and page. The jobmanager builds it from the JobMaster's status.
 
-Pure, except that a `LiveDocument` keeps the previous document. Times are epoch ms. `version` grows with every change of
-anything but the clock, also from one jobmanager to the next (it starts at the wall-clock time).
+Pure, except that a `LiveDocument` keeps the previous document and watches the job for what holds it up. Times are epoch
+ms. `version` grows with every change of anything but the clock, also from one jobmanager to the next (it starts at the
+wall-clock time).
 """
 
 from __future__ import annotations
@@ -22,11 +23,15 @@ from runtime.checkpoint.statistics import CheckpointsSnapshot
 from runtime.common.config_options import ConfigurationError
 from runtime.common.configuration import Configuration
 from runtime.core.elements import MAX_WATERMARK, MIN_WATERMARK
-from runtime.core.ids import SlotId, TaskId
+from runtime.core.ids import SlotId, TaskId, VertexId
 from runtime.core.well_formed import well_formed
 from runtime.graph.job_graph import JobGraph, JobVertex
+from runtime.jobmaster.bottleneck import BottleneckWatch
+from runtime.jobmaster.event_time import EventTime, EventTimeWatch, hold_of
+from runtime.jobmaster.findings import Finding, text_of
 from runtime.jobmaster.requirements import Requirements
 from runtime.jobmaster.status import ExceptionEntry, JobStatusSnapshot, Stall, TaskSnapshot
+from runtime.jobmaster.task_figures import FigureReader
 from runtime.task.messages import FailureInfo, TaskState
 
 Document = dict[str, Any]
@@ -84,6 +89,9 @@ class LiveDocument:
         self._last: Document = {}
         self._inputs = {v.vertex_id: graph.in_edges(v.vertex_id) for v in graph.vertices}
         self._feeding = {edge.source for edge in graph.edges}
+        self._names = {v.vertex_id: v.name for v in graph.vertices}
+        self._figures = FigureReader(graph)
+        self._bottlenecks, self._event_time = BottleneckWatch(), EventTimeWatch()
 
     def build(
         self,
@@ -132,6 +140,7 @@ class LiveDocument:
                 self._vertex(v, parallelism.get(v.vertex_id, v.parallelism), tasks, placements, room, now, offset_ms)
                 for v in self._graph.vertices
             ],
+            **self._diagnosis(snapshot, now, offset_ms),
             "failure": newest_failure(known),
             "failures": self._earlier_failures + (0 if snapshot is None else snapshot.failures),
             "next_attempt_at": _epoch(None if snapshot is None else snapshot.next_attempt_ms, offset_ms),
@@ -148,6 +157,18 @@ class LiveDocument:
         clock = {"duration": (now if end < 0 else end) - job.created_at, "now": now, "version": version}
         self._last = document | clock
         return self._last
+
+    def _diagnosis(self, snapshot: JobStatusSnapshot | None, now: int, offset_ms: float) -> Document:
+        if snapshot is None:
+            return {"causes": {}, "event_time": event_time_document(EventTime())}
+        figures = self._figures.read(snapshot, now - offset_ms, now)
+        time = self._event_time.observe(figures)
+        hold = hold_of(time)
+        findings = [*self._bottlenecks.observe(figures), *([] if hold is None else [hold])]
+        return {
+            "causes": {f.topic.value: cause_document(f, self._names) for f in findings},
+            "event_time": event_time_document(time),
+        }
 
     def _vertex(
         self,
@@ -241,6 +262,8 @@ def ended_document(
         "failures": last.get("failures", 0) + len(failures),
         "next_attempt_at": -1,
         "stalls": [],
+        "causes": {},
+        "event_time": event_time_document(EventTime()),
         "exceptions": known,
         "version": max(now, last.get("version", 0) + 1),
     }
@@ -349,6 +372,38 @@ def stall_document(stall: Stall, offset_ms: float) -> Document:
         "stack": _for_users(stall.stack),
         "in_user_code": stall.in_user_code,
     }
+
+
+def cause_document(finding: Finding, names: Mapping[VertexId, str]) -> Document:
+    """Return what holds a job up, in the form shown by the page, REST and the command line; no member is null."""
+    document: Document = {
+        "cause": finding.cause.value,
+        "vertex": finding.vertex_id,
+        "text": text_of(finding, names),
+        "figures": {name: round(value, 3) for name, value in finding.figures.items()},
+        "waiting": list(finding.waiting),
+    }
+    place = {"subtask": finding.subtask, "split": finding.split}
+    return document | {name: value for name, value in place.items() if value is not None}
+
+
+def event_time_document(time: EventTime) -> Document:
+    """Return how far the event time of a job is; no member is null."""
+    document: Document = {"is_live": time.is_live, "held_by": dict(time.held_by)}
+    if time.newest is not None:
+        document["newest"] = time.newest
+    holder = time.holder
+    if holder is not None:
+        known = {"watermark": holder.watermark, "behind": holder.behind_ms, "split": holder.split}
+        document["holder"] = {
+            "vertex": holder.vertex_id,
+            "subtask": holder.subtask,
+            "why": holder.why.value,
+            # whole seconds: a document that only waits must not change twice a second
+            "still": int(holder.still_ms // 1000) * 1000,
+            **{name: value for name, value in known.items() if value is not None},
+        }
+    return document
 
 
 def newest_failure(exceptions: Sequence[Document]) -> Document | None:

@@ -10,10 +10,13 @@ from __future__ import annotations
 from typing import NamedTuple, NotRequired, TypedDict
 
 from backend.cluster.document_types import (
+    CauseTopic,
     ExecutionState,
     Freshness,
     JobAutoscaler,
+    JobCause,
     JobCheckpoints,
+    JobEventTime,
     JobException,
     JobFailure,
     JobState,
@@ -130,8 +133,9 @@ class MovingJob(TypedDict):
 class DerivedJob(TypedDict):
     """What the server has derived from the rest."""
 
-    bottleneck: NotRequired[str]
-    """Id of the vertex that back-pressured ones wait for."""
+    causes: dict[CauseTopic, JobCause]
+    """What holds the job up."""
+    event_time: NotRequired[JobEventTime]
 
 
 class LiveJob(TypedDict):

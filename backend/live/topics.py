@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from backend.live.topic_types import Figures
-from runtime.client.bottleneck import find_bottleneck
 
 Document = dict[str, Any]
 
@@ -35,6 +34,8 @@ _STATUS = (
     "failures",
     "next_attempt_at",
 )
+#: what the jobmanager has found out from the rest
+_DERIVED = ("causes", "event_time")
 _STATIC_VERTEX = ("name", "description", "max_parallelism", "slot_sharing_group", "is_source", "is_sink", "inputs")
 _VERTEX_STATUS = ("state", "parallelism", "lower_bound", "upper_bound", "start_time", "end_time")
 _SUBTASK_STATUS = ("state", "attempt", "slot", "taskmanager", "host", "pid", "start_time", "end_time")
@@ -104,7 +105,6 @@ def topic_document(topic: str, source: Document) -> Document:
 def job_document(source: Document) -> Document:
     """Return the `LiveJob` of a job's document."""
     vertices: Sequence[Document] = source["vertices"]
-    bottleneck = find_bottleneck(vertices)
     moving = {
         "job": _picked(source, _STATUS),
         "vertices": {vertex["id"]: _picked(vertex, _VERTEX_STATUS) for vertex in vertices},
@@ -132,7 +132,7 @@ def job_document(source: Document) -> Document:
         "now": source["now"],
         "static": static,
         "moving": _without_nulls(moving),
-        "derived": {} if bottleneck is None or not bottleneck.waiting else {"bottleneck": bottleneck.vertex_id},
+        "derived": {"causes": {}} | _picked(source, _DERIVED),
     }
 
 

@@ -8,7 +8,6 @@ from typing import Any
 
 from runtime.client import checkpoint_commands
 from runtime.client.arguments import JOB_HELP, Actions, add_job_command, with_format, with_json, with_wide
-from runtime.client.bottleneck import bottleneck_text, find_bottleneck, percent
 from runtime.client.jobs import (
     SCHEDULED_STATES,
     TERMINAL_STATES,
@@ -17,6 +16,7 @@ from runtime.client.jobs import (
     count_text,
     duration_text,
     failure_text,
+    percent,
     resolve_job,
     restarts_text,
     slots_of,
@@ -52,8 +52,8 @@ def add_info(actions: Actions) -> None:
     parser = add_job_command(
         actions,
         "info",
-        help="show one job: its tasks, their rates, and its bottleneck",
-        description="Show a job's vertices with records, rates and load, its bottleneck, and its slots.",
+        help="show one job: its tasks, their rates, and what holds it up",
+        description="Show a job's vertices with records, rates and load, what holds it up, and its slots.",
         example='tidemark info "Flights live"',
     )
     with_json(parser, "print everything that is known as JSON, with the process ids of the slots")
@@ -123,7 +123,7 @@ def warn_if_stale(document: dict[str, Any], terminal: Terminal) -> None:
 
 
 def info(client: RestClient, options: argparse.Namespace, terminal: Terminal) -> int:
-    """Print a job with its vertices, its bottleneck and its slots; as JSON the live document and `slots` with their
+    """Print a job with its vertices, what holds it up, and its slots; as JSON the live document and `slots` with their
     pids.
     """
     document = client.live(resolve_job(options.job, client.jobs())["jid"])
@@ -150,13 +150,39 @@ def info(client: RestClient, options: argparse.Namespace, terminal: Terminal) ->
         terminal.line(line)
     for line in _vertex_table(document["vertices"], terminal.columns):
         terminal.line(line)
-    limit = find_bottleneck(document["vertices"])
-    if limit is not None:
-        terminal.line("")
-        terminal.line(one_line(bottleneck_text(limit)))
+    why = [*_why(document), *_event_time(document)]
+    for line in ["", *why] if why else []:
+        terminal.line(one_line(line))
     for line in _slot_table(slots, terminal.columns):
         terminal.line(line)
     return SUCCESS
+
+
+def _why(document: dict[str, Any]) -> list[str]:
+    """Return what holds the job up, as the jobmanager has found it; [] for a job that does not run."""
+    causes = document.get("causes")
+    if document["state"] != "RUNNING" or causes is None:
+        return []
+    names = {vertex["id"]: vertex["name"] for vertex in document["vertices"]}
+    found = [f"Why: {names[cause['vertex']]} {cause['text']}" for cause in causes.values()]
+    return found or ["Why: nothing holds it up"]
+
+
+def _event_time(document: dict[str, Any]) -> list[str]:
+    """Return how far event time is, and who is the last; [] if there is none."""
+    time = document.get("event_time", {})
+    if "newest" not in time:
+        return []
+    line = f"Event time: {time_text(time['newest'])}"
+    if time["is_live"]:
+        line += f", {duration_text(document['now'] - time['newest'])} behind the clock"
+    holder = time.get("holder")
+    if holder is None:
+        return [line]
+    name = next(vertex["name"] for vertex in document["vertices"] if vertex["id"] == holder["vertex"])
+    split = f", split {holder['split']}" if "split" in holder else ""
+    behind = "without a watermark yet" if "behind" not in holder else f"{duration_text(holder['behind'])} behind that"
+    return [f"{line}; last: {name} (subtask {holder['subtask']}{split}), {behind}"]
 
 
 def _vertex_table(vertices: Sequence[dict[str, Any]], columns: int | None) -> list[str]:

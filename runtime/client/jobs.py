@@ -94,6 +94,11 @@ def duration_text(ms: float) -> str:
     return f"{hours}:{minutes:02}:{seconds % 60:02}" if hours else f"{minutes:02}:{seconds % 60:02}"
 
 
+def percent(ms_per_second: float | None) -> str:
+    """Format milliseconds per second as a share."""
+    return "–" if ms_per_second is None else f"{round(ms_per_second / 10)} %"
+
+
 def restarts_text(number: int) -> str:
     """Format 1 as 1 restart."""
     return f"{number} restart" if number == 1 else f"{number} restarts"

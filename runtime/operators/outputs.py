@@ -44,6 +44,8 @@ class TaggedOutput(Output):
         self.records_out = records_out
         #: the latest that was handed on
         self.watermark = MIN_WATERMARK
+        #: whether the status that was handed on last is idle
+        self.is_idle = False
         #: how many were handed on
         self.records = 0
 
@@ -69,6 +71,7 @@ class TaggedOutput(Output):
         self._forward_element(watermark)
 
     def emit_watermark_status(self, status: WatermarkStatus) -> None:
+        self.is_idle = status is WatermarkStatus.IDLE
         self._forward_element(status)
 
     def emit_latency_marker(self, marker: LatencyMarker) -> None:

@@ -23,7 +23,7 @@ class SinkMetrics:
 
     def __init__(self, group: MetricGroup, clock: Clock, pending: Callable[[], int]) -> None:
         self._clock = clock
-        self._send_ms = 0.0
+        self._send_ms = self._total_send_ms = 0.0
         self._records = group.counter("numRecordsSend")
         self._errors = group.counter("numRecordsSendErrors")
         self._committables = group.counter("totalCommittables")
@@ -32,6 +32,7 @@ class SinkMetrics:
         self._retried = group.counter("retriedCommittables")
         self._already_committed = group.counter("alreadyCommittedCommittables")
         group.gauge("currentSendTime", lambda: self._send_ms)
+        group.gauge("totalSendTime", lambda: round(self._total_send_ms))
         group.gauge("pendingCommittables", pending)
 
     def now_ms(self) -> float:
@@ -41,6 +42,7 @@ class SinkMetrics:
     def written(self, rows: int, started_ms: float) -> None:
         """Note that the writer has taken a batch."""
         self._send_ms = self._clock.monotonic_ms() - started_ms
+        self._total_send_ms += self._send_ms
         self._records.inc(rows)
 
     def write_failed(self, rows: int) -> None:
@@ -51,8 +53,9 @@ class SinkMetrics:
         """Note that the writer has made committables."""
         self._committables.inc(committables)
 
-    def committed(self, committables: int, tally: CommitTally | None = None) -> None:
+    def committed(self, committables: int, started_ms: float, tally: CommitTally | None = None) -> None:
         """Note that committables are visible."""
+        self._total_send_ms += self._clock.monotonic_ms() - started_ms
         if tally is not None:
             self._already_committed.inc(tally.already_committed)
             self._retried.inc(tally.retried)

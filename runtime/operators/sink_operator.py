@@ -321,12 +321,13 @@ class SinkOperator(OneInputOperator):
         if not due or committer is None:
             return
         committables = [pending.committable for pending in due]
+        started_ms = self._metrics.now_ms()
         try:
             tally = self._guarded(lambda: committer.commit(committables))
         except SinkError:
             self._metrics.commit_failed(len(committables))
             raise
-        self._metrics.committed(len(committables), tally)
+        self._metrics.committed(len(committables), started_ms, tally)
         if writer is not None:
             self._guarded(lambda: writer.committed(committables))
 

@@ -32,14 +32,22 @@ class SplitMetrics:
         split_id: names the split.
         context: of the operator.
         watermark: gives the split's watermark.
+        waits: returns whether its last read has found nothing.
     """
 
     def __init__(
-        self, operator_group: MetricGroup, split_id: str, context: OperatorContext, watermark: Callable[[], int]
+        self,
+        operator_group: MetricGroup,
+        split_id: str,
+        context: OperatorContext,
+        watermark: Callable[[], int],
+        waits: Callable[[], bool],
     ) -> None:
         self._shares = shares = TimeShares(context.clock, SplitActivity.ACTIVE)
         self.switch = shares.switch
-        group = operator_group.add_group("split", split_id).add_group("watermark")
+        of_split = operator_group.add_group("split", split_id)
+        of_split.gauge("isWaiting", waits)
+        group = of_split.add_group("watermark")
         group.gauge("currentWatermark", watermark)
         group.gauge("activeTimeMsPerSecond", lambda: shares.rates()[SplitActivity.ACTIVE])
         group.gauge("idleTimeMsPerSecond", lambda: shares.rates()[SplitActivity.IDLE])

@@ -368,10 +368,12 @@ class SourceOperator(StreamOperator):
             raise self._describe(error, state.split) from error
         if isinstance(clock, _ReaderClock):
             clock.arrive()
-        metrics = None
+        split = _OpenSplit(state.split, reader, tracker, None)
         if self._source.splits_at_once > 1:
-            metrics = SplitMetrics(context.metrics, state.split.split_id, context, lambda: tracker.current)
-        self._open.append(_OpenSplit(state.split, reader, tracker, metrics))
+            split.metrics = SplitMetrics(
+                context.metrics, state.split.split_id, context, lambda: tracker.current, lambda: split.has_nothing
+            )
+        self._open.append(split)
         # it is read next: splits that are read one at a time begin at once
         self._turn = len(self._open) - 2
 

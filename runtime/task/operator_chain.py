@@ -181,7 +181,16 @@ class OperatorChain:
 
     def is_available(self) -> bool:
         """Return whether a step could run now: every operator and every exit takes more."""
-        return all(e.writer.is_available() for e in self.exits) and all(op.is_available() for op in self.operators)
+        return self.has_room() and all(op.is_available() for op in self.operators)
+
+    def has_room(self) -> bool:
+        """Return whether every exit takes more."""
+        return all(e.writer.is_available() for e in self.exits)
+
+    @property
+    def is_idle(self) -> bool:
+        """Return whether what has left the chain says that its watermark does not count."""
+        return bool(self._ends) and all(output.is_idle for output in self._ends)
 
     def end_input(self, input_index: int) -> None:
         """Note that this input of the head has ended."""

@@ -184,16 +184,16 @@ class Task:
         worked = bool(self._mailbox)
         if worked:
             self.time.switch(Activity.BUSY)
-            self._mailbox.run()
+            self._run_timed(self._mailbox.run)
         if self._is_finishing:
             return self._go_on_finishing() or worked
         if not self.chain.is_available():
-            self.time.switch(Activity.BACK_PRESSURED)
+            self.time.switch(Activity.OUTSIDE if self.chain.has_room() else Activity.BACK_PRESSURED)
             return worked
         self._timer_slice.begin()
         if self.chain.head.is_firing():
             self.time.switch(Activity.BUSY)
-            self.chain.head.fire_on()
+            self._run_timed(self.chain.head.fire_on)
             return True
         return self._step_input() or worked
 
@@ -284,7 +284,13 @@ class Task:
             num_rows -= rest.num_rows
         self._adapt_slice(num_rows, self._clock.monotonic_ms() - started)
 
+    def _run_timed(self, action: Callable[[], None]) -> None:
+        started = self._clock.monotonic_ms()
+        action()
+        self.time.ran(self._clock.monotonic_ms() - started)
+
     def _adapt_slice(self, rows: int, took_ms: float) -> None:
+        self.time.ran(took_ms)
         self.slice_size.adapt(rows, took_ms)
         for writer in self._writers:
             writer.flush_after(took_ms)
@@ -369,7 +375,7 @@ class Task:
             # what is due fires in a step, once the output has room
             self._timer_slice.close()
         try:
-            action()
+            self._run_timed(action)
         except Exception as error:
             self._services.task_failed(self, error)
 

@@ -78,12 +78,14 @@ class TaskInput:
             if not isinstance(element, RecordBatch):
                 return element
             batch, start = element, 0
-            self._records_in.inc(batch.num_rows)
         stop = start + max_rows
         if stop < batch.num_rows:
             self._batch, self._offset = batch, stop
+            self._records_in.inc(max_rows)
             return batch.slice(start, stop)
         self._batch = None
+        # by slice: a batch that takes seconds would show as a burst, and then as none
+        self._records_in.inc(batch.num_rows - start)
         return batch.slice(start, batch.num_rows) if start else batch
 
     def gather(self) -> bool:

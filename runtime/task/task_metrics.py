@@ -14,7 +14,7 @@ from runtime.task.task_input import TaskInput
 
 LATE_RECORDS = ".numLateRecordsDropped"
 #: counters of operators of which there are rates
-_RATED = (".numRecordsIn", ".numRecordsOut", ".numRecordsSend", LATE_RECORDS)
+_RATED = (".numRecordsIn", ".numRecordsOut", ".numRecordsSend", ".totalSendTime", LATE_RECORDS)
 
 
 class TaskMetrics:
@@ -63,6 +63,7 @@ class TaskMetrics:
         values |= {n.replace(f"{LATE_RECORDS}PerSecond", ".lateRecordsDroppedRate"): v for n, v in rates.items()}
         values |= queue_metrics(received, sent, float(str(rates["numBytesInPerSecond"])))
         values["currentOutputWatermark"] = chain.output_watermark
+        values["isWatermarkIdle"] = chain.is_idle
         if watermarks:
             values["currentInputWatermark"] = min(watermarks)
         if len(watermarks) > 1:

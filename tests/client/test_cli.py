@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -469,7 +470,7 @@ def test_long_and_odd_names_fit_the_terminal(cluster: FakeCluster, name: str) ->
     cluster.documents = [document(name="short", vertices=[vertex])]
     for command in (["list"], ["info", JOB_ID]):
         lines = in_a_terminal(cluster, 80, *command).splitlines()
-        assert max(len(line) for line in lines if not line.startswith("Busiest: ")) <= 80, lines
+        assert max(len(line) for line in lines if not line.startswith("Why: ")) <= 80, lines
         assert "\x1b" not in "".join(lines)
         assert name.split()[0] in "".join(lines)
     if len(name) > 80:
@@ -504,7 +505,22 @@ def test_info_for_people_has_tasks_and_slots(tidemark: Tidemark, cluster: FakeCl
     assert "Source: numbers -> Sink: print" in out
     assert "2.0 KiB" in out
     assert "4711" in out
-    assert "Busiest: Source: numbers -> Sink: print (busy 2 %); nothing is back-pressured" in out
+
+
+def test_info_says_what_holds_a_job_up_and_how_far_event_time_is(
+    tidemark: Tidemark, cluster: FakeCluster, capsys: Captured
+) -> None:
+    vertex = document()["vertices"][0]
+    cause = {"cause": "busy", "vertex": vertex["id"], "text": "is busy 98 % of the time", "figures": {}, "waiting": []}
+    holder = {"vertex": vertex["id"], "subtask": 1, "split": "p3", "why": "behind", "behind": 185_000, "still": 0}
+    event_time = {"newest": 1_356_998_400_000, "is_live": False, "held_by": {}, "holder": holder}
+    cluster.documents = [document(causes={"limit": cause}, event_time=event_time), document(causes={})]
+    assert tidemark("info", "three numbers") == 0
+    out = capsys.readouterr().out
+    assert f"\nWhy: {vertex['name']} is busy 98 % of the time\n" in out
+    assert re.search(r"\nEvent time: 201\S+ \S+; last: .* \(subtask 1, split p3\), 03:05 behind that\n", out)
+    assert tidemark("info", "three numbers") == 0
+    assert "\nWhy: nothing holds it up\n" in capsys.readouterr().out
 
 
 def test_info_says_what_a_job_waits_for(tidemark: Tidemark, cluster: FakeCluster, capsys: Captured) -> None:

@@ -55,7 +55,7 @@ def test_info_names_the_slow_sink_and_who_waits_for_it(site: Site, slow_job: str
     def is_named() -> bool:
         told.append(info(site, slow_job).stdout)
         return bool(
-            re.search(r"^Busiest: Sink: slow \(busy (9\d|100) %\); 2 vertices upstream", told[-1], re.MULTILINE)
+            re.search(r"^Why: Sink: slow .* (9\d|100) % of the time.*; 2 vertices upstream", told[-1], re.MULTILINE)
         )
 
     # while the queues fill up, the load of a second may still be another one's

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from backend.cluster.freshness import Freshness, Source
+from backend.cluster.live_document import ended_document
 from backend.live.feed import Feed
 from backend.live.merge_patch import apply_merge_patch
 from backend.live.topic_types import Figures
@@ -28,6 +29,7 @@ from backend.live.topics import (
 )
 from runtime.checkpoint.statistics import CheckpointsSnapshot
 from runtime.core.ids import Attempt, SlotId, TaskId
+from runtime.jobmaster.job_state import JobState
 from runtime.jobmaster.status import Stall
 from runtime.task.messages import TaskState
 from tests.cluster.snapshots import statistics
@@ -91,22 +93,63 @@ def test_a_vertexs_document_has_its_subtasks() -> None:
         vertex_document(source, "f" * 32)
 
 
-def test_the_vertex_that_others_wait_for_is_derived() -> None:
+LOADS = [(50, 950), (980, 0), (20, 0)]
+
+
+def test_what_holds_a_job_up_is_derived_and_told_in_words() -> None:
     job = RunningJob(3, 1)
-    source = job.running(500, Random(1))
-    assert job_document(source)["derived"] == {}, "nobody waits"
-    for vertex, (busy, held) in zip(source["vertices"], [(50, 950), (980, 0), (20, 0)], strict=True):
-        vertex["metrics"] |= {"busy": busy, "back_pressured": held}
-    assert job_document(source)["derived"] == {"bottleneck": job.vertices[1]}
+    for second in range(8):
+        tasks = [
+            replace(
+                task,
+                metrics={
+                    **task.metrics,
+                    "busyTimeMsPerSecond": busy,
+                    "backPressuredTimeMsPerSecond": held,
+                    "currentOutputWatermark": NOW,
+                },
+            )
+            for task, (busy, held) in zip(job.tasks(second * 1000, Random(1)), LOADS, strict=True)
+        ]
+        status = replace(job.status, state=JobState.RUNNING, tasks=tasks)
+        source = job.document(NOW + second * 1000, status)
+        if second == 1:
+            assert source["causes"] == {}, "a second says nothing"
+    assert job_document(source)["derived"] == {
+        "causes": {
+            "limit": {
+                "cause": "busy",
+                "vertex": job.vertices[1],
+                "text": "is busy 98 % of the time; step 0 -> step 0 again, upstream of it, is back-pressured",
+                "figures": {"busy": 980, "running": 980},
+                "waiting": [job.vertices[0]],
+            }
+        },
+        "event_time": {"newest": NOW, "is_live": False, "held_by": {}},
+    }
+    ended = ended_document(source, "FAILED", [], NOW, NOW + 9_000)
+    assert job_document(ended)["derived"]["causes"] == {}
 
 
 def test_a_document_that_an_earlier_version_has_saved_is_readable() -> None:
     source = RunningJob(1, 1).running(500, Random(1))
-    for name in ("scaling", "has_autoscaler_bounds", "failure", "failures", "stalls", "autoscaler", "checkpoints"):
+    later = ("causes", "event_time")
+    for name in (
+        "scaling",
+        "has_autoscaler_bounds",
+        "failure",
+        "failures",
+        "stalls",
+        "autoscaler",
+        "checkpoints",
+        *later,
+    ):
         del source[name]
     for name in ("lower_bound", "upper_bound"):
         del source["vertices"][0][name]
-    moving = job_document(source)["moving"]
+    document = job_document(source)
+    moving = document["moving"]
+    assert document["derived"] == {"causes": {}}
     assert moving["stalls"] == {} and "checkpoints" not in moving and "scaling" not in moving["job"]
 
 

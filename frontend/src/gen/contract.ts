@@ -148,6 +148,9 @@ export interface CatalogAnswer {
   etag: string;
 }
 
+/** In the order of their weight. limit: what limits the throughput. */
+export type CauseTopic = 'limit' | 'watermark' | 'late' | 'pending' | 'memory';
+
 /** A merge patch (RFC 7386) from one version of the document to another. */
 export interface Change {
   from: number;
@@ -526,8 +529,9 @@ export interface DeploymentsAnswer {
 
 /** What the server has derived from the rest. */
 export interface DerivedJob {
-  /** Id of the vertex that back-pressured ones wait for. */
-  bottleneck?: string;
+  /** What holds the job up. */
+  causes: Partial<Record<CauseTopic, JobCause>>;
+  event_time?: JobEventTime;
 }
 
 /** Lists the tables or streams behind a connection, or gives the row type of one of them. */
@@ -796,6 +800,23 @@ export interface JobAutoscaler {
   last_decision?: number | null;
 }
 
+/** Something that holds a job up. */
+export interface JobCause {
+  cause: 'busy' | 'skew' | 'outside' | 'slow-sink' | 'stall' | 'alignment' | 'pending-records' | 'late-data' | 'memory' | 'idle-input' | 'still-watermark';
+  /** Id of the culprit. */
+  vertex: string;
+  /** Missing: the vertex as a whole. */
+  subtask?: number;
+  /** Id of a source's split. */
+  split?: string;
+  /** Words that go on behind the name of the vertex: "is busy 98 % of the time …". */
+  text: string;
+  /** That it rests on: times in ms or ms per second, rates per second. */
+  figures: Record<string, number>;
+  /** Ids of the back-pressured vertices above it. */
+  waiting: string[];
+}
+
 export interface JobCheckpoints {
   config: CheckpointConfig;
   counts: CheckpointCounts;
@@ -865,10 +886,24 @@ export interface JobDocument {
   /** Calls of user code that have not returned for some seconds. */
   stalls?: Stall[];
   autoscaler?: JobAutoscaler;
+  /** What holds it up, by topic: one that limits the throughput, one that holds the watermark … */
+  causes?: Partial<Record<CauseTopic, JobCause>>;
+  event_time?: JobEventTime;
   /** The latest, newest first. */
   exceptions: JobException[];
   checkpoints?: JobCheckpoints;
   freshness: Freshness;
+}
+
+export interface JobEventTime {
+  /** The newest watermark of any source; missing: there is none. */
+  newest?: number;
+  /** Whether a source reads records of the last hour; otherwise the distance to the wall clock is no lag. */
+  is_live: boolean;
+  /** Missing: all sources are equally far. */
+  holder?: WatermarkHolder;
+  /** Of vertices with several inputs that differ: id of the one whose watermark is the lowest. */
+  held_by: Record<string, string>;
 }
 
 export interface JobException {
@@ -2293,6 +2328,20 @@ export interface VertexTaskManagers {
 
 /** Epoch ms; null: none yet; "max": the input has ended. */
 export type Watermark = number | 'max' | null;
+
+/** The subtask of a source whose watermark is the lowest. */
+export interface WatermarkHolder {
+  vertex: string;
+  subtask: number;
+  split?: string;
+  why: 'nothing-to-read' | 'no-watermark' | 'back-pressured' | 'behind';
+  /** Missing: it has none yet. */
+  watermark?: number;
+  /** ms of event time behind the newest watermark. */
+  behind?: number;
+  /** ms for which it has not risen although the newest has. */
+  still: number;
+}
 
 /** Every operation: what its path and query take, the body that is sent, and the answer. */
 export interface Routes {

@@ -6,8 +6,9 @@
 import { createContext, useCallback, useContext } from 'react';
 
 import { fetchJobTopic, fetchVertexTopic } from '../api/jobs';
-import type { LiveJob, LiveVertex } from '../gen/contract';
-import { type Job, type Metrics, type Vertex, jobOf, lagOf, metricsOfVertex, vertexOf, verticesOf } from '../model/job';
+import type { JobEventTime, LiveJob, LiveVertex } from '../gen/contract';
+import { behindOf, liveLagOf } from '../model/eventTime';
+import { type Job, type Metrics, type Vertex, jobOf, metricsOfVertex, vertexOf, verticesOf } from '../model/job';
 import { type Live, LiveContext, useArrival, useLive, useTopic } from './useLive';
 
 const JobContext = createContext('');
@@ -55,8 +56,21 @@ export function useMetrics(vertexId: string): Metrics | undefined {
   return useJobPart((job) => metricsOfVertex(job, vertexId));
 }
 
-export function useWatermarkLag(vertexId: string): number | null {
-  return useJobPart((job) => lagOf(metricsOfVertex(job, vertexId)?.watermark ?? null, job.now));
+/** Undefined: the server says nothing of it. */
+export function useEventTime(): JobEventTime | undefined {
+  return useJobPart(({ derived }) => derived.event_time);
+}
+
+/** ms by which a vertex is behind the newest watermark of the sources; null: unknown. */
+export function useBehind(vertexId: string): number | null {
+  return useJobPart((job) => behindOf(metricsOfVertex(job, vertexId)?.watermark ?? null, job.derived.event_time));
+}
+
+/** ms by which a vertex is behind the clock; null unless the job's sources are live. */
+export function useLiveLag(vertexId: string): number | null {
+  return useJobPart((job) =>
+    liveLagOf(metricsOfVertex(job, vertexId)?.watermark ?? null, job.now, job.derived.event_time),
+  );
 }
 
 /** The subtasks of a vertex, a topic of their own: subscribed to while a component that calls this is shown. */

@@ -4,6 +4,7 @@ import type {
   CheckpointEntry,
   ExecutionState,
   Figures,
+  JobCause,
   JobCheckpoints,
   JobException,
   JobSummary,
@@ -85,8 +86,12 @@ export function liveJob(
       stalls: {},
       ...moving,
     },
-    derived: {},
+    derived: { causes: {} },
   };
+}
+
+export function cause(vertexId: string, overrides: Partial<JobCause> = {}): JobCause {
+  return { cause: 'busy', vertex: vertexId, text: 'is busy', figures: {}, waiting: [], ...overrides };
 }
 
 export function jobSummary(id: string, overrides: Partial<JobSummary> = {}): JobSummary {

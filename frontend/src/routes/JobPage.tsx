@@ -9,6 +9,7 @@ import { Link, useLocation, useParams, useSearchParams } from 'react-router';
 import { Autoscaler } from '../components/Autoscaler/Autoscaler';
 import { CopyText } from '../components/CopyText/CopyText';
 import { FailureState } from '../components/EmptyState/EmptyState';
+import { EventTime } from '../components/EventTime/EventTime';
 import { ExceptionList } from '../components/ExceptionList/ExceptionList';
 import { JobActions } from '../components/JobActions/JobActions';
 import { JobGraph } from '../components/JobGraph/JobGraph';
@@ -21,6 +22,7 @@ import { StateBadge } from '../components/StateBadge/StateBadge';
 import { TabBar } from '../components/TabBar/TabBar';
 import { drawerWidth } from '../components/VertexDrawer/size';
 import { VertexTable } from '../components/VertexTable/VertexTable';
+import { Why } from '../components/Why/Why';
 import {
   JobProvider,
   useJob,
@@ -270,12 +272,14 @@ function Overview() {
   const coveredRight = hasVertex ? drawerWidth(width) : 0;
   return (
     <>
+      <Why onSelect={select} />
       <Panel flush label="Job graph">
         <JobGraph selected={selected} onSelect={select} coveredRight={coveredRight} />
       </Panel>
       <Panel flush title="Vertices">
         <VertexTable selected={selected} onSelect={select} />
       </Panel>
+      <EventTime onSelect={select} />
       {!isEnded && <JobRequirements />}
       <Autoscaler />
       <Suspense>

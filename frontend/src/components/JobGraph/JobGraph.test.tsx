@@ -6,7 +6,7 @@ import { afterEach, beforeEach, expect, test } from 'vitest';
 import type { LiveJob } from '../../gen/contract';
 import { JobProvider } from '../../hooks/useJob';
 import { LiveContext } from '../../hooks/useLive';
-import { figures, liveJob } from '../../model/testData';
+import { cause, figures, liveJob } from '../../model/testData';
 import { LiveConnection } from '../../store/liveConnection';
 import { ScriptedSocket } from '../../store/scriptedSocket';
 import { VertexNode } from './JobGraph';
@@ -59,15 +59,29 @@ test('what is about the whole job renders no vertex', () => {
 });
 
 test('the bottleneck that the server has found is marked, and unmarked', () => {
-  change(2, { derived: { bottleneck: 'map' } });
-  expect(screen.getByText('likely bottleneck')).toBeTruthy();
+  change(2, { derived: { causes: { limit: cause('map') } } });
+  expect(screen.getByText('bottleneck')).toBeTruthy();
   expect(rendered).toEqual(['map']);
-  change(3, { derived: { bottleneck: 'sink' } });
+  change(3, { derived: { causes: { limit: cause('sink') } } });
   expect(rendered.slice(1).toSorted()).toEqual(['map', 'sink']);
 });
 
+test('of replayed data a watermark is behind the newest one, whatever the clock says', () => {
+  const event_time = { newest: 5_000, is_live: false, held_by: {} };
+  const watermark = { map: figures({ watermark: 2_000 }), sink: figures({ watermark: 5_000 }) };
+  change(2, { now: 9_000_000, moving: { figures: watermark }, derived: { causes: {}, event_time } });
+  expect(screen.queryByText('Lag')).toBeNull();
+  expect(screen.getAllByText('Behind').map((label) => label.parentElement?.textContent)).toHaveLength(1);
+  expect(screen.getByText('Behind').parentElement?.textContent).toMatch(/^Behind 3\ss$/);
+});
+
 test('the lag of a watermark grows with the time of the document', () => {
-  change(2, { now: 1_000, moving: { figures: { map: figures({ watermark: 0 }) } } });
+  const event_time = { newest: 0, is_live: true, held_by: {} };
+  change(2, {
+    now: 1_000,
+    moving: { figures: { map: figures({ watermark: 0 }) } },
+    derived: { causes: {}, event_time },
+  });
   rendered = [];
   change(3, { now: 3_000 });
   expect(screen.getByText('Lag').parentElement?.textContent).toMatch(/^Lag 3\ss$/);

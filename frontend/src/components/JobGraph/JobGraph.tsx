@@ -3,7 +3,7 @@
 import type { MiniMapNodeProps } from '@xyflow/react';
 import { memo, useCallback, useMemo } from 'react';
 
-import { useJobPart, useMetrics, useVertex, useVertices, useWatermarkLag } from '../../hooks/useJob';
+import { useBehind, useJobPart, useLiveLag, useMetrics, useVertex, useVertices } from '../../hooks/useJob';
 import { useTimes } from '../../hooks/useTimes';
 import { loadColour } from '../../model/colour';
 import { NOTHING, formatDuration, formatRate } from '../../model/format';
@@ -91,7 +91,8 @@ export const VertexNode = memo(function VertexNode({ id, isSelected, onSelect }:
   const times = useTimes();
   const vertex = useVertex(id);
   const metrics = useMetrics(id);
-  const isBottleneck = useJobPart(({ derived }) => derived.bottleneck === id);
+  const isBottleneck = useJobPart(({ derived }) => derived.causes.limit?.vertex === id);
+  const holdsWatermark = useJobPart(({ derived }) => derived.causes.watermark?.vertex === id);
   const colour = useColour(id);
   if (vertex === undefined || metrics === undefined) return null;
   return (
@@ -117,7 +118,8 @@ export const VertexNode = memo(function VertexNode({ id, isSelected, onSelect }:
       </span>
       <span className={classes.row}>
         <StateBadge state={vertex.state} plain />
-        {isBottleneck && <span className={classes.bottleneck}>likely bottleneck</span>}
+        {isBottleneck && <span className={classes.bottleneck}>bottleneck</span>}
+        {holdsWatermark && <span className={classes.bottleneck}>holds the watermark</span>}
       </span>
       <span className={`tm-live ${classes.rates ?? ''}`}>
         <span className={classes.label}>Received</span>
@@ -137,11 +139,14 @@ export const VertexNode = memo(function VertexNode({ id, isSelected, onSelect }:
 
 /** Apart from its node: it grows with the clock. */
 function Lag({ id }: { readonly id: string }) {
-  const lag = useWatermarkLag(id);
-  if (lag === null) return null;
+  const lag = useLiveLag(id);
+  const behind = useBehind(id);
+  // of replayed data the distance to the clock is only its age
+  const [name, ms] = lag === null ? ['Behind', behind] : ['Lag', lag];
+  if (ms === null || (lag === null && ms === 0)) return null;
   return (
     <span className={classes.lag}>
-      <span className={classes.label}>Lag</span> {formatDuration(lag)}
+      <span className={classes.label}>{name}</span> {formatDuration(ms)}
     </span>
   );
 }

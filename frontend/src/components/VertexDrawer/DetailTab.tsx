@@ -1,6 +1,6 @@
 /** Description and totals of a vertex. */
 
-import { useMetrics, useWatermarkLag } from '../../hooks/useJob';
+import { useBehind, useLiveLag, useMetrics } from '../../hooks/useJob';
 import { useServerNow } from '../../hooks/useNow';
 import { useTimes } from '../../hooks/useTimes';
 import { formatByteRate, formatBytes, formatCount, formatDuration, formatRate } from '../../model/format';
@@ -15,7 +15,8 @@ export function DetailTab({ vertex }: { readonly vertex: Vertex }) {
   const times = useTimes();
   const { start_time: start, end_time: end } = vertex;
   const metrics = useMetrics(vertex.id);
-  const lag = useWatermarkLag(vertex.id);
+  const lag = useLiveLag(vertex.id);
+  const behind = useBehind(vertex.id);
   if (metrics === undefined) return null;
   const both = (total: string, rate: string) => `${total} · ${rate}`;
   return (
@@ -31,7 +32,7 @@ export function DetailTab({ vertex }: { readonly vertex: Vertex }) {
         ['Bytes Received', both(formatBytes(metrics.bytes_in), formatByteRate(metrics.bytes_in_per_second))],
         ['Bytes Sent', both(formatBytes(metrics.bytes_out), formatByteRate(metrics.bytes_out_per_second))],
         ['Low Watermark', `${times.watermark(metrics.watermark)} (${times.zone})`],
-        ['Watermark Lag', formatDuration(lag)],
+        lag === null ? ['Behind the Newest Watermark', formatDuration(behind)] : ['Watermark Lag', formatDuration(lag)],
         ['Parallelism', `${vertex.parallelism} of at most ${vertex.max_parallelism}`],
         ['Slot Sharing Group', vertex.slot_sharing_group],
         [

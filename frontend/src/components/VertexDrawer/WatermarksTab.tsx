@@ -1,10 +1,11 @@
 /** The watermark of each subtask and its lag. */
 
 import type { LiveVertex } from '../../gen/contract';
-import { useMetrics } from '../../hooks/useJob';
+import { useEventTime, useMetrics } from '../../hooks/useJob';
 import { useTimes } from '../../hooks/useTimes';
+import { liveLagOf } from '../../model/eventTime';
 import { formatDuration } from '../../model/format';
-import { lagOf, metricsOf } from '../../model/job';
+import { metricsOf } from '../../model/job';
 import { OfSubtasks } from './OfSubtasks';
 import classes from './VertexDrawer.module.css';
 
@@ -14,6 +15,8 @@ export function WatermarksTab({ vertexId }: { readonly vertexId: string }) {
 
 function Table({ vertexId, live }: { readonly vertexId: string; readonly live: LiveVertex }) {
   const times = useTimes();
+  const time = useEventTime();
+  const isLive = time?.is_live === true;
   const low = useMetrics(vertexId)?.watermark ?? null;
   const watermarks = Object.entries(live.figures).map(([index, row]) => [index, metricsOf(row).watermark] as const);
   const known = watermarks.map(([, watermark]) => watermark).filter((each) => typeof each === 'number');
@@ -21,8 +24,8 @@ function Table({ vertexId, live }: { readonly vertexId: string; readonly live: L
   return (
     <>
       <p className={classes.note}>
-        The low watermark is that of the slowest subtask: {times.watermark(low)} ({times.zone}). Lag is the wall-clock
-        time minus the watermark.
+        The low watermark is that of the slowest subtask: {times.watermark(low)} ({times.zone}).
+        {isLive && ' Lag is the wall-clock time minus the watermark.'}
       </p>
       <div className="tm-table-scroll" tabIndex={0}>
         <table className="tm-table">
@@ -37,9 +40,11 @@ function Table({ vertexId, live }: { readonly vertexId: string; readonly live: L
               <th scope="col" className="tm-num">
                 Watermark Skew
               </th>
-              <th scope="col" className="tm-num">
-                Lag
-              </th>
+              {isLive && (
+                <th scope="col" className="tm-num">
+                  Lag
+                </th>
+              )}
             </tr>
           </thead>
           <tbody>
@@ -49,7 +54,7 @@ function Table({ vertexId, live }: { readonly vertexId: string; readonly live: L
                 <td>{times.watermark(watermark)}</td>
                 <td className="tm-num tm-mono">{typeof watermark === 'number' ? watermark : '–'}</td>
                 <td className="tm-num">{typeof watermark === 'number' ? formatDuration(newest - watermark) : '–'}</td>
-                <td className="tm-num">{formatDuration(lagOf(watermark, live.now))}</td>
+                {isLive && <td className="tm-num">{formatDuration(liveLagOf(watermark, live.now, time))}</td>}
               </tr>
             ))}
           </tbody>

@@ -1,0 +1,97 @@
+/** The watermarks of all vertices at once: how far each is behind, and who holds them back. */
+
+import type { JobEventTime } from '../../gen/contract';
+import { useEventTime, useLiveLag, useMetrics, useVertex, useVertices } from '../../hooks/useJob';
+import { useTimes } from '../../hooks/useTimes';
+import { behindOf, holderText } from '../../model/eventTime';
+import { NOTHING, formatDuration } from '../../model/format';
+import type { Vertex } from '../../model/job';
+import { Panel } from '../Panel/Panel';
+import classes from './EventTime.module.css';
+
+interface Props {
+  readonly onSelect: (id: string) => void;
+}
+
+export function EventTime({ onSelect }: Props) {
+  const time = useEventTime();
+  const vertices = useVertices();
+  const times = useTimes();
+  // a job without event time has nothing to show
+  if (time?.newest === undefined) return null;
+  return (
+    <Panel flush title="Watermarks">
+      <p className={classes.summary}>
+        <span>
+          Newest at the sources: <strong className="tm-live">{times.watermark(time.newest)}</strong> ({times.zone})
+        </span>
+        {time.holder !== undefined && <Holder holder={time.holder} onSelect={onSelect} />}
+      </p>
+      <div className="tm-table-scroll" tabIndex={0}>
+        <table className="tm-table">
+          <caption className="tm-visually-hidden">Watermarks of the vertices</caption>
+          <thead>
+            <tr>
+              <th scope="col">Name</th>
+              <th scope="col">Low Watermark</th>
+              <th scope="col" className="tm-num">
+                Behind the Newest
+              </th>
+              {time.is_live && (
+                <th scope="col" className="tm-num">
+                  Lag
+                </th>
+              )}
+              <th scope="col">Held Back by</th>
+            </tr>
+          </thead>
+          <tbody>
+            {vertices.map((vertex) => (
+              <Row key={vertex.id} vertex={vertex} time={time} onSelect={onSelect} />
+            ))}
+          </tbody>
+        </table>
+      </div>
+    </Panel>
+  );
+}
+
+function Holder({ holder, onSelect }: Props & { readonly holder: NonNullable<JobEventTime['holder']> }) {
+  const name = useVertex(holder.vertex)?.name ?? holder.vertex;
+  return (
+    <span>
+      Held back by{' '}
+      <button type="button" className={classes.vertex} onClick={() => onSelect(holder.vertex)}>
+        {name}
+      </button>
+      , {holderText(holder)}
+      {holder.behind !== undefined && <span className="tm-live"> ({formatDuration(holder.behind)} behind)</span>}
+    </span>
+  );
+}
+
+interface RowProps extends Props {
+  readonly vertex: Vertex;
+  readonly time: JobEventTime;
+}
+
+function Row({ vertex, time, onSelect }: RowProps) {
+  const times = useTimes();
+  const watermark = useMetrics(vertex.id)?.watermark ?? null;
+  const lag = useLiveLag(vertex.id);
+  const input = useVertex(time.held_by[vertex.id] ?? '');
+  const subtask = time.holder?.vertex === vertex.id ? holderText(time.holder) : null;
+  return (
+    <tr>
+      <td>
+        <button type="button" className={classes.vertex} onClick={() => onSelect(vertex.id)}>
+          {vertex.name}
+        </button>
+      </td>
+      <td className="tm-live">{times.watermark(watermark)}</td>
+      <td className="tm-num tm-live">{formatDuration(behindOf(watermark, time))}</td>
+      {time.is_live && <td className="tm-num tm-live">{formatDuration(lag)}</td>}
+      <td>{input === undefined ? (subtask ?? NOTHING) : `input ${input.name}`}</td>
+    </tr>
+  );
+}

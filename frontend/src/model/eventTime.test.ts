@@ -1,0 +1,24 @@
+import { expect, test } from 'vitest';
+
+import { behindOf, holderText, liveLagOf } from './eventTime';
+
+const REPLAYED = { newest: 5_000, is_live: false, held_by: {} };
+
+test('a watermark is behind the newest one, and never ahead of it', () => {
+  expect(behindOf(2_000, REPLAYED)).toBe(3_000);
+  expect(behindOf(5_100, REPLAYED)).toBe(0);
+  expect([behindOf(null, REPLAYED), behindOf('max', REPLAYED), behindOf(1, undefined)]).toEqual([null, null, null]);
+  expect(behindOf(1, { is_live: true, held_by: {} })).toBeNull();
+});
+
+test('the clock is compared with only where sources are live', () => {
+  expect(liveLagOf(2_000, 10_000, { ...REPLAYED, is_live: true })).toBe(8_000);
+  expect(liveLagOf(2_000, 10_000, REPLAYED)).toBeNull();
+  expect(liveLagOf(2_000, 10_000, undefined)).toBeNull();
+});
+
+test('a holder is told with its subtask, its split and the reason', () => {
+  const holder = { vertex: 'v', subtask: 1, why: 'nothing-to-read', still: 0 } as const;
+  expect(holderText(holder)).toBe('subtask 1: nothing to read');
+  expect(holderText({ ...holder, split: 'p3', why: 'behind' })).toBe('subtask 1, split p3: furthest behind');
+});

@@ -1,0 +1,28 @@
+/** How far a watermark is from where it should be: behind the newest one or, where sources are live, the clock. Pure. */
+
+import type { JobEventTime, Watermark, WatermarkHolder } from '../gen/contract';
+
+/** ms of event time by which a watermark is behind the newest one of the sources; null: there is nothing to compare. */
+export function behindOf(watermark: Watermark, time: JobEventTime | undefined): number | null {
+  if (typeof watermark !== 'number' || time?.newest === undefined) return null;
+  // the newest is the server's last look at the sources, and may be a moment older than this
+  return Math.max(0, time.newest - watermark);
+}
+
+/** ms by which a watermark is behind the clock; null unless sources are live: of old data it is only the age. */
+export function liveLagOf(watermark: Watermark, now: number, time: JobEventTime | undefined): number | null {
+  return typeof watermark === 'number' && time?.is_live === true ? now - watermark : null;
+}
+
+const REASONS: Record<WatermarkHolder['why'], string> = {
+  'nothing-to-read': 'nothing to read',
+  'no-watermark': 'no watermark yet',
+  'back-pressured': 'backpressured',
+  behind: 'furthest behind',
+};
+
+/** "subtask 1, split p3: nothing to read". */
+export function holderText(holder: WatermarkHolder): string {
+  const split = holder.split === undefined ? '' : `, split ${holder.split}`;
+  return `subtask ${holder.subtask}${split}: ${REASONS[holder.why]}`;
+}

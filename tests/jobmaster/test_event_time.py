@@ -1,0 +1,131 @@
+"""Who holds the watermark back, and since when."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from runtime.core.elements import MAX_WATERMARK, MIN_WATERMARK
+from runtime.core.ids import VertexId
+from runtime.jobmaster.event_time import STILL_MS, EventTimeWatch, Holding, hold_of
+from runtime.jobmaster.findings import Cause, text_of
+from runtime.jobmaster.task_figures import JobFigures, SplitFigures, SubtaskFigures, VertexFigures
+
+NONE = MIN_WATERMARK
+
+
+def vertex(name: str, inputs: str, *outputs: int, came_in: int = NONE, **more: Any) -> VertexFigures:
+    """A vertex by the watermarks that leave its subtasks."""
+    subtasks = [
+        SubtaskFigures(index, records_in=10.0, input_watermark=came_in, output_watermark=output, **more)
+        for index, output in enumerate(outputs)
+    ]
+    return VertexFigures(VertexId(name), name, [VertexId(each) for each in inputs.split()], subtasks)
+
+
+def job(*vertices: VertexFigures, at_ms: float = 0.0, **more: Any) -> JobFigures:
+    return JobFigures(at_ms, vertices, **more)
+
+
+def observed(*vertices: VertexFigures) -> Any:
+    return EventTimeWatch().observe(job(*vertices))
+
+
+def test_the_subtask_with_the_lowest_watermark_holds_the_others() -> None:
+    time = observed(vertex("s", "", 9_000, 4_000, 7_000), vertex("w", "s", 4_000, came_in=4_000))
+    assert (time.newest, time.holder.subtask, time.holder.why) == (9_000, 1, Holding.BEHIND)
+    assert (time.holder.watermark, time.holder.behind_ms) == (4_000, 5_000)
+
+
+def test_equal_watermarks_are_held_by_nobody() -> None:
+    assert observed(vertex("s", "", 9_000, 9_000)).holder is None
+    assert observed(vertex("s", "", NONE, NONE)).newest is None
+
+
+def test_what_is_idle_or_has_ended_holds_nobody() -> None:
+    idle = vertex("i", "", 1_000, is_watermark_idle=True)
+    assert observed(vertex("s", "", 9_000, MAX_WATERMARK), idle).holder is None
+
+
+def test_a_subtask_without_any_watermark_is_the_last() -> None:
+    quiet = vertex("q", "", NONE, source_idle_ms=4_000.0)
+    time = observed(vertex("s", "", 9_000), quiet, vertex("w", "s q", NONE))
+    assert (time.holder.vertex_id, time.holder.why) == ("q", Holding.NOTHING_TO_READ)
+    assert time.holder.watermark is None and time.holder.behind_ms is None
+
+
+def test_event_time_begins_where_it_is_assigned() -> None:
+    time = observed(vertex("s", "", NONE), vertex("t", "s", 5_000, 3_000), vertex("w", "t", 3_000, came_in=3_000))
+    assert (time.newest, time.holder.vertex_id, time.holder.subtask) == (5_000, "t", 1)
+
+
+def test_the_split_that_is_behind_is_named() -> None:
+    splits = {"a": SplitFigures(9_000), "b": SplitFigures(2_000, 0.0, True), "c": SplitFigures(100, 1000.0)}
+    time = observed(vertex("s", "", 2_000, splits=splits))
+    assert (time.newest, time.holder.split, time.holder.watermark) == (9_000, "b", 2_000), "c counts as idle"
+    assert time.holder.why is Holding.NOTHING_TO_READ
+
+
+def test_of_several_inputs_the_one_that_holds_is_named() -> None:
+    time = observed(vertex("l", "", 9_000), vertex("r", "", 3_000), vertex("j", "l r", 3_000, came_in=3_000))
+    assert time.held_by == {"j": "r"}
+
+
+@pytest.mark.parametrize(("lags", "is_live"), [((None,), False), ((9e9, 200.0), True), ((9e9,), False)])
+def test_only_sources_of_young_records_are_live(lags: tuple[float | None, ...], is_live: bool) -> None:
+    sources = [vertex(f"s{n}", "", 1_000, event_time_lag_ms=lag) for n, lag in enumerate(lags)]
+    assert observed(*sources).is_live is is_live
+
+
+# --- what stands still ------------------------------------------------------------------------------------------------
+
+
+def test_a_watermark_that_stands_still_while_another_rises_is_told_after_some_seconds() -> None:
+    watch = EventTimeWatch()
+    held = []
+    for second in range(8):
+        quiet = vertex("q", "", 1_000, source_idle_ms=second * 1000.0 + 1)
+        time = watch.observe(job(vertex("s", "", 9_000 + second), quiet, at_ms=second * 1000.0))
+        held.append(hold_of(time))
+    assert held[:5] == [None] * 5
+    found = held[-1]
+    assert found is not None and (found.cause, found.vertex_id) == (Cause.IDLE_INPUT, "q")
+    assert found.figures == {"still_ms": 7_000.0, "behind_ms": 8_007.0}
+    text = text_of(found, {})
+    assert text.startswith("(subtask 0) has had nothing to read for 7 s, and event time waits for it")
+    risen = watch.observe(job(vertex("s", "", 9_100), vertex("q", "", 1_500), at_ms=8_000.0))
+    assert hold_of(risen) is None
+
+
+def test_sources_that_all_pause_hold_nobody_up() -> None:
+    watch = EventTimeWatch()
+    for second in range(20):
+        time = watch.observe(job(vertex("s", "", 9_000), vertex("q", "", 1_000), at_ms=second * 1000.0))
+    assert hold_of(time) is None
+
+
+def test_a_source_that_is_back_pressured_does_not_hold_event_time_up_by_itself() -> None:
+    watch = EventTimeWatch()
+    for second in range(9):
+        held = vertex("q", "", 1_000, back_pressured=600.0)
+        time = watch.observe(job(vertex("s", "", 9_000 + second), held, at_ms=second * 1000.0))
+    assert time.holder is not None and time.holder.why is Holding.BACK_PRESSURED
+    assert hold_of(time) is None
+
+
+def test_a_source_that_reads_without_raising_its_watermark_is_told_as_such() -> None:
+    watch = EventTimeWatch()
+    for second in range(8):
+        time = watch.observe(job(vertex("s", "", 9_000 + second), vertex("q", "", NONE), at_ms=second * 1000.0))
+    found = hold_of(time)
+    assert found is not None and found.cause is Cause.STILL_WATERMARK
+
+
+def test_a_restart_begins_anew() -> None:
+    watch = EventTimeWatch()
+    figures = vertex("s", "", 9_000), vertex("q", "", 1_000)
+    watch.observe(job(*figures))
+    later = watch.observe(job(vertex("s", "", 9_900), figures[1], at_ms=2 * STILL_MS, generation=2))
+    assert hold_of(later) is None
+    assert watch.observe(job(*figures, is_running=False)).newest is None
