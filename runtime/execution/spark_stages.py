@@ -15,9 +15,9 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from py4j.protocol import Py4JError
 from pyspark import SparkContext
 
+from runtime.execution.session_health import JvmCall
 from runtime.execution.spark_session import log_file
 from runtime.execution.spark_slot import SlotSpec
 
@@ -77,17 +77,20 @@ class SparkStages:
                 self.cancel(group)
 
     def cancel(self, group: str) -> None:
-        """Have Spark end the group's stages; their workers are killed within 4 s."""
-        # a dead JVM has no stages
-        with suppress(Py4JError, OSError):
-            self._context.cancelJobGroup(group)
+        """Have Spark end the group's stages; their workers are killed within 4 s.
+
+        Returns at once: a JVM that hangs never answers, and one that is dead or stopped has no stages.
+        """
+        context = self._context
+        JvmCall(lambda: context.cancelJobGroup(group))
 
     def join(self) -> None:
         """Wait (8 s at most) until no stage runs."""
         with self._lock:
             threads = [thread for group in self._groups.values() for thread in group]
+        deadline_s = time.monotonic() + STAGE_END_TIMEOUT_S
         for thread in threads:
-            thread.join(STAGE_END_TIMEOUT_S)
+            thread.join(max(0.0, deadline_s - time.monotonic()))
 
     def _run_nothing(self) -> None:
         with suppress(Exception):
