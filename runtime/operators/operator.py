@@ -101,6 +101,8 @@ class StreamOperator(ABC):
     commits_at_the_end = False
     #: whether it calls user code once for each record
     calls_by_record = False
+    #: whether a slice may cost it much however few records it has: a search of buffers, a call of user code by frame
+    costs_by_slice = False
 
     def setup(self, context: OperatorContext, output: Output) -> None:
         """Hand the operator its surroundings. Nothing may be emitted yet."""

@@ -31,7 +31,8 @@ class SliceSize:
     a join searches its buffers once per slice. Shorter slices would not make these lower, but the task as slow as one
     record per slice. So only what the records cost is limited, and it may always be as much as the fixed cost. Sizes
     that differ show which is which; where all are the same, one of twice that size is tried now and then, but not where
-    user code is called for each record: there the records are what costs, and timers must not wait for two of them.
+    user code is called for each record and nothing has costs by slice: there the records are what costs, and timers
+    must not wait for two of them.
 
     Args:
         max_ms: what the records of a slice may take.

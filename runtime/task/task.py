@@ -130,8 +130,10 @@ class Task:
         self._source = (
             TaskSource(head, self.chain.records_out[0], services.timers) if isinstance(head, SourceOperator) else None
         )
-        by_record = any(operator.calls_by_record for operator in self.chain.operators)
-        self.slice_size = SliceSize.of(configuration, tries_longer=not by_record)
+        operators = self.chain.operators
+        is_by_record = any(operator.calls_by_record for operator in operators)
+        tries_longer = not is_by_record or any(operator.costs_by_slice for operator in operators)
+        self.slice_size = SliceSize.of(configuration, tries_longer)
         #: whether all inputs have ended and the operators are being finished
         self._is_finishing = False
         self._initialization_ms = 0.0

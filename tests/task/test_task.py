@@ -119,6 +119,26 @@ def test_slow_code_holds_up_its_own_results_alone_from_the_first_record_on(recor
     rig.release()
 
 
+def test_a_function_behind_one_by_frame_is_not_called_with_one_record_at_a_time() -> None:
+    """As from a restored checkpoint: what a slice costs whatever its size is high from the first one on."""
+    env = environment(1)
+    numbers = env.from_source(NumberSequenceSource(1, 2_000), WatermarkStrategy.no_watermarks(), "numbers")
+    frames = numbers.rebalance().map_frames(lambda frame: call_hook("frame", frame))
+    frames.map(Hooked(), Types.LONG()).sink_to(BatchSink())
+    rig = SlotRig(env).start()
+
+    def by_frame(frame: Any) -> Any:
+        rig.clock.advance(40)
+        SEEN.append(frame.height)
+        return frame
+
+    HOOKS["frame"] = by_frame
+    rig.run()
+    assert SEEN[0] == 1
+    assert len(SEEN) < 200
+    rig.release()
+
+
 @pytest.mark.parametrize(
     ("option", "value", "expected"),
     [("python.fn-execution.bundle.size", "3", 3), ("python.fn-execution.bundle.time", "5", 5)],

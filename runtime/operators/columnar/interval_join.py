@@ -102,6 +102,8 @@ class _Rows(NamedTuple):
 class ColumnIntervalJoinOperator(TwoInputBatchOperator):
     """Input 0 is the left side, input 1 the right one."""
 
+    costs_by_slice = True
+
     def __init__(self, spec: ColumnIntervalJoinSpec) -> None:
         super().__init__()
         self._spec = spec

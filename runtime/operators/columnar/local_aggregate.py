@@ -51,6 +51,8 @@ class LocalOperator(OneInputOperator, ABC):
         output_type: of the partials.
     """
 
+    costs_by_slice = True
+
     def __init__(self, plan: WindowPlan, input_type: TypeInformation, output_type: RowTypeInfo) -> None:
         self._plan = plan
         self._output_type = output_type

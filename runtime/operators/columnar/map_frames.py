@@ -36,6 +36,8 @@ class FrameError(TypeError):
 class MapFramesOperator(OneInputOperator):
     """Calls the function with the rows of a batch."""
 
+    costs_by_slice = True
+
     def __init__(
         self, function: FrameFunction, rows: Rows, input_type: TypeInformation, output_type: TypeInformation
     ) -> None:

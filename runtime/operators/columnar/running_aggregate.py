@@ -70,6 +70,7 @@ class RunningAggregateOperator(KeyedStateOperator, OneInputOperator):
     """Aggregates of all rows of a key so far."""
 
     calls_by_record = False
+    costs_by_slice = True
 
     def __init__(self, spec: AggregateSpec, ttl_ms: int | None) -> None:
         self._plan = plan = spec.plan()

@@ -80,6 +80,8 @@ class _Changes:
 class TopNOperator(OneInputOperator):
     """The best rows of a stream that is keyed by columns."""
 
+    costs_by_slice = True
+
     def __init__(self, spec: TopNSpec, ttl_ms: int | None) -> None:
         self._plan = plan = spec.plan()
         self._ttl_ms = ttl_ms

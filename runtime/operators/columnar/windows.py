@@ -96,6 +96,8 @@ class ColumnarWindowOperator(OneInputOperator, ABC):
         state_name: name of its state.
     """
 
+    costs_by_slice = True
+
     def __init__(self, spec: WindowSpec, state_name: str) -> None:
         self._plan = plan = spec.plan
         self._lateness_ms = spec.allowed_lateness_ms
