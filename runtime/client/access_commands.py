@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 import getpass
 import sys
+from contextlib import suppress
 from typing import Any
 
 from runtime.client.arguments import Actions, with_json
@@ -150,7 +151,12 @@ def _delete_user(client: RestClient, options: argparse.Namespace, terminal: Term
 
 
 def _password() -> str:
-    text = getpass.getpass("Password: ") if sys.stdin.isatty() else sys.stdin.readline().rstrip("\n")
+    text = ""
+    # closed by the shell: <&-
+    if sys.stdin is not None:
+        # Ctrl-D instead of a password
+        with suppress(EOFError):
+            text = getpass.getpass("Password: ") if sys.stdin.isatty() else sys.stdin.readline().rstrip("\n")
     if not text:
         raise ClientError("the password is empty")
     return text

@@ -60,6 +60,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         terminal.close_line()
         return INTERRUPTED
+    except FileNotFoundError as error:
+        # of all files only the working directory is looked for without a name
+        if error.filename is not None:
+            raise
+        terminal.complain("the working directory does not exist any more: change to another one")
+        return FAILURE
     except BrokenPipeError:
         # the reader (`| head`) has seen enough; the interpreter must not try to flush once more
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -72,7 +78,7 @@ def _printing(stream: TextIO | None) -> TextIO:
         # closed by the shell: >&-
         return open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123 (a device; open to the end)
     if isinstance(stream, io.TextIOWrapper):
-        stream.reconfigure(errors="replace")
+        stream.reconfigure(errors="backslashreplace")
     return stream
 
 

@@ -55,6 +55,32 @@ def test_a_password_comes_from_stdin_and_is_not_shown(
     assert "password" not in capsys.readouterr().out
 
 
+class Keyboard(io.StringIO):
+    """A terminal at which somebody presses Ctrl-D."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def end_of_input(prompt: str) -> str:
+    raise EOFError
+
+
+@pytest.mark.parametrize("stdin", [Keyboard(), io.StringIO(), None])
+def test_no_password_is_an_error_of_one_line(
+    tidemark: Tidemark,
+    cluster: FakeCluster,
+    capsys: Captured,
+    monkeypatch: pytest.MonkeyPatch,
+    stdin: io.StringIO | None,
+) -> None:
+    monkeypatch.setattr("getpass.getpass", end_of_input)
+    monkeypatch.setattr("sys.stdin", stdin)
+    assert tidemark("user", "add", "dora", "--role", "operator", "--password") == 1
+    assert capsys.readouterr().err == "tidemark: the password is empty\n"
+    assert cluster.calls == []
+
+
 def test_a_user_is_changed_and_deleted(tidemark: Tidemark, cluster: FakeCluster, capsys: Captured) -> None:
     cluster.answers = {"PATCH /api/v1/users/dora": (200, DORA), "DELETE /api/v1/users/dora": (200, {})}
     assert tidemark("user", "set", "dora", "--role", "operator", "--off") == 0

@@ -708,11 +708,19 @@ def test_a_command_works_with_closed_streams(cluster: FakeCluster, closed: str) 
     assert JOB_ID in done.stdout or ">&-" in closed
 
 
+def test_a_working_directory_that_is_gone_is_told(cluster: FakeCluster, tmp_path: Path) -> None:
+    directory = tmp_path / "gone"
+    directory.mkdir()
+    done = in_a_shell(cluster, f'cd "{directory}" && rmdir "{directory}" && exec "$@"', "list")
+    assert done.stderr == "tidemark: the working directory does not exist any more: change to another one\n"
+    assert done.returncode == 1
+
+
 def test_names_with_letters_that_the_terminal_has_not_are_shown(cluster: FakeCluster) -> None:
     cluster.jobs = [overview(JOB_ID, "Größe", "RUNNING", 1)]
     done = in_a_shell(cluster, 'PYTHONIOENCODING=ascii exec "$@"', "list")
     assert (done.returncode, done.stderr) == (0, "")
-    assert "Gr??e" in done.stdout
+    assert r"Gr\xf6\xdfe" in done.stdout
 
 
 def in_a_shell(cluster: FakeCluster, script: str, *arguments: str) -> subprocess.CompletedProcess[str]:
