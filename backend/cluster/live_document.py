@@ -26,9 +26,10 @@ from runtime.core.elements import MAX_WATERMARK, MIN_WATERMARK
 from runtime.core.ids import SlotId, TaskId, VertexId
 from runtime.core.well_formed import well_formed
 from runtime.graph.job_graph import JobGraph, JobVertex
-from runtime.jobmaster.bottleneck import BottleneckWatch
+from runtime.jobmaster.bottleneck import SAMPLE_MS, BottleneckWatch
 from runtime.jobmaster.event_time import EventTime, EventTimeWatch, hold_of
 from runtime.jobmaster.findings import Finding, text_of
+from runtime.jobmaster.job_state import JobState
 from runtime.jobmaster.requirements import Requirements
 from runtime.jobmaster.status import ExceptionEntry, JobStatusSnapshot, Stall, TaskSnapshot
 from runtime.jobmaster.task_figures import FigureReader
@@ -92,6 +93,9 @@ class LiveDocument:
         self._names = {v.vertex_id: v.name for v in graph.vertices}
         self._figures = FigureReader(graph)
         self._bottlenecks, self._event_time = BottleneckWatch(), EventTimeWatch()
+        #: what was found last, and when, monotonic ms
+        self._found: Document = {}
+        self._found_ms = 0.0
 
     def build(
         self,
@@ -161,14 +165,20 @@ class LiveDocument:
     def _diagnosis(self, snapshot: JobStatusSnapshot | None, now: int, offset_ms: float) -> Document:
         if snapshot is None:
             return {"causes": {}, "event_time": event_time_document(EventTime())}
-        figures = self._figures.read(snapshot, now - offset_ms, now)
+        now_ms = now - offset_ms
+        if self._found and snapshot.state is JobState.RUNNING and 0.0 <= now_ms - self._found_ms < SAMPLE_MS:
+            # documents are built twice a second, and a job of 400 tasks costs 14 ms
+            return self._found
+        figures = self._figures.read(snapshot, now_ms, now)
         time = self._event_time.observe(figures)
         hold = hold_of(time)
         findings = [*self._bottlenecks.observe(figures), *([] if hold is None else [hold])]
-        return {
+        self._found_ms = now_ms
+        self._found = {
             "causes": {f.topic.value: cause_document(f, self._names) for f in findings},
             "event_time": event_time_document(time),
         }
+        return self._found
 
     def _vertex(
         self,

@@ -144,6 +144,7 @@ function flights(now) {
   const common = over === undefined ? {} : { ended: over };
   return job(ids.flights, 'flights: worst delay of every hour', state, now, {
     ...(state === 'CANCELED' ? { end_time: over + 3000 } : {}),
+    derived: { event_time: { newest: mark, is_live: false, held_by: {} } },
     parallelism: 2,
     vertices: [
       vertex(now, 'a1b2c3d4e5f60718', 'Source: flights -> parse -> with departure', [], 2, task, {
@@ -198,7 +199,37 @@ function longName(now) {
 function nexmark(now) {
   const rate = 412_000 * (1 + 0.05 * wave(now, 20));
   const mark = now - 2_300;
+  const limit = {
+    cause: 'busy',
+    vertex: '33cc',
+    text: 'is busy 93 % of the time; 2 vertices upstream of it are back-pressured',
+    figures: { busy: 930, running: 910 },
+    waiting: ['11aa', '22bb'],
+  };
+  const holder = {
+    vertex: '12aa',
+    subtask: 3,
+    split: 'persons-7',
+    why: 'nothing-to-read',
+    behind: 1_900,
+    still: 9_000,
+  };
+  const watermark = {
+    cause: 'idle-input',
+    vertex: '12aa',
+    subtask: 3,
+    split: 'persons-7',
+    text:
+      '(subtask 3) has had nothing to read from split persons-7 for 9 s, and event time waits for it ' +
+      '(with_idleness would let it go on)',
+    figures: { still_ms: 9_000, behind_ms: 1_900 },
+    waiting: [],
+  };
   return job(ids.nexmark, 'nexmark q7: highest bid', 'RUNNING', now, {
+    derived: {
+      causes: { limit, watermark },
+      event_time: { newest: mark, is_live: true, held_by: { '33cc': '12aa' }, holder },
+    },
     start_time: start - 9 * HOUR,
     parallelism: 32,
     vertices: [

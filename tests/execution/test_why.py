@@ -210,7 +210,7 @@ def test_a_healthy_job_has_no_cause() -> None:
     clock = ManualClock(1_700_000_000_000)
     TAKES.append(clock.advance)
     job = Diagnosed(healthy, 1, clock)
-    for _ in range(30):
+    for _ in range(20):
         assert job.findings() == []
     job.end()
 
