@@ -7,6 +7,7 @@ import errno
 import json
 import os
 import stat
+import sys
 import time
 from decimal import Decimal
 from pathlib import Path
@@ -244,6 +245,20 @@ def test_a_new_attempt_removes_what_a_dead_one_left_and_nothing_else(tmp_path: P
         rig.finish()
     assert sorted(lines(tmp_path)) == ["again", "another job's", "in progress elsewhere"]
     assert hidden(tmp_path) == []
+
+
+def test_a_process_that_is_killed_while_it_looks_whether_it_may_write_leaves_nothing_for_ever(tmp_path: Path) -> None:
+    process = os.fork()
+    if process == 0:
+        sys.addaudithook(lambda event, _: os._exit(9) if event == "os.remove" else None)
+        SinkRig(text_sink(tmp_path), Types.STRING())
+        os._exit(0)
+    _, status = os.waitpid(process, 0)
+    assert os.waitstatus_to_exitcode(status) == 9
+    assert len(hidden(tmp_path)) == 1
+    restarted = SinkRig(text_sink(tmp_path), Types.STRING(), attempt=1)
+    wait_until(lambda: not hidden(tmp_path), 10, "the sweep")
+    restarted.finish()
 
 
 def test_a_writer_goes_on_with_a_copy_that_no_older_process_can_write_to(tmp_path: Path) -> None:

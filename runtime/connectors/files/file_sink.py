@@ -221,7 +221,9 @@ class _FileSinkWriter(SinkWriter):
         if relies_on_base and not self._base.is_dir():
             # a directory made anew would look as if its files had been removed
             raise directory_away(self._base)
-        check_writable(self._base, f".probe.{self._uid}")
+        #: named like a part file: a process that is killed while the probe exists leaves it to the next attempt's sweep
+        self._probe = hidden_name(f"probe-{self._uid}", context.origin, context.owner, context.attempt)
+        check_writable(self._base, self._probe)
         sync_above(self._base)
         try:
             for item in restored:
@@ -297,7 +299,7 @@ class _FileSinkWriter(SinkWriter):
         directory = self._base / bucket
         if directory not in self._known:
             if not directory.is_dir():
-                check_writable(directory, f".probe.{self._uid}")
+                check_writable(directory, self._probe)
             self._new_in.update(self._base / parent for parent in Path(bucket).parents)
             if len(self._known) >= MAX_KNOWN_DIRECTORIES:
                 self._known.clear()
