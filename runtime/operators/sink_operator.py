@@ -5,7 +5,8 @@ holds them is complete: only then are they committed, so those of a checkpoint t
 After a restore each subtask commits its share of what the checkpoint holds, again if need be, before it takes records;
 subtask 0 then has what older attempts left behind swept, then and after each completed checkpoint. A snapshot holds its
 job's SinkHistory, so that a job that claims it can sweep what that job left, once its own checkpoints have replaced the
-claimed one, however many attempts that takes. A job without checkpoints commits in `commit_finished`.
+claimed one, however many attempts that takes, and what older checkpoints that are retained hold, which no attempt may
+sweep. A job without checkpoints commits in `commit_finished`.
 Source: Flink, SinkWriterOperator and CommitterOperator, in one; KafkaWriterState.
 """
 
@@ -39,6 +40,8 @@ COMMITTABLES_STATE = "sink-committables"
 """Name of the operator state with what was prepared and not yet committed: {"checkpoint", "committable"}."""
 HISTORY_STATE = "sink-history"
 """Name of the operator state with the SinkHistory of each subtask: {"jobs", "completed"}."""
+HELD_STATE = "sink-held"
+"""Name of the operator state with what older checkpoints of the job hold that are retained: {"completed", "items"}."""
 ORIGIN_STATE = "sink-origin"
 """Name of the operator state that earlier versions wrote instead of HISTORY_STATE: the first of its jobs."""
 
@@ -49,6 +52,14 @@ class _Pending(NamedTuple):
     checkpoint_id: int | None
     """The first checkpoint that holds it; None: none does yet."""
     committable: Any
+
+
+class _Held(NamedTuple):
+    """Contents of a checkpoint that the job may go back to."""
+
+    num_completed: int
+    """Checkpoints of the job that are known to be completed after it; as many as are retained take its place."""
+    items: Sequence[Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,11 +114,11 @@ class SinkOperator(OneInputOperator):
         self._sweeper: Sweeper | None = None
         self._has_prepared_all = False
         #: everything that the restored checkpoint holds, of all subtasks
-        self._held: Sequence[Any] = ()
+        self._restored_held: Sequence[Any] = ()
+        #: what that one holds and, in subtask 0, what older ones hold: as long as the job may go back to them
+        self._held: list[_Held] = []
         #: whether the restored committables still have to be committed
         self._must_recover = False
-        #: of this attempt
-        self._num_completed = 0
 
     @property
     def pending_committables(self) -> list[Any]:
@@ -121,7 +132,12 @@ class SinkOperator(OneInputOperator):
             return
         items = _items(snapshot, WRITER_STATE)
         committables = _items(snapshot, COMMITTABLES_STATE)
-        self._held = [*items, *(item["committable"] for item in committables)]
+        self._restored_held = [*items, *(item["committable"] for item in committables)]
+        self._held = [_Held(0, self._restored_held)]
+        if any(item["jobs"][-1] == self.context.job_id for item in _items(snapshot, HISTORY_STATE)):
+            # the restored checkpoint has been completed after them
+            older = [_Held(item["completed"] + 1, item["items"]) for item in _items(snapshot, HELD_STATE)]
+            self._held += filter(self._is_needed, older)
         # every subtask gets everything, to know what must not be swept; each continues a share of it
         subtask, parallelism = self.context.subtask_index, self.context.parallelism
         self._restored = items[subtask::parallelism]
@@ -176,13 +192,16 @@ class SinkOperator(OneInputOperator):
             job_id=context.job_id,
             operator_id=context.operator_id,
             claimed_job_ids=self._history.jobs[:-1],
-            held=self._held,
+            held=self._restored_held,
             pass_number=context.pass_number,
         )
 
     def _take_over_if_due(self) -> None:
         if self._sweeper is not None and self._history.num_completed >= self._num_retained:
             self._sweeper.take_over()
+
+    def _is_needed(self, held: _Held) -> bool:
+        return held.num_completed < self._num_retained
 
     @property
     def _num_retained(self) -> int:
@@ -236,15 +255,18 @@ class SinkOperator(OneInputOperator):
         self._pending = [
             p._replace(checkpoint_id=checkpoint_id) if p.checkpoint_id is None else p for p in self._pending
         ]
-        return OperatorSnapshot(
-            operator_states={
-                WRITER_STATE: _state(self._guarded(writer.snapshot_state)),
-                COMMITTABLES_STATE: _state(
-                    [{"checkpoint": p.checkpoint_id, "committable": p.committable} for p in self._pending]
-                ),
-                HISTORY_STATE: _state([] if self._committer is None else [self._history.state()]),
-            }
-        )
+        states = {
+            WRITER_STATE: _state(self._guarded(writer.snapshot_state)),
+            COMMITTABLES_STATE: _state(
+                [{"checkpoint": p.checkpoint_id, "committable": p.committable} for p in self._pending]
+            ),
+            HISTORY_STATE: _state([] if self._committer is None else [self._history.state()]),
+        }
+        # those that stay retained when this checkpoint is completed; only subtask 0 sweeps
+        older = [held for held in self._held if held.items and held.num_completed + 1 < self._num_retained]
+        if older and self.context.subtask_index == 0:
+            states[HELD_STATE] = _state([{"completed": held.num_completed, "items": held.items} for held in older])
+        return OperatorSnapshot(operator_states=states)
 
     def notify_checkpoint_complete(self, checkpoint_id: CheckpointId) -> None:
         """Commit what that checkpoint holds, and have older attempts' leftovers swept.
@@ -255,11 +277,10 @@ class SinkOperator(OneInputOperator):
         due = [p for p in self._pending if p.checkpoint_id is not None and p.checkpoint_id <= checkpoint_id]
         self._commit(due)
         self._pending = [p for p in self._pending if p.checkpoint_id is None or p.checkpoint_id > checkpoint_id]
-        self._num_completed += 1
         self._history = replace(self._history, num_completed=self._history.num_completed + 1)
-        if self._num_completed >= self._num_retained:
-            # no checkpoint that this attempt may be followed by refers to them any more
-            self._held = ()
+        held = [_Held(held.num_completed + 1, held.items) for held in self._held]
+        # no checkpoint that this attempt may be followed by refers to the others any more
+        self._held = list(filter(self._is_needed, held))
         self._take_over_if_due()
         self._sweep()
 
@@ -291,7 +312,7 @@ class SinkOperator(OneInputOperator):
         """
         sweeper = self._sweeper
         if sweeper is not None:
-            self._guarded(lambda: sweeper.sweep_at_end(self._held))
+            self._guarded(lambda: sweeper.sweep_at_end(self._all_held()))
 
     def close(self) -> None:
         writer, self._writer = self._writer, None
@@ -334,7 +355,10 @@ class SinkOperator(OneInputOperator):
     def _sweep(self) -> None:
         sweeper = self._sweeper
         if sweeper is not None:
-            self._guarded(lambda: sweeper.sweep(self._held))
+            self._guarded(lambda: sweeper.sweep(self._all_held()))
+
+    def _all_held(self) -> list[Any]:
+        return [item for held in self._held for item in held.items]
 
     def _prepare(self, writer: SinkWriter) -> None:
         committables = self._guarded(writer.prepare_commit)

@@ -659,6 +659,44 @@ def test_what_an_older_checkpoint_relies_on_stays_until_the_job_has_finished_eve
     assert hidden(tmp_path) == []
 
 
+def test_what_a_retained_checkpoint_relies_on_stays_when_attempts_restore_a_newer_one(tmp_path: Path) -> None:
+    sink, retained = text_sink(tmp_path), {"execution.checkpointing.num-retained": "2"}
+    rig = SinkRig(sink, Types.STRING(), configuration=retained)
+    rig.write("a")
+    first = rig.snapshot(1)
+    rig.complete(1)
+    kill(rig)
+    rig = SinkRig(sink, Types.STRING(), snapshot=first, attempt=1, configuration=retained)
+    rig.write("b")
+    second = rig.snapshot(2)
+    rig.complete(2)
+    kill(rig)
+    rig = SinkRig(sink, Types.STRING(), snapshot=second, attempt=2, configuration=retained)
+    kill(rig)
+    # the second turns out to be damaged
+    rig = SinkRig(sink, Types.STRING(), snapshot=first, attempt=3, configuration=retained)
+    rig.finish()
+    assert lines(tmp_path) == ["a"]
+    assert hidden(tmp_path) == []
+
+
+def test_what_a_checkpoint_relied_on_goes_when_as_many_newer_ones_are_completed_as_are_retained(tmp_path: Path) -> None:
+    sink, retained = text_sink(tmp_path), {"execution.checkpointing.num-retained": "2"}
+    snapshot = None
+    for attempt in range(5):
+        rig = SinkRig(sink, Types.STRING(), snapshot=snapshot, attempt=attempt, configuration=retained)
+        rig.write(str(attempt))
+        if attempt < 4:
+            snapshot = rig.snapshot(attempt + 1)
+            rig.complete(attempt + 1)
+            kill(rig)
+    # the third checkpoint relies on the file of attempt 2, the fourth, which was restored, on that of attempt 3
+    wait_until(lambda: sorted(map(attempt_of, hidden(tmp_path))) == [2, 3, 4], 10, "the sweep")
+    rig.finish()
+    assert lines(tmp_path) == ["0", "1", "2", "3", "4"]
+    assert hidden(tmp_path) == []
+
+
 @pytest.mark.parametrize("kind", ["row", "bulk"])
 @settings(max_examples=15, deadline=None)
 @given(steps=st.lists(st.tuples(st.sampled_from(STEPS), st.integers(0, 3)), max_size=20))
