@@ -21,6 +21,8 @@ LIVE_LAG_MS = 3_600_000.0
 STILL_MS = 5_000.0
 """A watermark that has stood still for so long while another has risen is news; sources may well pause for seconds."""
 
+QUIET_MS = 1_000.0
+"""A source that has had nothing to read for less is at work: one with a rate pauses between its records."""
 HELD_BACK = 100.0
 """ms per second. Source: Flink, which calls more than that back-pressure."""
 
@@ -156,7 +158,8 @@ def _positions_of(vertex: VertexFigures, subtask: SubtaskFigures) -> list[_Posit
     # of several splits, as long as it is the source that gives their watermarks
     if len(active) > 1 and any(figures.watermark > MIN_WATERMARK for figures in active.values()):
         return [_Position(vertex, subtask, split, f.watermark, f.is_waiting) for split, f in active.items()]
-    waits = subtask.source_idle_ms > 0.0 or (subtask.output_watermark <= MIN_WATERMARK and subtask.records_in <= 0.0)
+    has_none = subtask.output_watermark <= MIN_WATERMARK
+    waits = subtask.source_idle_ms >= QUIET_MS or (has_none and subtask.records_in <= 0.0)
     return [_Position(vertex, subtask, None, subtask.output_watermark, waits)]
 
 

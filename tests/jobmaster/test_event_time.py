@@ -55,6 +55,11 @@ def test_a_subtask_without_any_watermark_is_the_last() -> None:
     assert time.holder.watermark is None and time.holder.behind_ms is None
 
 
+def test_a_source_that_pauses_between_its_records_has_something_to_read() -> None:
+    time = observed(vertex("s", "", 9_000), vertex("q", "", 8_000, source_idle_ms=90.0))
+    assert time.holder.why is Holding.BEHIND
+
+
 def test_event_time_begins_where_it_is_assigned() -> None:
     time = observed(vertex("s", "", NONE), vertex("t", "s", 5_000, 3_000), vertex("w", "t", 3_000, came_in=3_000))
     assert (time.newest, time.holder.vertex_id, time.holder.subtask) == (5_000, "t", 1)

@@ -13,7 +13,7 @@ import { LoadBar } from '../LoadBar/LoadBar';
 import { StateBadge } from '../StateBadge/StateBadge';
 import classes from './JobGraph.module.css';
 
-const SIZE = { width: 324, height: 158, edgeGap: 136 };
+const SIZE = { width: 346, height: 158, edgeGap: 136 };
 
 interface Props {
   readonly selected: string | null;
