@@ -334,7 +334,7 @@ class JobMasterMachine:
             return
         can_adopt = event.outcome is None and event.refusal is None and not event.is_newest_damaged
         if not can_adopt:
-            self._adoption.abandon(AttemptRun(self.graph, self.attempt, self._journal))
+            self._abandon_placement()
         if event.outcome is not None:
             self._end_as_before(JobState(event.outcome.value))
             return
@@ -365,6 +365,9 @@ class JobMasterMachine:
             case _, state if state.is_terminal or state is JobState.CANCELLING:
                 pass
             case Phase.IDLE, _:
+                if not self._submitted:
+                    # nobody else ends what the job has left: it is over before that could come over
+                    self._abandon_placement()
                 self._phases.wait_until(None)
                 self._set_state(JobState.CANCELLING)
                 self._set_state(JobState.CANCELED)
@@ -445,6 +448,9 @@ class JobMasterMachine:
         self._tear_down(cause)
 
     # --- an attempt of an earlier JobMaster ---------------------------------------------------------------------------
+
+    def _abandon_placement(self) -> None:
+        self._adoption.abandon(AttemptRun(self.graph, self.attempt, self._journal))
 
     def _reconcile(self) -> None:
         """Ask the slots of an earlier JobMaster to come over."""

@@ -85,6 +85,10 @@ Longer: slots that nobody adopts end themselves, and a job hangs on a storage th
 fails because its storage is away for a moment.
 """
 CLOSE_TIMEOUT_S = 2.0
+RECOVERY_PROMPT_S = 1.0
+"""Wait of the driver for what the job restores. Longer: a job whose storage hangs is cancelled that much later;
+shorter: a storage that is only busy looks as if it did not answer.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,9 +214,14 @@ class StorageWorker:
         #: guarded by the condition; the first one is being performed
         self._actions: deque[StorageAction | _Recover] = deque()
         self._is_frozen = self._is_closed = False
+        #: guarded by the condition: whether the driver waits for what was read first, and that
+        self._is_awaited = False
+        self._read_first: Submitted | RecoveryDelayed | None = None
         self._thread: threading.Thread | None = None
         #: what is being retried, and why; empty: nothing. Written by the thread that does the work, read by any
         self.trouble = ""
+        #: what is being read at the start. Written by the thread that does the work, read by any
+        self._reads = home.root or ""
         # below: used by the thread that does the work
         self._store: CompletedCheckpointStore | None = None
         self._metadata_bytes: int | None = None
@@ -233,14 +242,34 @@ class StorageWorker:
     # --- the driver's thread ------------------------------------------------------------------------------------------
 
     def recover(self) -> Submitted | RecoveryDelayed:
-        """Return what the job restores; may take a while. Must be called before anything else.
+        """Return what the job restores. Must be called before anything else.
 
-        A storage that is away is asked again and again; what it says then is posted.
+        A storage that is away is asked again and again, and one that does not answer is waited for by the thread; what
+        is said then is posted. Inline, this waits for the storage.
         """
+        if not (self._is_inline or self._reads_nothing()):
+            return self._recover_by_thread()
         event = self._try_to_recover()
         if isinstance(event, RecoveryDelayed):
             self.put(_Recover())
         return event
+
+    def _reads_nothing(self) -> bool:
+        """Return whether it is known without the storage what the job restores."""
+        if self._home.left_stop is not None or self._settings.restore is not None:
+            return False
+        return not (self._opened().retained() if self._home.is_asked_always else self._settings.is_enabled)
+
+    def _recover_by_thread(self) -> Submitted | RecoveryDelayed:
+        """Return what the thread reads, or that it still does: whoever waited for it could not even be cancelled."""
+        with self._condition:
+            self._is_awaited = True
+        self.put(_Recover())
+        with self._condition:
+            self._condition.wait_for(lambda: not self._is_awaited, RECOVERY_PROMPT_S)
+            self._is_awaited = False
+            event = self._read_first
+        return event or RecoveryDelayed(f"the storage of {self._reads} has not told yet what to restore")
 
     def put(self, action: StorageAction | _Recover) -> None:
         """Queue an action."""
@@ -317,10 +346,8 @@ class StorageWorker:
             is_frozen = self._is_frozen
         match action:
             case _Recover():
-                event = self._try_to_recover()
-                self._post(event)
-                if isinstance(event, RecoveryDelayed):
-                    return
+                self._answer_recovery(self._try_to_recover())
+                return
             case RecordEnd() | ForgetCheckpoints() | DeleteFiles() | SweepOrphans() if is_frozen or self._is_fenced:
                 pass
             case RecordEnd(outcome):
@@ -341,6 +368,23 @@ class StorageWorker:
             case SweepOrphans():
                 self._quietly(lambda: self._sweep(action), "sweep what older attempts have left")
         self._done()
+
+    def _answer_recovery(self, event: Submitted | RecoveryDelayed) -> None:
+        """Tell the driver what was read, and ask again unless that is what the job restores."""
+        is_over = isinstance(event, Submitted)
+        with self._condition:
+            if is_over:
+                # before it is told: an idle worker has nothing else to do
+                self._actions.popleft()
+            is_idle = not self._actions
+            is_awaited, self._is_awaited = self._is_awaited, False
+            if is_awaited:
+                self._read_first = event
+                self._condition.notify_all()
+        if not is_awaited:
+            self._post(event)
+            if is_over and is_idle:
+                self._post(Tick())
 
     def _done(self) -> None:
         self.trouble = ""
@@ -366,6 +410,9 @@ class StorageWorker:
                 self._metadata_bytes = self._home.files.write_metadata(metadata)
             except Exception as error:
                 return NotStored(checkpoint_id, f"its metadata could not be written: {type(error).__name__}: {error}")
+            if self._is_closed:
+                # the job has not waited for a storage that hung: what it had is swept, or kept as it was at its end
+                return None
         if not action.is_recorded:
             return Stored(checkpoint_id, self._metadata_bytes)
         try:
@@ -493,6 +540,7 @@ class StorageWorker:
         is_asked = self._settings.is_enabled or self._home.is_asked_always
         pointers = self._opened().retained() if is_asked else []
         if self._home.left_stop is not None:
+            self._reads = self._home.left_stop
             try:
                 is_recorded = self._record_stop(self._home.left_stop, pointers)
             except (NewerSnapshotError, LocationNotAllowedError, UnknownFileSystemError) as error:
@@ -502,6 +550,7 @@ class StorageWorker:
                 pointers = self._opened().retained()
         retained, damage = self._read(pointers)
         restore = self._settings.restore
+        self._reads = self._reads if restore is None else restore.path
         initial = self._load_unreplaced(restore) if pointers else self._load_initial(restore)
         if pointers and not retained and initial is None:
             why = list(damage.values())[-1]
@@ -537,8 +586,8 @@ class StorageWorker:
             logger.warning("job %s does not stop: its savepoint %s cannot be read", self._job_id, directory)
             return False
         newest = pointers[-1].checkpoint_id if pointers else 0
-        if metadata.checkpoint_id <= newest or metadata.options.after is AfterSnapshot.GO_ON:
-            # it is recorded, or was given up and the job has gone on
+        if metadata.checkpoint_id <= newest or metadata.options.after is AfterSnapshot.GO_ON or self._is_closed:
+            # it is recorded, or was given up and the job has gone on; or the job has ended before the storage answered
             return False
         try:
             is_recorded = self._opened().complete(CompletedCheckpoint(metadata, is_owned=False))
@@ -568,6 +617,7 @@ class StorageWorker:
         #: where the storage is known to be there, from which on what cannot be found is gone
         present: set[str] = set()
         for pointer in sorted(pointers, key=lambda pointer: self._is_present(pointer.location), reverse=True):
+            self._reads = pointer.location
             try:
                 metadata = self._home.files.read_metadata(pointer.location)
             except StorageAwayError as error:

@@ -16,6 +16,7 @@ from runtime.jobmaster.adoption import ADOPTION_TIMEOUT_MS
 from runtime.jobmaster.events import (
     AfterSavepoint,
     CancelRequested,
+    RecoveryDelayed,
     SavepointLeft,
     SavepointRequested,
     SlotLost,
@@ -77,6 +78,18 @@ def test_a_job_without_checkpoints_and_without_a_restart_strategy_goes_on_too() 
     new.take_over()
     assert new.machine.state is JobState.RUNNING
     assert new.machine.attempt == old.machine.attempt
+
+
+def test_a_job_that_is_cancelled_before_its_storage_answers_ends_the_slots_that_it_had() -> None:
+    old = checkpointed(saving_job())
+    new = old.successor()
+    new.deliver(RecoveryDelayed("the storage does not answer"))
+    new.deliver(CancelRequested())
+    assert new.machine.state is JobState.CANCELED
+    assert [a.attempt for a in new.actions if isinstance(a, ReleaseAttempt)] == [old.machine.attempt]
+    assert sorted(new.killed()) == [0, 1]
+    new.take_over()
+    assert (new.machine.state, new.deleted) == (JobState.CANCELED, [])
 
 
 def test_nothing_is_adopted_before_all_slots_of_the_region_have_reported() -> None:

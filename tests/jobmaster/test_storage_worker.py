@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import shutil
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -35,6 +36,7 @@ from runtime.checkpoint.state_files import Retries, default_file_system
 from runtime.common.config_options import ConfigurationError
 from runtime.core.checkpoint_options import AfterSnapshot, CheckpointOptions
 from runtime.core.ids import Attempt, CheckpointId, JobId
+from runtime.jobmaster import storage_worker
 from runtime.jobmaster.events import RecoveryDelayed, StorageAnswered, Submitted, Tick
 from runtime.jobmaster.storage_worker import LEFT_STOP_MS, MAX_RETRY_MS, RETRY_MS, CheckpointHome, StorageWorker
 from runtime.testing.checkpoint_store import MemoryCheckpointStore
@@ -650,6 +652,53 @@ def test_a_thread_asks_again_too(tmp_path: Path) -> None:
     wait_until(lambda: Tick() in again.posted, 30, "what the job goes on from")
     assert [c.checkpoint_id for c in again.posted[-2].retained] == [1]
     again.worker.close()
+
+
+def test_a_storage_that_does_not_answer_holds_up_nobody_who_asks_what_to_restore(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(storage_worker, "RECOVERY_PROMPT_S", 0.01)
+    store, answers = MemoryCheckpointStore(), threading.Event()
+    retained = store.retained
+    monkeypatch.setattr(store, "retained", lambda: retained() if answers.wait(60) else [])
+    rig = Rig(tmp_path, store, is_inline=False)
+    assert rig.worker.recover() == RecoveryDelayed(f"the storage of {rig.root} has not told yet what to restore")
+    assert rig.worker.is_idle and not rig.posted
+    answers.set()
+    wait_until(lambda: Tick() in rig.posted, 30, "what the job goes on from")
+    assert rig.posted == [Submitted(()), Tick()]
+    rig.worker.close()
+
+
+def test_a_thread_that_is_told_at_once_says_so_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(storage_worker, "RECOVERY_PROMPT_S", 60)
+    rig = Rig(tmp_path, is_inline=False)
+    assert rig.worker.recover() == Submitted(())
+    assert rig.worker.is_idle and not rig.posted
+    rig.worker.close()
+
+
+def test_a_checkpoint_whose_storage_answers_after_the_jobs_end_is_not_recorded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(storage_worker, "CLOSE_TIMEOUT_S", 0.01)
+    store, begun, answers = MemoryCheckpointStore(), threading.Event(), threading.Event()
+    write = SnapshotFiles.write_metadata
+
+    def hangs(files: SnapshotFiles, metadata: CheckpointMetadata) -> int:
+        begun.set()
+        assert answers.wait(60)
+        return write(files, metadata)
+
+    monkeypatch.setattr(SnapshotFiles, "write_metadata", hangs)
+    rig = Rig(tmp_path, store, is_inline=False)
+    rig.store(1)
+    assert begun.wait(60)
+    rig.worker.close()
+    answers.set()
+    assert rig.worker._thread is not None
+    rig.worker._thread.join(60)
+    assert store.retained() == [] and not rig.posted
 
 
 # --- where ------------------------------------------------------------------------------------------------------------
