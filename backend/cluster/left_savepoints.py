@@ -9,10 +9,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection
 from concurrent.futures import Future
+from contextlib import suppress
 
 from backend.cluster.background import BackgroundWork
 from backend.cluster.leader_machine import LeftSavepoint, Remains
 from backend.cluster.leadership import LeadershipLostError
+from backend.cluster.storage_names import storage_of
 from runtime.checkpoint.errors import CheckpointStorageError, NotASnapshotError, StorageAwayError
 from runtime.checkpoint.snapshot_files import SnapshotFiles
 from runtime.core.clock import Clock
@@ -49,7 +51,11 @@ class LeftSavepoints:
         """
         look = self._looks.get(trigger_id)
         if look is None:
-            look = self._looks[trigger_id] = self._work.submit(lambda: _told(directory, self._look), directory)
+            try:
+                look = self._looks[trigger_id] = self._begin(directory, self._look)
+            except RuntimeError as error:
+                # there is no thread for it now; it may be complete
+                return _unknown(directory, error)
         if not look.done():
             return LeftSavepoint(directory, Remains.UNKNOWN, why="nobody has looked at it yet")
         seen = look.result()
@@ -60,7 +66,9 @@ class LeftSavepoints:
 
     def discard(self, trigger_id: str, directory: str) -> None:
         """Delete what is left of a savepoint that was never complete, then look again."""
-        self._looks[trigger_id] = self._work.submit(lambda: _told(directory, self._discard), directory)
+        with suppress(RuntimeError):
+            # without a thread for it, the next poll decides so again
+            self._looks[trigger_id] = self._begin(directory, self._discard)
 
     def forget(self, trigger_id: str) -> None:
         """Forget what was seen: the operation is answered, or has begun again."""
@@ -73,6 +81,9 @@ class LeftSavepoints:
     def close(self) -> None:
         """Look no more."""
         self._work.close()
+
+    def _begin(self, directory: str, work: Callable[[str], LeftSavepoint]) -> Future[LeftSavepoint]:
+        return self._work.submit(lambda: _told(directory, work), directory, storage_of(directory))
 
     def _look(self, directory: str) -> LeftSavepoint:
         try:

@@ -13,6 +13,7 @@ from typing import Any
 
 from backend.cluster.background import BackgroundWork
 from backend.cluster.leadership import LeadershipLostError
+from backend.cluster.storage_names import storage_of
 from runtime.checkpoint.cleanup import find_remains
 from runtime.checkpoint.errors import CheckpointStorageError
 from runtime.checkpoint.snapshot_files import SnapshotFiles
@@ -51,7 +52,8 @@ class SnapshotDisposal:
             directory: URI of the directory.
             is_begun: whether the operation was begun before: if nothing is there, that deleted it.
         """
-        self._disposals[trigger_id] = self._work.submit(lambda: self._dispose(directory, is_begun), directory)
+        work = self._work.submit(lambda: self._dispose(directory, is_begun), directory, storage_of(directory))
+        self._disposals[trigger_id] = work
 
     def __contains__(self, trigger_id: str) -> bool:
         return trigger_id in self._disposals
@@ -82,7 +84,7 @@ class SnapshotDisposal:
             root: URI of the directory of all jobs' checkpoints.
         """
         if job_id not in self._sweeps:
-            self._sweeps[job_id] = self._work.submit(lambda: self._sweep(job_id, root), root)
+            self._sweeps[job_id] = self._work.submit(lambda: self._sweep(job_id, root), root, storage_of(root))
 
     def swept(self) -> list[str]:
         """Return the jobs whose checkpoints are deleted, until that is recorded; forgets those that are to be repeated.

@@ -8,7 +8,7 @@ from functools import partial
 
 import pytest
 
-from backend.cluster.background import BackgroundWork
+from backend.cluster.background import MAX_THREADS, BackgroundWork
 
 
 @pytest.fixture
@@ -74,3 +74,12 @@ def test_work_for_which_there_is_no_thread_is_refused_and_may_be_submitted_again
         with pytest.raises(RuntimeError):
             work.submit(lambda: 1, "a")
     assert work.submit(lambda: 2, "a").result(10) == 2
+
+
+def test_the_lanes_of_one_storage_take_only_a_part_of_the_threads(gate: threading.Event) -> None:
+    work = BackgroundWork("storage")
+    hung = [work.submit(gate.wait, f"a{number}", "a") for number in range(MAX_THREADS + 1)]
+    assert work.submit(lambda: 1, "b", "b").result(10) == 1
+    gate.set()
+    assert all(future.result(10) for future in hung)
+    assert not work._tended and not work._storages

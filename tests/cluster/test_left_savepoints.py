@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -174,4 +175,23 @@ def test_a_look_that_fails_in_a_way_that_nobody_foresaw_says_so(tmp_path: Path) 
     wait_until(lambda: "no such thing" in left.seen("trigger", tmp_path.as_uri()).why, 5, "the look")
     left.discard("trigger", tmp_path.as_uri())
     wait_until(lambda: "no such thing" in left.seen("trigger", tmp_path.as_uri()).why, 5, "the deletion")
+    left.close()
+
+
+def test_where_there_is_no_thread_for_it_just_then_it_is_looked_at_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    complete(tmp_path / "savepoint")
+    directory = (tmp_path / "savepoint").as_uri()
+    left = LeftSavepoints(SnapshotFiles(default_file_system()), lambda: True, ManualClock(0))
+
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", refuse)
+        seen = left.seen("trigger", directory)
+        assert (seen.remains, seen.why) == (Remains.UNKNOWN, "can't start new thread")
+        left.discard("trigger", directory)
+    wait_until(lambda: left.seen("trigger", directory).remains is Remains.COMPLETE, 60, "the look")
     left.close()

@@ -8,6 +8,7 @@ from concurrent.futures import Future
 
 import pytest
 
+from backend.cluster.background import MAX_THREADS
 from backend.cluster.location_checks import FRESH_MS, HURRIED_S, KEPT_MS, PAUSE_MS, LocationChecks, StorageSilentError
 from runtime.checkpoint.errors import LocationNotAllowedError
 from runtime.testing.clock import ManualClock
@@ -116,4 +117,52 @@ def test_an_answer_is_used_for_a_while_and_for_longer_if_there_is_no_newer_one(
     clock.advance(1)
     with pytest.raises(StorageSilentError):
         checks.check("/a")
+    checks.close()
+
+
+def test_an_answer_that_nobody_has_asked_for_in_time_is_not_used(storages: Storages, clock: ManualClock) -> None:
+    storages.hang("/a", "/b")
+    checks = LocationChecks(storages.check, clock, prompt_s=0.01)
+    assert [told(checks, location) for location in ("/a", "/b")] == ["", ""]
+    for location in ("/a", "/b"):
+        storages.gates.pop(location).set()
+    wait_until(lambda: all(asked.answered_ms is not None for asked in checks._asked.values()), 60, "the answers")
+    clock.advance(int(KEPT_MS) + 1)
+    storages.answers["/a"] = "file:///c"
+    wait_until(lambda: told(checks, "/a") == "file:///c", 60, "the answer of now")
+    assert not checks._asked, "nor are others kept"
+    checks.close()
+
+
+def test_slow_answers_of_many_are_waited_for_no_longer_than_one_that_does_not_come(
+    storages: Storages, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def check(location: str) -> str:
+        clock.advance(400)
+        return storages.check(location)
+
+    checks = LocationChecks(check, clock, prompt_s=300)
+    waits: list[float] = []
+    wait = checks._work.wait
+
+    def noted(future: Future[str], timeout_s: float) -> bool:
+        waits.append(timeout_s)
+        return wait(future, timeout_s)
+
+    monkeypatch.setattr(checks._work, "wait", noted)
+    for location in ("/a", "/b", "/c"):
+        assert checks.check(location) == f"file://{location}"
+    assert waits == pytest.approx([300, 299.6, 299.2])
+    clock.advance(int(PAUSE_MS))
+    checks.check("/d")
+    assert waits[-1] == 300
+    checks.close()
+
+
+def test_the_names_on_one_storage_that_hangs_do_not_hold_up_another(storages: Storages, clock: ManualClock) -> None:
+    names = [f"s3://hung/{number}" for number in range(MAX_THREADS + 1)]
+    storages.hang(*names)
+    checks = LocationChecks(storages.check, clock, prompt_s=0.01)
+    assert not any(told(checks, name) for name in names)
+    wait_until(lambda: told(checks, "s3://other/a") != "", 60, "what another storage says")
     checks.close()
