@@ -1,9 +1,10 @@
 """LedDeployments: moves deployments on that replace a job. Part of the leading jobmanager's poll.
 
 It observes SQL only, and each step is one transaction that holds the leader's epoch: what is done and the state that
-says so are there together, or neither. A submission waits until the storage says that its directories are allowed. The
-requests that outlive a transaction (a stop, a cancellation) have ids that were chosen before, so that asking again is
-asking for the same.
+says so are there together, or neither. A submission waits until the storage says that its directories are allowed, and
+the deployment's message names that storage; a new job gives way to the old one if that takes too long. The requests
+that outlive a transaction (a stop, a cancellation) have ids that were chosen before, so that asking again is asking for
+the same.
 """
 
 from __future__ import annotations
@@ -16,9 +17,10 @@ from backend.cluster.ages import Ages
 from backend.cluster.checkpoint_home import check_location
 from backend.cluster.containment import Containment
 from backend.cluster.leadership import Leadership
-from backend.cluster.location_checks import CheckLocation
+from backend.cluster.location_checks import CheckLocation, StorageSilentError
 from backend.cluster.models import Checkpoint, CheckpointStatistics, Job, Operation
 from backend.pipelines.deployment_machine import (
+    START_PATIENCE_MS,
     Action,
     BeginRollback,
     CancelNew,
@@ -43,6 +45,8 @@ from runtime.jobmaster.rescaling import RescaleError, rescaled
 
 logger = logging.getLogger(__name__)
 
+#: begins the line of a deployment's message that names the storage that it waits for
+_WAITS = "it waits: "
 _REFUSALS = (ConfigurationError, GraphFormatError, RescaleError, cluster_services.ClusterError)
 
 
@@ -138,7 +142,7 @@ class LedDeployments:
             case FinishRollback(location):
                 self._finish_rollback(row, location)
             case Fail(why):
-                self._enter(row, Deployment.State.FAILED, _both(row.message, why))
+                self._enter(row, Deployment.State.FAILED, _both(_reasons(row), why))
 
     def _enter(self, row: Deployment, state: Deployment.State, message: str | None = None, **values: Any) -> None:
         with self._leadership.fenced():
@@ -172,12 +176,30 @@ class LedDeployments:
         restore = {**row.restore, "savepoint": location}
         try:
             with self._leadership.fenced():
-                self._record(row, Deployment.State.SUBMITTED, restore=restore)
                 submit(row, location if row.restore.get("keeps_state", True) else "", self._check)
+                self._record(row, Deployment.State.SUBMITTED, _reasons(row), restore=restore)
         except _REFUSALS as error:
-            refused = refused_at_submission(str(error))
-            assert isinstance(refused, BeginRollback)
-            self._enter(row, Deployment.State.ROLLING_BACK, refused.why, restore=restore)
+            self._refuse(row, str(error), restore)
+        except StorageSilentError as silent:
+            # of when it was waited for first; another leader begins anew
+            if self._age_ms(row.id, "waits for a storage", 0) > START_PATIENCE_MS:
+                self._refuse(row, str(silent), restore)
+            else:
+                self._tell_wait(row, silent)
+
+    def _refuse(self, row: Deployment, why: str, restore: dict[str, Any]) -> None:
+        refused = refused_at_submission(why)
+        assert isinstance(refused, BeginRollback)
+        self._enter(row, Deployment.State.ROLLING_BACK, refused.why, restore=restore)
+
+    def _tell_wait(self, row: Deployment, silent: StorageSilentError) -> None:
+        """Have a deployment say which storage it waits for."""
+        message = _both(_reasons(row), f"{_WAITS}{silent}")
+        if message == row.message:
+            return
+        logger.warning("deployment %s waits: %s", row.id, silent)
+        with self._leadership.fenced():
+            Deployment.objects.filter(id=row.id, state=row.state).update(message=message)
 
     def _cancel_new(self, row: Deployment) -> None:
         job = cluster_services.get_job(row.job_id)
@@ -194,7 +216,7 @@ class LedDeployments:
         previous = row.previous
         old = None if previous is None else Job.objects.filter(id=previous.job_id).first()
         if previous is None or old is None:
-            self._enter(row, Deployment.State.FAILED, _both(row.message, "the old job is no longer known"))
+            self._enter(row, Deployment.State.FAILED, _both(_reasons(row), "the old job is no longer known"))
             return
         given = {
             options.RECOVERY_PATH.key: location,
@@ -216,10 +238,13 @@ class LedDeployments:
                     self._check,
                 )
                 Deployment.objects.filter(id=previous.id).update(job_id=row.rollback_job_id)
-                self._record(row, Deployment.State.ROLLED_BACK)
+                self._record(row, Deployment.State.ROLLED_BACK, _reasons(row))
         except _REFUSALS as error:
             why = f"the old graph was refused, too: {error}; its savepoint is {location}"
-            self._enter(row, Deployment.State.FAILED, _both(row.message, why))
+            self._enter(row, Deployment.State.FAILED, _both(_reasons(row), why))
+        except StorageSilentError as silent:
+            # for as long as it takes: there is nothing else that could run
+            self._tell_wait(row, silent)
 
 
 def _last_failure(job: Job) -> str:
@@ -231,6 +256,11 @@ def _last_failure(job: Job) -> str:
 
 def _both(before: str, why: str) -> str:
     return f"{before}\n{why}" if before else why
+
+
+def _reasons(row: Deployment) -> str:
+    """Return the message of a deployment without what it waits for."""
+    return "\n".join(line for line in row.message.splitlines() if not line.startswith(_WAITS))
 
 
 def _names_of(row: Deployment) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ from backend.cluster.leadership import Leadership, LeadershipLostError
 from backend.cluster.location_checks import CheckLocation, StorageSilentError
 from backend.cluster.models import Checkpoint, Job, Operation
 from backend.pipelines import services
-from backend.pipelines.deployment_machine import SETTLED_MS
+from backend.pipelines.deployment_machine import SETTLED_MS, START_PATIENCE_MS
 from backend.pipelines.documents import check
 from backend.pipelines.led_deployments import LedDeployments
 from backend.pipelines.models import Deployment, Pipeline
@@ -138,8 +138,25 @@ def silent(location: str) -> str:
 def test_the_new_job_is_submitted_when_the_storage_answers(leader: Leader, made: Deployment) -> None:
     leader.check = silent
     assert go_on(leader, made) == ["COMPILED", "CHECKED", "STOPPING"]
+    assert made.message.startswith("it waits: the storage of ") and "\n" not in made.message
     leader.check = check_location
     assert go_on(leader, made) == ["STOPPING", "SUBMITTED", "RUNNING"]
+    assert made.message == ""
+
+
+def test_a_new_job_whose_storage_never_answers_gives_way_to_the_old_one(leader: Leader, made: Deployment) -> None:
+    leader.check = silent
+    go_on(leader, made)
+    leader.clock.advance(START_PATIENCE_MS)
+    assert go_on(leader, made, polls=2) == ["STOPPING"]
+    leader.clock.advance(1)
+    assert go_on(leader, made, polls=4) == ["STOPPING", "ROLLING_BACK"]
+    refused, waits = made.message.splitlines()
+    assert refused.startswith("the new job was refused: the storage of ")
+    assert waits.startswith("it waits: the storage of ")
+    leader.check = check_location
+    assert go_on(leader, made) == ["ROLLING_BACK", "ROLLED_BACK"]
+    assert made.message == refused
 
 
 def test_the_old_job_is_submitted_again_when_the_storage_answers(leader: Leader, made: Deployment) -> None:
