@@ -115,9 +115,13 @@ class AllowedRoots:
 
         Raises:
             LocationNotAllowedError: it is below none of the roots.
-            UnknownFileSystemError: checkpoints cannot be stored to such a URI.
+            UnknownFileSystemError: checkpoints cannot be stored to such a URI, or its links lead nowhere.
         """
-        uri = resolved(location)
+        try:
+            uri = resolved(location)
+        except (RuntimeError, ValueError) as error:
+            # links in a circle, or what no path can have in it: however often that is asked, it leads nowhere
+            raise UnknownFileSystemError(str(location), f"it leads nowhere ({error})") from error
         if self.roots is not None and not _is_below(uri, self.roots):
             raise LocationNotAllowedError(str(location), self.roots)
         return uri

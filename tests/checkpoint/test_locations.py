@@ -118,6 +118,12 @@ def test_a_root_that_does_not_answer_holds_up_nothing_below_another_one(
     assert hung.touched, "only that storage knows whether a link in it leads there"
 
 
+def test_links_in_a_circle_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "circle").symlink_to(tmp_path / "circle")
+    with pytest.raises(UnknownFileSystemError, match="leads nowhere"):
+        AllowedRoots.of([tmp_path]).check(tmp_path / "circle")
+
+
 def test_no_roots_allow_nothing() -> None:
     with pytest.raises(LocationNotAllowedError, match="none"):
         AllowedRoots.of([]).check("/a")
