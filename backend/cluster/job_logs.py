@@ -52,7 +52,7 @@ Acknowledge = Callable[[], None]
 
 def job_log_directory(job_id: str) -> Path:
     """Return the directory of a job's log files."""
-    return _log_directory() / job_id
+    return log_directory() / job_id
 
 
 def copy_logs_of_home() -> None:
@@ -63,7 +63,7 @@ def copy_logs_of_home() -> None:
     Raises:
         OSError: they cannot be copied; the next call goes on.
     """
-    old, new = Path(settings.TIDEMARK_HOME) / "logs" / "jobs", _log_directory()
+    old, new = Path(settings.TIDEMARK_HOME) / "logs" / "jobs", log_directory()
     if old == new or not old.is_dir():
         return
     new.mkdir(parents=True, exist_ok=True)
@@ -90,7 +90,8 @@ def _copy_once(source: Path, target: Path) -> None:
         # another process has copied them
 
 
-def _log_directory() -> Path:
+def log_directory() -> Path:
+    """Return the directory of the logs of all jobs."""
     storage = cluster_storage().logs
     return local_path(storage) if is_local(storage) else Path(settings.TIDEMARK_HOME) / "logs" / "jobs"
 

@@ -17,7 +17,16 @@ from backend.cluster.checkpoint_home import cluster_storage, with_cluster_direct
 from backend.cluster.leader_machine import stop_in_vain
 from backend.cluster.leadership import Leadership
 from backend.cluster.location_checks import CheckLocation, StorageSilentError
-from backend.cluster.models import TERMINAL_STATES, Checkpoint, Job, JobException, Operation, Placement, TaskManager
+from backend.cluster.models import (
+    TERMINAL_STATES,
+    Checkpoint,
+    ClusterIdentity,
+    Job,
+    JobException,
+    Operation,
+    Placement,
+    TaskManager,
+)
 from backend.cluster.placements import ClusterPlacement, write_placements
 from backend.cluster.snapshot_users import checkpoint_settings
 from backend.cluster.storable import storable
@@ -219,6 +228,26 @@ class JobStore:
         stops = Operation.objects.filter(job_id=job_id, kind=Operation.Kind.STOP, progress__directory__isnull=False)
         left = stops.exclude(state=Operation.State.COMPLETED).order_by("created_at").last()
         return None if left is None or left.progress is None else left.progress["directory"]
+
+    def cluster_id(self) -> str:
+        """Return the id that this cluster has on storages."""
+        with self._leadership.fenced():
+            return ClusterIdentity.get_id()
+
+    def attempts(self) -> dict[str, int]:
+        """Return the newest attempt of each job."""
+        return dict(Job.objects.values_list("id", "attempt"))
+
+    def attempts_in_use(self) -> dict[str, set[int]]:
+        """Return job → the attempts in which regions of it run, of all jobs with any."""
+        found: dict[str, set[int]] = {}
+        for job_id, attempt in Placement.objects.values_list("job_id", "attempt"):
+            found.setdefault(job_id, set()).add(attempt)
+        return found
+
+    def without_row(self, job_ids: Collection[str]) -> set[str]:
+        """Return those of the jobs that have no row."""
+        return set(job_ids) - set(Job.objects.values_list("id", flat=True))
 
     def leftovers(self, running: Iterable[str], check: CheckLocation) -> list[tuple[str, str]]:
         """Return ended jobs of which checkpoints may be left that they do not keep, with the root of their directories.

@@ -7,7 +7,8 @@ half-way, or is done but not recorded, is repeated. `led_jobs`, `led_operations`
 
 Every job's JobMaster has a thread of its own and keeps running whatever this loop waits for: SQL and Redis may be away
 for a while. The loop waits for no storage: threads look at it (`location_checks`, `left_savepoints`,
-`snapshot_disposal`), and what needs it is repeated until it answers. A jobmanager that is no longer the leader ends.
+`snapshot_disposal`, `log_retention`), and what needs it is repeated until it answers. A jobmanager that is no longer
+the leader ends.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ from backend.cluster.events import (
     StageEnded,
     TaskManagerGone,
 )
-from backend.cluster.job_logs import JobLogs, SlotLogWriter, job_log_directory
+from backend.cluster.job_logs import JobLogs, SlotLogWriter, job_log_directory, log_directory
 from backend.cluster.job_runner import JobPast, JobRunner
 from backend.cluster.job_store import JobStore
 from backend.cluster.leader_bus import BusError, LeaderBus
@@ -56,6 +57,7 @@ from backend.cluster.led_scaling import LedScaling
 from backend.cluster.led_taskmanagers import LedTaskManagers
 from backend.cluster.left_savepoints import LeftSavepoints
 from backend.cluster.location_checks import LocationChecks
+from backend.cluster.log_retention import LogRetention
 from backend.cluster.models import Job
 from backend.cluster.placements import placed_stages, placements_of
 from backend.cluster.program_files import program_files
@@ -136,6 +138,13 @@ class JobManager:
         self._disposal = SnapshotDisposal(cluster_storage().files(), leadership.may_act)
         self._locations = LocationChecks(check_location, clock)
         self._left = LeftSavepoints(cluster_storage().files(), leadership.may_act, clock)
+        self._logs = LogRetention(
+            log_directory(),
+            settings.TIDEMARK_KEPT_LOGS,
+            self._store,
+            leadership.may_act,
+            clock,
+        )
         self.publisher = Publisher(leader_bus, clock, leadership.may_act)
         self.resources = ResourceManager(epoch, clock, partial(self._command, send))
         machine = LeaderMachine(epoch)
@@ -264,6 +273,8 @@ class JobManager:
             self._operations.poll()
         with self._containment.of("the search for checkpoints that are left of ended jobs"):
             self._sweep()
+        with self._containment.of("logs that are not kept"):
+            self._logs.poll({job_id: runner.job.attempt for job_id, runner in self.jobs.runners.items()})
         with self._containment.of("the rows of TaskManagers"):
             self._taskmanagers.poll()
         with self._containment.of("TaskManagers that are draining"):
@@ -381,6 +392,7 @@ class JobManager:
             runner.wait_abandoned(max(0.0, deadline_ms - self._clock.monotonic_ms()) / 1000.0)
         self._disposal.close()
         self._left.close()
+        self._logs.close()
         self._locations.close()
         self._writer.close()
         self._bus.close()

@@ -120,7 +120,10 @@ def _in_logs(job_id: str) -> list[tuple[int, int]]:
     with suppress(FileNotFoundError):
         for directory in job_log_directory(job_id).iterdir():
             match = _ATTEMPT.fullmatch(directory.name)
-            if match is not None:
+            if match is None:
+                continue
+            # an old one may be deleted just now
+            with suppress(FileNotFoundError):
                 found.append((max((epoch_of(path) for path in directory.iterdir()), default=0), int(match[1])))
     return found
 

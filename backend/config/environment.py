@@ -22,6 +22,7 @@ DEFAULT_SLOTS = 4
 DEFAULT_REDIS_PREFIX = "tidemark"
 DEFAULT_JOBMANAGERS = 1
 DEFAULT_DRAIN_TIMEOUT_S = 30
+DEFAULT_KEPT_LOGS = 20
 REDIS_URL_FILE = "redis-url"
 SECRET_KEY_FILE = "secret-key"
 ADMIN_TOKEN_FILE = "admin-token"
@@ -123,6 +124,11 @@ def slots() -> int:
 def drain_timeout_s() -> int:
     """Return TIDEMARK_DRAIN_TIMEOUT: seconds that a TaskManager that gets SIGTERM has to hand over its jobs."""
     return integer("TIDEMARK_DRAIN_TIMEOUT", DEFAULT_DRAIN_TIMEOUT_S, 0, 86_400)
+
+
+def kept_logs() -> int:
+    """Return TIDEMARK_KEPT_LOGS: of so many of its newest attempts the logs of a job are kept."""
+    return integer("TIDEMARK_KEPT_LOGS", DEFAULT_KEPT_LOGS, 1, 1_000_000)
 
 
 def jobmanagers() -> int:

@@ -116,6 +116,8 @@ TIDEMARK_STORAGE_DIR = environment.storage_directory()
 TIDEMARK_CHECKPOINT_DIR = environment.checkpoint_directory()
 TIDEMARK_SAVEPOINT_DIR = environment.savepoint_directory()
 TIDEMARK_STORAGE_ROOTS = environment.storage_roots()
+#: number of a job's newest attempts whose logs are kept
+TIDEMARK_KEPT_LOGS = environment.kept_logs()
 #: keeps a process with the engine ready for the next preview, some 160 MiB, while somebody edits pipelines
 TIDEMARK_WARM_PREVIEWS = os.environ.get("TIDEMARK_WARM_PREVIEWS") != "0"
 

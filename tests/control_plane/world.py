@@ -15,7 +15,7 @@ import shutil
 import tempfile
 import traceback
 from collections import Counter, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -160,6 +160,19 @@ class NoLogs:
         return True
 
     def close_directory(self, directory: Path) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+class NoRetention:
+    """Deletes no logs: none are written."""
+
+    def __init__(self, *arguments: Any) -> None:
+        pass
+
+    def poll(self, running: Mapping[str, int]) -> None:
         pass
 
     def close(self) -> None:
@@ -568,6 +581,7 @@ def _patched(world: World) -> Iterator[None]:
         (bus, "jobmanagers", lambda: [process.name for process in world.leaders if not process.is_dead]),
         (services, "now_ms", world.clock.now_ms),
         (jobmanager, "SlotLogWriter", NoLogs),
+        (jobmanager, "LogRetention", NoRetention),
         (candidate, "LeaderProbe", partial(SimulatedProbe, world)),
         (slot_provider, "ControlServer", control_server),
         (slot_provider, "offer_adoption", world.offer_adoption),
