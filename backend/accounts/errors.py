@@ -13,6 +13,7 @@ from django.http import Http404
 from rest_framework import exceptions, status
 from rest_framework.response import Response
 
+from backend.cluster.location_checks import StorageSilentError
 from backend.cluster.program_files import StorageProblem
 
 logger = logging.getLogger(__name__)
@@ -34,6 +35,9 @@ def as_api_exception(error: Exception) -> exceptions.APIException:
     if isinstance(error, StorageProblem):
         logger.warning("%s: %s", error, error.__cause__)
         return StorageFull(str(error)) if error.is_full else StorageAway(str(error))
+    if isinstance(error, StorageSilentError):
+        logger.warning("%s", error)
+        return StorageAway(f"The storage of {error.location} does not answer; try again.")
     reference = secrets.token_hex(4)
     logger.error("internal error %s", reference, exc_info=error)
     # the user gets the id only: the stack trace may show more than a user should see

@@ -19,7 +19,7 @@ from django.db.models import QuerySet
 
 from backend.cluster import bus
 from backend.cluster.checkpoint_document import DETAILS, details_field
-from backend.cluster.checkpoint_home import check_location, cluster_storage, with_cluster_directories
+from backend.cluster.checkpoint_home import cluster_storage, with_cluster_directories
 from backend.cluster.cluster_document import cluster_document_from_rows
 from backend.cluster.elasticity import Patience
 from backend.cluster.freshness import Freshness, Source, as_of_the_beat
@@ -37,6 +37,7 @@ from backend.cluster.models import (
     TaskManager,
 )
 from backend.cluster.snapshot_users import job_that_needs
+from backend.cluster.storage_calls import check_in_time
 from backend.cluster.task_metrics import ACCUMULATORS, JOB_METRICS, Metrics, subtask_field
 from runtime.checkpoint.settings import CheckpointSettings, ClaimMode
 from runtime.checkpoint.snapshot_files import snapshot_directory
@@ -145,7 +146,7 @@ def submit_job(
     user: User,
     submission: Mapping[str, Any] | None = None,
     job_id: str | None = None,
-    check: CheckLocation = check_location,
+    check: CheckLocation = check_in_time,
 ) -> Job:
     """Queue a job; a jobmanager takes it within a second.
 

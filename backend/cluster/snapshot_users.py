@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from backend.cluster.checkpoint_home import check_location, cluster_storage
-from backend.cluster.location_checks import CheckLocation
+from backend.cluster.checkpoint_home import cluster_storage
+from backend.cluster.location_checks import CheckLocation, StorageSilentError
 from backend.cluster.models import TERMINAL_STATES, Checkpoint, Job
+from backend.cluster.storage_calls import ask_location, check_in_time
 from runtime.checkpoint.errors import CheckpointStorageError
 from runtime.checkpoint.layout import METADATA
 from runtime.checkpoint.locations import join
@@ -14,7 +15,7 @@ from runtime.common.config_options import ConfigurationError
 from runtime.common.configuration import Configuration
 
 
-def job_that_needs(directory: str, check: CheckLocation = check_location) -> str | None:
+def job_that_needs(directory: str, check: CheckLocation = check_in_time) -> str | None:
     """Return the id of a job that has not ended and may restore from the snapshot in a directory, if there is one.
 
     Args:
@@ -59,10 +60,10 @@ def left_of_start(job: Job) -> RestoreSettings | None:
 def _is_there(path: str) -> bool:
     files = cluster_storage().files()
     try:
-        return files.file_system.exists(join(files.directory_of(path), METADATA))
+        return ask_location(path, lambda: files.file_system.exists(join(files.directory_of(path), METADATA)))
     except CheckpointStorageError:
         return False
-    except OSError:
+    except (OSError, StorageSilentError):
         # the storage is unavailable
         return True
 

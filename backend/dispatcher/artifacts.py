@@ -13,7 +13,9 @@ import logging
 import re
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -22,9 +24,11 @@ from django.core.files.uploadedfile import TemporaryUploadedFile
 from django.db import Error as DatabaseFailure
 from django.db import transaction
 
+from backend.cluster.location_checks import StorageSilentError
 from backend.cluster.models import TERMINAL_STATES, Artifact, ClusterIdentity, Job
 from backend.cluster.program_files import ProgramFiles, owner_of, program_files, storage_problems
 from backend.cluster.services import now_ms
+from backend.cluster.storage_calls import PROGRAMS, STORED_S, ask
 from backend.dispatcher.archives import SUFFIXES as ARCHIVE_SUFFIXES
 from backend.dispatcher.archives import check_archive
 
@@ -35,7 +39,6 @@ MAX_NAME_LENGTH = 120
 LEFTOVER_AFTER_S = 3600.0
 """A file that has had no row for so long is deleted. Less than the time between writing a file and its row: running
 uploads would lose theirs."""
-STORED = "uploaded programs"
 _ID = re.compile(r"([0-9a-f]{64})(_.*)?", re.S)
 _UNSAFE = re.compile(r"[^A-Za-z0-9._+-]")
 
@@ -76,8 +79,9 @@ def find(public: str) -> Artifact | None:
     found = find_row(public)
     if found is None:
         return None
-    with storage_problems(STORED):
-        return found if program_files().has(found.path) else None
+    with storage_problems(PROGRAMS):
+        files = program_files()
+        return found if ask(PROGRAMS, lambda: files.has(found.path)) else None
 
 
 def store(upload: TemporaryUploadedFile, user: Any) -> Artifact:
@@ -100,24 +104,25 @@ def store(upload: TemporaryUploadedFile, user: Any) -> Artifact:
         "uploaded_by_id": user.pk,
         "entry": {} if module is None else {"module": module},
     }
-    with storage_problems(STORED):
+    with storage_problems(PROGRAMS):
         files = program_files()
-        kept = next((path for path in _paths(digest) if path.endswith(f"/{name}") and files.has(path)), None)
+        paths = [path for path in _paths(digest) if path.endswith(f"/{name}")]
+        kept = ask(PROGRAMS, lambda: next(filter(files.has, paths), None))
     if kept is not None:
         artifact = _record(digest, kept, values, is_kept=True)
         if artifact is not None:
             return artifact
         # deleted a moment ago
     cluster_id = ClusterIdentity.get_id()
-    with storage_problems(STORED):
-        path = files.write(received, digest, name, cluster_id)
+    with storage_problems(PROGRAMS):
+        path = ask(PROGRAMS, lambda: files.write(received, digest, name, cluster_id), answer_s=STORED_S)
     try:
         artifact = _record(digest, path, values)
     except DatabaseFailure:
         # perhaps only the answer was lost, and the row needs the file; else it is swept
         raise
     except BaseException:
-        files.delete([path])
+        _delete(files, [path])
         raise
     assert artifact is not None
     _sweep.run(files)
@@ -140,7 +145,13 @@ def delete(artifact: Artifact) -> None:
             raise ArtifactInUse(f"{locked.file_name} is needed by job {job.name} ({job.id}), which has not ended.")
         paths = list(locked.files)
         locked.delete()
-    program_files().delete(paths)
+    _delete(program_files(), paths)
+
+
+def _delete(files: ProgramFiles, paths: Sequence[str]) -> None:
+    """Delete files that have no row any more; a storage that does not answer has them swept later."""
+    with suppress(StorageSilentError):
+        ask(PROGRAMS, lambda: files.delete(paths))
 
 
 def safe_name(given: str) -> str:
@@ -218,15 +229,15 @@ class _Sweep:
             seen = self._seen
         try:
             # listed before the rows are read: a file that is there now has its row, or gets it soon
-            listed = files.unknown(())
+            listed = ask(PROGRAMS, lambda: files.unknown(()))
             rows = Artifact.objects.values_list("files", flat=True)
             known = {path.partition("/")[0] for paths in rows for path in paths}
             cluster_id = ClusterIdentity.get_id()
             unknown = {name for name in listed if name not in known and owner_of(name) == cluster_id}
             for name in unknown & seen:
-                files.delete_entry(name)
+                ask(PROGRAMS, partial(files.delete_entry, name))
                 logger.info("deleted %s, which an interrupted upload left behind", name)
-        except (OSError, DatabaseFailure) as error:
+        except (OSError, DatabaseFailure, StorageSilentError) as error:
             # the upload itself is stored
             logger.warning("leftovers of uploads could not be deleted: %s", error)
             return

@@ -25,6 +25,7 @@ from backend.cluster.checkpoint_home import cluster_storage
 from backend.cluster.connections import without_connection
 from backend.cluster.models import Artifact
 from backend.cluster.program_files import program_files
+from backend.cluster.storage_calls import ask_location
 from backend.dispatcher.api.base import check_id, whole_number
 from backend.dispatcher.errors import BadRequest
 from backend.dispatcher.planning_queue import ClientLeftError, PlanningQueue, QueueFullError
@@ -124,7 +125,8 @@ def _restore(body: Mapping[str, Any], query: QueryDict) -> dict[str, str]:
     if not path:
         return {}
     try:
-        directory = cluster_storage().files().load(path).options.directory
+        files = cluster_storage().files()
+        directory = ask_location(path, lambda: files.load(path)).options.directory
     except (CheckpointStorageError, DamagedSnapshotError) as error:
         raise BadRequest(f"savepointPath: {error}") from error
     except OSError as error:

@@ -15,18 +15,18 @@ from backend.cluster import services
 from backend.cluster.document_types import ClusterDocument, JobDocument, JobManagers
 from backend.cluster.jobmanager_list import list_jobmanagers
 from backend.cluster.program_files import storage_problems
+from backend.cluster.storage_calls import LOGS, ask
 from backend.cluster.task_metrics import Value, flink_metrics, metric_scopes
 from backend.contract.operation import operation
 from backend.live import answers, topics
 from backend.live.answers import LogFiles, LogQuery, LogSearch, LogSearchParameters, VertexMetrics
-from backend.live.log_lines import DEFAULT_MATCHES, MAX_MATCHES, MAX_QUERY_CHARS, search
+from backend.live.log_lines import DEFAULT_MATCHES, MAX_MATCHES, MAX_QUERY_CHARS, Found, search
 from backend.live.log_text import LogText
-from backend.live.logs import DEFAULT_LIMIT_BYTES, MAX_LIMIT_BYTES, LogFile, find_log, list_logs, read_page
+from backend.live.logs import DEFAULT_LIMIT_BYTES, MAX_LIMIT_BYTES, LogFile, Page, find_log, list_logs, read_page
 from backend.live.topic_types import LiveJob, LiveVertex
 
 _ID = re.compile(r"[0-9a-f]{32}")
 MAX_SAFE_INTEGER = 2**53 - 1
-LOGS = "logs"
 _NUMBER = re.compile(r"-?\d{1,18}")
 
 
@@ -110,7 +110,7 @@ class LogsView(ProductView):
         check_job(job_id)
         kept = ("name", "attempt", "slot", "kind", "size", "mtime")
         with storage_problems(LOGS):
-            files = list_logs(job_id)
+            files = ask(LOGS, lambda: list_logs(job_id))
         return Response({"files": [{name: getattr(file, name) for name in kept} for file in files]})
 
 
@@ -122,7 +122,7 @@ class LogView(ProductView):
         limit = _number(request, "limit", DEFAULT_LIMIT_BYTES, 4, MAX_LIMIT_BYTES)
         file = _file(job_id, name)
         with _unless_rotated(file):
-            page = read_page(file, offset, limit)
+            page = ask(LOGS, lambda: read_page(file, offset, limit))
         return Response(
             {
                 "name": name,
@@ -151,11 +151,15 @@ class LogSearchView(ProductView):
         start = _number(request, "from", 0, 0, 2**50)
         limit = _number(request, "limit", DEFAULT_MATCHES, 1, MAX_MATCHES)
         file = _file(job_id, request.query_params.get("name", ""))
-        with _unless_rotated(file):
+        is_case_sensitive = request.query_params.get("case") == "true"
+
+        def look() -> tuple[Found, Page]:
             with LogText(file.segments) as log:
-                is_case_sensitive = request.query_params.get("case") == "true"
                 found = search(log, query, is_case_sensitive=is_case_sensitive, start=start, limit=limit)
-            whole = read_page(file, 0, 4)
+            return found, read_page(file, 0, 4)
+
+        with _unless_rotated(file):
+            found, whole = ask(LOGS, look)
         matches = [{"line": m.line, "offset": m.offset, "text": m.text} for m in found.matches]
         return Response(
             {
@@ -172,7 +176,7 @@ class LogSearchView(ProductView):
 
 def _file(job_id: str, name: str) -> LogFile:
     with storage_problems(LOGS):
-        file = find_log(job_id, name)
+        file = ask(LOGS, lambda: find_log(job_id, name))
     if file is None:
         raise exceptions.NotFound(f"Job {job_id} has no log file {name[:100]!r}.")
     return file

@@ -6,6 +6,7 @@ import logging
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 from rest_framework.request import Request
@@ -13,8 +14,10 @@ from rest_framework.response import Response
 
 from backend.accounts.views import ProductView
 from backend.cluster.checkpoint_home import cluster_storage
+from backend.cluster.location_checks import StorageSilentError
 from backend.cluster.models import TERMINAL_STATES, Checkpoint, Job, Operation
 from backend.cluster.snapshot_users import job_that_needs
+from backend.cluster.storage_calls import ask_location
 from backend.contract.operation import operation
 from backend.live.answers import Savepoints, SavepointsQuery
 from backend.live.job_api import SNAPSHOTS
@@ -47,7 +50,7 @@ class SavepointsView(ProductView):
         listed = []
         for row in operations:
             location = (row.result or {})["location"]
-            storage = _look(files, location) if time.monotonic() < deadline else _UNKNOWN
+            storage = _look(files, location, deadline - time.monotonic())
             used_by = users[location]
             is_used = location in kept or any(user["job_state"] not in TERMINAL_STATES for user in used_by)
             listed.append(
@@ -56,7 +59,7 @@ class SavepointsView(ProductView):
                     "exists": storage.exists,
                     "size": storage.size,
                     "used_by": used_by,
-                    "needed_by": job_that_needs(location) if is_used else None,
+                    "needed_by": _needed_by(location, used_by) if is_used else None,
                 }
             )
         return Response({"savepoints": listed})
@@ -88,17 +91,27 @@ def _taken(row: Operation, job: Job) -> dict[str, Any]:
     }
 
 
-def _look(files: SnapshotFiles, location: str) -> _Storage:
+def _look(files: SnapshotFiles, location: str, within_s: float) -> _Storage:
+    if within_s <= 0:
+        return _UNKNOWN
     try:
-        metadata = files.load(location)
+        metadata = ask_location(location, lambda: files.load(location), answer_s=within_s)
     except DamagedSnapshotError:
         return _Storage(True, None)
     except (NotASnapshotError, NewerSnapshotError) as error:
         return _Storage(isinstance(error, NewerSnapshotError), None)
-    except (CheckpointStorageError, OSError) as error:
+    except (CheckpointStorageError, OSError, StorageSilentError) as error:
         logger.warning("savepoint %s cannot be read: %s", location, error)
         return _UNKNOWN
     return _Storage(True, sum(file.size for file in metadata.files()))
+
+
+def _needed_by(location: str, used_by: Sequence[Mapping[str, Any]]) -> str | None:
+    try:
+        return job_that_needs(location)
+    except StorageSilentError:
+        # of another job's snapshot: jobs that are known to have been started from this one count as needing it
+        return next((user["job_id"] for user in used_by if user["job_state"] not in TERMINAL_STATES), None)
 
 
 def _users(files: SnapshotFiles) -> Mapping[str, list[dict[str, Any]]]:
@@ -107,8 +120,9 @@ def _users(files: SnapshotFiles) -> Mapping[str, list[dict[str, Any]]]:
     started = Job.objects.filter(configuration__has_key=options.RECOVERY_PATH.key).order_by("-created_at")
     for job in started.only("id", "name", "state", "configuration"):
         try:
-            directory = files.directory_of(job.configuration[options.RECOVERY_PATH.key])
-        except CheckpointStorageError:
+            path = job.configuration[options.RECOVERY_PATH.key]
+            directory = ask_location(path, partial(files.directory_of, path))
+        except (CheckpointStorageError, StorageSilentError):
             continue
         mode = job.configuration.get(options.RECOVERY_CLAIM_MODE.key, "no_claim")
         users[directory].append(

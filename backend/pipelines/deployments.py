@@ -18,10 +18,11 @@ from django.db import IntegrityError, transaction
 from django.db.models import QuerySet
 
 from backend.cluster import services as cluster_services
-from backend.cluster.checkpoint_home import check_location, cluster_storage
+from backend.cluster.checkpoint_home import cluster_storage
 from backend.cluster.location_checks import CheckLocation
 from backend.cluster.models import TERMINAL_STATES, Artifact, Job
 from backend.cluster.services import now_ms
+from backend.cluster.storage_calls import ask_location, check_in_time
 from backend.dispatcher import artifacts
 from backend.dispatcher.programs import ProgramRequest, extract
 from backend.pipelines.building import compiled, operators_of
@@ -145,7 +146,8 @@ def report_of(pipeline: Pipeline, graph: JobGraph) -> CompatibilityReport | None
     if newest is None:
         return None
     try:
-        metadata = cluster_storage().files().load(newest.location)
+        files = cluster_storage().files()
+        metadata = ask_location(newest.location, lambda: files.load(newest.location))
     except (CheckpointStorageError, DamagedSnapshotError, OSError) as error:
         raise DeploymentRefusedError(f"The latest checkpoint of the running job cannot be read: {error}") from error
     return compatibility(metadata, graph)
@@ -247,7 +249,7 @@ def _record(
     return deployment
 
 
-def submit(deployment: Deployment, location: str, check: CheckLocation = check_location) -> None:
+def submit(deployment: Deployment, location: str, check: CheckLocation = check_in_time) -> None:
     """Submit a deployment's job, in the transaction that records so.
 
     Args:

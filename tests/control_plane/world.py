@@ -38,6 +38,7 @@ from backend.cluster import (
     resource_manager,
     services,
     slot_provider,
+    storage_calls,
     taskmanager,
 )
 from backend.cluster.candidate import Candidate
@@ -582,6 +583,8 @@ def _patched(world: World) -> Iterator[None]:
         (services, "now_ms", world.clock.now_ms),
         (jobmanager, "SlotLogWriter", NoLogs),
         (jobmanager, "LogRetention", NoRetention),
+        # its files answer at once
+        (storage_calls, "ask", lambda storage, call, **_: call()),
         (candidate, "LeaderProbe", partial(SimulatedProbe, world)),
         (slot_provider, "ControlServer", control_server),
         (slot_provider, "offer_adoption", world.offer_adoption),

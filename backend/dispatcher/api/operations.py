@@ -11,8 +11,8 @@ from rest_framework.request import Request
 from backend.accounts.errors import Conflict
 from backend.accounts.views import is_clean_text
 from backend.cluster import services
-from backend.cluster.checkpoint_home import cluster_storage
 from backend.cluster.models import Job, Operation
+from backend.cluster.storage_calls import check_in_time
 from backend.dispatcher.api.base import check_id
 from backend.dispatcher.errors import BadRequest
 from runtime.checkpoint.errors import CheckpointStorageError
@@ -121,6 +121,6 @@ def place(name: str, location: str | None) -> str | None:
     if location is None:
         return None
     try:
-        return cluster_storage().allowed.check(location)
+        return check_in_time(location)
     except CheckpointStorageError as error:
         raise BadRequest(f"{name}: {error}") from error

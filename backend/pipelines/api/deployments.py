@@ -10,7 +10,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from backend.accounts.roles import Role, role_of
-from backend.cluster.checkpoint_home import cluster_storage
+from backend.cluster.storage_calls import check_in_time
 from backend.contract.operation import operation
 from backend.dispatcher.presence import has_left
 from backend.pipelines import answers, deployments, services
@@ -159,7 +159,7 @@ def _restore(body: Mapping[str, Any]) -> Restore:
     location = text_of(body, "location", MAX_LOCATION_CHARS)
     if location:
         try:
-            location = cluster_storage().allowed.check(location)
+            location = check_in_time(location)
         except CheckpointStorageError as error:
             raise exceptions.ValidationError({"location": str(error)}) from error
     return Restore(flags["keeps_state"], flags["allows_loss"], location)
