@@ -60,11 +60,22 @@ class DeploymentListed(TypedDict):
     created_at: int
 
 
+class StateVerdict(TypedDict):
+    """A named state of an operator."""
+
+    name: str
+    fate: Literal["kept", "empty", "unread", "lost", "refused", "unknown"]
+    written: str | None
+    """Kind and type in the snapshot; null: it is not in it."""
+    expected: str | None
+    """Kind and type in the new graph; null: the operator does not declare it."""
+
+
 class OperatorVerdict(TypedDict):
     operator_id: str
     uid: str
     name: str
-    verdict: Literal["kept", "rescaled", "new", "lost", "refused"]
+    verdict: Literal["kept", "rescaled", "new", "lost", "refused", "unknown"]
     why: str
     """Of refused."""
     before: int | None
@@ -73,6 +84,9 @@ class OperatorVerdict(TypedDict):
     """Parallelism in the new graph; null: it is not in it."""
     size_bytes: int
     has_state: bool
+    states: NotRequired[list[StateVerdict]]
+    """As far as they are named; the user functions' own only once a snapshot has them. Missing in reports of earlier
+    versions."""
 
 
 class Report(TypedDict):

@@ -16,8 +16,10 @@ from runtime.checkpoint.handles import (
     EdgeIdentity,
     OperatorRestore,
     OperatorState,
+    OperatorSubtaskState,
     TaskRestore,
 )
+from runtime.checkpoint.state_fates import StateFate, fate_of
 from runtime.common import options
 from runtime.core.ids import OperatorId, TaskId
 from runtime.graph.job_graph import JobEdge, JobGraph, JobVertex
@@ -54,6 +56,40 @@ class KeyedStateMismatchError(StateAssignmentError):
         self.uid = operator.uid
         self.written = written
         self.expected = expected
+
+
+class StateMismatchError(StateAssignmentError):
+    """A state was saved in another form than the one in which the operator reads it now.
+
+    Attributes:
+        uid: of the operator.
+        state: what was saved, and what is expected.
+    """
+
+    def __init__(self, operator: OperatorState, state: StateFate) -> None:
+        written = "" if state.written is None else state.written.describe()
+        expected = "by this operator" if state.expected is None else f"as {state.expected.describe()}"
+        super().__init__(
+            f"state {state.name!r} of {operator.name} (uid {operator.uid}) was saved as {written} and cannot be read "
+            f"{expected}: use the type that it was saved with, or another uid"
+        )
+        self.uid = operator.uid
+        self.state = state
+
+
+class StateContentError(StateAssignmentError):
+    """The values in a state have the right type, and mean something else.
+
+    Attributes:
+        uid: of the operator.
+    """
+
+    def __init__(self, operator: OperatorState, written: str, expected: str) -> None:
+        super().__init__(
+            f"state of {operator.name} (uid {operator.uid}) was saved for {written}, and now is for {expected}: "
+            "its values would be taken for others; use what it was saved for, or another uid"
+        )
+        self.uid = operator.uid
 
 
 def _type(name: str) -> str:
@@ -93,7 +129,9 @@ class RestoreReport:
             moved = operator.saved_parallelism != operator.parallelism
             how = f"parallelism {operator.saved_parallelism} → {operator.parallelism}" if moved else "as it was"
             lines.append(f"  matched  {operator.name} (uid {operator.uid}): {how}")
-        lines += [f"  dropped  {o.name} (uid {o.uid}): the job has no such operator" for o in self.dropped]
+        for operator in self.dropped:
+            why = "the job has no such operator" if operator.parallelism is None else "it has other states now"
+            lines.append(f"  dropped  {operator.name} (uid {operator.uid}): {why}")
         lines += [f"  new      {o.name} (uid {o.uid}): starts empty" for o in self.new]
         return "\n".join(lines)
 
@@ -120,13 +158,14 @@ def assign_state(metadata: CheckpointMetadata, graph: JobGraph, *, ignore_unclai
         ignore_unclaimed_state: whether state of operators that the graph does not have may be dropped.
 
     Raises:
-        StateAssignmentError: state would be dropped; the max parallelism differs; the parallelism is above it.
+        StateAssignmentError: state would be dropped; an operator cannot read its state; the max parallelism differs;
+            the parallelism is above it.
     """
-    saved = {operator.operator_id: operator for operator in metadata.operators}
-    graph = _with_saved_max_parallelism(graph, saved)
     report = _report(metadata, graph)
     edges = _matching_edges(metadata, graph)
-    _refuse_other_keys(graph, saved)
+    saved = _claimed(metadata, graph)
+    graph = _with_saved_max_parallelism(graph, saved)
+    _refuse_other_states(graph, saved)
     if not ignore_unclaimed_state:
         _refuse_unclaimed(metadata, report, edges)
     restores: dict[TaskId, TaskRestore] = {}
@@ -174,16 +213,36 @@ def _check_finished(graph: JobGraph, restores: Mapping[TaskId, TaskRestore]) -> 
 # --- which operators --------------------------------------------------------------------------------------------------
 
 
+def _claimed(metadata: CheckpointMetadata, graph: JobGraph) -> dict[OperatorId, OperatorState]:
+    """Return what was saved of each operator; nothing of those that have only their uid in common with the job's."""
+    present = {o.operator_id: o for v in graph.vertices for o in v.operators}
+    saved = {}
+    for state in metadata.operators:
+        operator = present.get(state.operator_id)
+        if operator is not None and fate_of(state, operator).is_lost:
+            state = replace(
+                state,
+                subtasks=tuple(OperatorSubtaskState(watermark=s.watermark) for s in state.subtasks),
+                coordinator=None,
+            )
+        saved[state.operator_id] = state
+    return saved
+
+
 def _report(metadata: CheckpointMetadata, graph: JobGraph) -> RestoreReport:
     saved = {operator.operator_id: operator for operator in metadata.operators}
     present = {o.operator_id: (o, v.parallelism) for v in graph.vertices for o in v.operators}
     matched: list[RestoredOperator] = []
     new: list[RestoredOperator] = []
+    dropped: list[RestoredOperator] = []
     for operator_id, (operator, parallelism) in present.items():
         state = saved.get(operator_id)
         line = RestoredOperator(operator.uid, operator.name, state.parallelism if state else None, parallelism)
-        (matched if state is not None else new).append(line)
-    dropped = [
+        if state is None:
+            new.append(line)
+        else:
+            (dropped if fate_of(state, operator).is_lost else matched).append(line)
+    dropped += [
         RestoredOperator(state.uid, state.name, state.parallelism, None)
         for operator_id, state in saved.items()
         if operator_id not in present and not state.is_empty
@@ -214,18 +273,26 @@ def _refuse_unclaimed(metadata: CheckpointMetadata, report: RestoreReport, edges
         )
 
 
-def _refuse_other_keys(graph: JobGraph, saved: Mapping[OperatorId, OperatorState]) -> None:
+def _refuse_other_states(graph: JobGraph, saved: Mapping[OperatorId, OperatorState]) -> None:
+    """Check that each operator can read what was saved of it, as far as that is known before it is opened."""
     for operator in (operator for vertex in graph.vertices for operator in vertex.operators):
         state = saved.get(operator.operator_id)
-        if state is None or all(subtask.keyed is None for subtask in state.subtasks):
+        if state is None:
             continue
+        has_keys = any(subtask.keyed is not None for subtask in state.subtasks)
         for what, written, expected in (
             ("keys", state.key_type, operator.key_type),
             ("windows", state.window_type, operator.window_type),
         ):
             # snapshots of earlier versions do not record it
-            if written and expected and written != expected:
+            if has_keys and written and expected and written != expected:
                 raise KeyedStateMismatchError(what, state, written, expected)
+        refused = fate_of(state, operator).refused
+        if refused is not None:
+            raise StateMismatchError(state, refused)
+        contents = (state.state_content, operator.state_content)
+        if has_keys and all(contents) and contents[0] != contents[1]:
+            raise StateContentError(state, *contents)
 
 
 def _with_saved_max_parallelism(graph: JobGraph, saved: Mapping[OperatorId, OperatorState]) -> JobGraph:
@@ -279,7 +346,12 @@ def _is_finished(state: OperatorState) -> bool:
 
 def _deal_operator(state: OperatorState, vertex: JobVertex) -> list[OperatorRestore]:
     """Return the state of each subtask."""
-    inline = [OperatorSnapshot(None, subtask.operator_states, subtask.watermark) for subtask in state.subtasks]
+    # of a state without items nothing has to be read, whatever its form was
+    names = state.operator_states.keys()
+    inline = [
+        OperatorSnapshot(None, {n: s for n, s in subtask.operator_states.items() if n in names}, subtask.watermark)
+        for subtask in state.subtasks
+    ]
     dealt = redistribute(inline, vertex.parallelism, vertex.max_parallelism)
     handles = [subtask.keyed for subtask in state.subtasks if subtask.keyed is not None]
     # at the same parallelism no subtask reopens a window that it has closed. Splits, though, may go to another reader,

@@ -1,7 +1,8 @@
 """What a job's next graph will make of its state, told before the job is stopped. Pure.
 
-The verdicts are those of `assign_state`, operator by operator and without raising. What only the operators themselves
-can tell (whether the values in a state still mean the same) shows when the job has started.
+The verdicts are those of `assign_state`, operator by operator and without raising. States that user functions ask for
+only when they are opened, and states of snapshots that do not name them, cannot be compared before: of those the report
+says that it does not know.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any
 
 from runtime.checkpoint.assignment import StateAssignmentError, assign_state
 from runtime.checkpoint.handles import CheckpointMetadata, OperatorState
+from runtime.checkpoint.state_fates import Fate, StateFate, fate_of, written_states
 from runtime.core.ids import OperatorId
 from runtime.graph.job_graph import ChainedOperator, JobGraph, JobVertex
 
@@ -26,9 +28,11 @@ class Verdict(enum.Enum):
     NEW = "new"
     """The operator is not in the snapshot and starts empty."""
     LOST = "lost"
-    """The snapshot has state of an operator that the graph does not have."""
+    """The snapshot has state of an operator that the graph does not have, or that keeps other state now."""
     REFUSED = "refused"
     """The state cannot be given to the operator."""
+    UNKNOWN = "unknown"
+    """The state is given to the operator; whether it can read it shows when the operator is opened."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +53,8 @@ class OperatorVerdict:
     """Of its keyed state's files in the snapshot."""
     has_state: bool = False
     """Whether the snapshot has any state of it."""
+    states: Sequence[StateFate] = ()
+    """As far as they are named, before or after."""
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -61,6 +67,7 @@ class OperatorVerdict:
             "after": self.after,
             "size_bytes": self.size_bytes,
             "has_state": self.has_state,
+            "states": [_state_to_json(state) for state in self.states],
         }
 
 
@@ -91,6 +98,15 @@ class CompatibilityReport:
             "is_restorable": self.is_restorable,
             "loses_state": self.loses_state,
         }
+
+
+def _state_to_json(state: StateFate) -> dict[str, Any]:
+    return {
+        "name": state.name,
+        "fate": state.fate.value,
+        "written": None if state.written is None else state.written.describe(),
+        "expected": None if state.expected is None else state.expected.describe(),
+    }
 
 
 def compatibility(metadata: CheckpointMetadata, graph: JobGraph) -> CompatibilityReport:
@@ -127,12 +143,18 @@ def _line(
 ) -> OperatorVerdict:
     if state is None:
         return OperatorVerdict(operator.operator_id, operator.uid, operator.name, Verdict.NEW, after=vertex.parallelism)
+    fate = fate_of(state, operator)
     verdict = Verdict.KEPT if state.parallelism == vertex.parallelism else Verdict.RESCALED
+    if fate.is_lost:
+        verdict = Verdict.LOST
+    elif not (fate.is_known or state.is_empty):
+        verdict = Verdict.UNKNOWN
     why = ""
     alone = replace(graph, vertices=(replace(vertex, operators=(operator,), chain_edges=()),), edges=())
     try:
         # without its past as an ended task: whether its input may go on is a question of the whole graph
-        assign_state(replace(metadata, operators=(replace(state, finished=frozenset()),), channels=(), edges={}), alone)
+        saved = replace(metadata, operators=(replace(state, finished=frozenset()),), channels=(), edges={})
+        assign_state(saved, alone, ignore_unclaimed_state=True)
     except StateAssignmentError as error:
         verdict, why = Verdict.REFUSED, str(error)
     return OperatorVerdict(
@@ -145,6 +167,7 @@ def _line(
         vertex.parallelism,
         _size(state),
         not state.is_empty,
+        fate.states,
     )
 
 
@@ -157,6 +180,7 @@ def _lost(state: OperatorState) -> OperatorVerdict:
         before=state.parallelism,
         size_bytes=_size(state),
         has_state=True,
+        states=tuple(StateFate(Fate.LOST, written, None) for written in written_states(state)),
     )
 
 

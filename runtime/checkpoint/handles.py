@@ -7,11 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from runtime.core.checkpoint_options import CheckpointOptions
 from runtime.core.ids import CheckpointId, JobId, OperatorId
+from runtime.operators.source_coordinator import COORDINATOR_STATE
 from runtime.state.handles import FileHandle, KeyedStateHandle
-from runtime.state.snapshot import OperatorStateSnapshot
+from runtime.state.snapshot import OperatorStateSnapshot, Redistribution
+from runtime.state.state_meta import BROADCAST, LIST_OF_OPERATOR, UNION_OF_OPERATOR, StateMeta
+
+_KINDS: Final = {
+    Redistribution.SPLIT: LIST_OF_OPERATOR,
+    Redistribution.UNION: UNION_OF_OPERATOR,
+    Redistribution.BROADCAST: BROADCAST,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +147,31 @@ class OperatorState:
     """Type of its keyed state's keys, as `runtime.graph.key_types` names it; "" = not keyed, or unknown."""
     window_type: str = ""
     """Type of the windows of its keyed state; "" = none, or unknown."""
+    state_content: str = ""
+    """What the values in its state are of, as `ChainedOperator.state_content`; "" = unknown."""
+
+    @property
+    def keyed_states(self) -> Mapping[str, StateMeta] | None:
+        """Return its states per key by name; None: they are not recorded."""
+        handles = [subtask.keyed for subtask in self.subtasks if subtask.keyed is not None]
+        found: dict[str, StateMeta] = {}
+        for handle in handles:
+            if handle.states is None:
+                return None
+            found |= {state.name: state for state in handle.states}
+        return found
+
+    @property
+    def operator_states(self) -> Mapping[str, StateMeta]:
+        """Return its operator states that have items, by name; the coordinator's among them."""
+        saved = [pair for subtask in self.subtasks for pair in subtask.operator_states.items()]
+        if self.coordinator is not None:
+            saved.append((COORDINATOR_STATE, self.coordinator))
+        return {
+            name: StateMeta(name, _KINDS[state.mode], state.serializer, namespaced=False)
+            for name, state in saved
+            if state.items
+        }
 
     @property
     def is_empty(self) -> bool:

@@ -26,6 +26,7 @@ from runtime.core.ids import CheckpointId, JobId, OperatorId
 from runtime.state.handles import DamagedSnapshotError, FileHandle, KeyedStateHandle
 from runtime.state.key_groups import KeyGroupRange
 from runtime.state.snapshot import OperatorStateSnapshot, Redistribution
+from runtime.state.state_meta import meta_from_json, meta_to_json
 
 KIND: Final = "tidemark-snapshot"
 VERSION: Final = 1
@@ -154,6 +155,7 @@ def _operator_to_json(operator: OperatorState, files: _FileTable) -> dict[str, A
         "finished": sorted(operator.finished),
         "key_type": operator.key_type,
         "window_type": operator.window_type,
+        "state_content": operator.state_content,
         "subtasks": [_subtask_to_json(subtask, files) for subtask in operator.subtasks],
     }
 
@@ -172,6 +174,7 @@ def _operator_from_json(saved: Mapping[str, Any], files: Sequence[FileHandle]) -
         # missing in earlier versions
         saved.get("key_type", ""),
         saved.get("window_type", ""),
+        saved.get("state_content", ""),
     )
 
 
@@ -199,16 +202,20 @@ def _keyed_to_json(keyed: KeyedStateHandle, files: _FileTable) -> dict[str, Any]
         "max_parallelism": keyed.max_parallelism,
         "files": [[name, files.add(file)] for name, file in keyed.files.items()],
         "metadata": _bytes_to_json(keyed.metadata),
+        "states": None if keyed.states is None else [meta_to_json(state) for state in keyed.states],
     }
 
 
 def _keyed_from_json(saved: Mapping[str, Any], files: Sequence[FileHandle]) -> KeyedStateHandle:
+    # missing in earlier versions
+    states = saved.get("states")
     return KeyedStateHandle(
         saved["format"],
         KeyGroupRange(*saved["key_groups"]),
         saved["max_parallelism"],
         {name: files[place] for name, place in saved["files"]},
         _bytes_from_json(saved["metadata"]),
+        None if states is None else tuple(meta_from_json(state) for state in states),
     )
 
 

@@ -100,6 +100,7 @@ class PendingCheckpoint:
                         finished=finished,
                         key_type=operator.key_type,
                         window_type=operator.window_type,
+                        state_content=operator.state_content,
                     )
                 )
         return CheckpointMetadata(

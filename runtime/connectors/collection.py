@@ -32,6 +32,8 @@ class CollectionSource(Source):
         OverflowError: a number is beyond the type's range; likewise.
     """
 
+    split_format = "a list"
+
     def __init__(self, values: Iterable[Any], type_info: TypeInformation | None = None) -> None:
         self._values = list(values)
         self._type_info = type_info

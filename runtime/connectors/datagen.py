@@ -33,6 +33,8 @@ class DataGeneratorSource(IndexSource):
         ValueError: a number is out of range.
     """
 
+    split_format = "indexes of generated records"
+
     def __init__(
         self,
         generator: Callable[[int], Any],
@@ -83,6 +85,8 @@ class DataGeneratorSource(IndexSource):
 
 class FieldGeneratorSource(IndexSource):
     """Emits rows of generated fields; made by `DataGeneratorSource.of_fields`."""
+
+    split_format = "indexes of generated records"
 
     def __init__(
         self, fields: Mapping[str, FieldGenerator], count: int | None, rows_per_second: float | None, seed: int

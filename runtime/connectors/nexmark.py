@@ -40,6 +40,8 @@ __all__ = [
 class NexmarkSource(IndexSource):
     """Emits events of one kind, or of all kinds as EVENT_TYPE."""
 
+    split_format = "indexes of Nexmark events"
+
     def __init__(self, kind: NexmarkKind = NexmarkKind.EVENTS, config: NexmarkConfig | None = None) -> None:
         self.kind = kind
         self.config = config = config or NexmarkConfig()

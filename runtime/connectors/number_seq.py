@@ -19,6 +19,8 @@ class NumberSequenceSource(IndexSource):
         ValueError: `start` is above `end`.
     """
 
+    split_format = "a sequence of numbers"
+
     def __init__(self, start: int, end: int) -> None:
         if start > end:
             raise ValueError(f"the start {start} must not be above the end {end}")

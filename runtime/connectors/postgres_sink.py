@@ -59,6 +59,8 @@ class PostgresSink(Sink):
         ValueError: a number is negative, or rows with keys are to be written exactly once.
     """
 
+    state_format = "transactions of PostgreSQL"
+
     def __init__(
         self,
         url: str | SecretRef,

@@ -51,6 +51,8 @@ class TableSplit(SourceSplit):
 class PostgresSource(Source):
     """Reads a table once. Made by `for_table`."""
 
+    split_format = "ranges of a table"
+
     def __init__(
         self,
         url: str | SecretRef,

@@ -77,6 +77,8 @@ class RedisStreamSource(Source):
         ValueError: no stream, one twice, or no such start.
     """
 
+    split_format = "entries of Redis streams"
+
     def __init__(
         self,
         url: str | SecretRef,
@@ -315,6 +317,8 @@ class RedisStreamSink(Sink):
     Raises:
         ValueError: no stream, or a length below 1.
     """
+
+    state_format = "entries of Redis streams"
 
     def __init__(
         self,

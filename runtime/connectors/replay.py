@@ -184,6 +184,8 @@ class ReplaySource(Source):
         ValueError: the speed is not above 0.
     """
 
+    split_format = "lanes of a recording"
+
     def __init__(self, recording: Recording, speed: float | None = 1.0, repeat: bool = False) -> None:
         if speed is not None and not speed > 0:
             raise ValueError(f"the speed must be above 0, not {speed!r}")

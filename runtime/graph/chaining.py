@@ -149,6 +149,8 @@ class _Chainer:
             output_type=node.output_type,
             key_type=self._key_type(node_id),
             window_type=getattr(node.factory, "window_type", ""),
+            state_content=getattr(node.factory, "state_content", ""),
+            declared_states=getattr(node.factory, "declared_states", None),
             defined_at=node.defined_at,
         )
 

@@ -15,6 +15,7 @@ from runtime.common.typeinfo import TypeInformation, parse_type
 from runtime.core.ids import JobId, OperatorId, VertexId
 from runtime.graph.job_graph import ChainEdge, ChainedOperator, JobEdge, JobGraph, JobVertex
 from runtime.graph.partitioning import Partitioning
+from runtime.state.state_meta import DeclaredStates, StateMeta, meta_to_json
 
 VERSION = 1
 """Version of the shape below; a graph of another version is refused, not guessed at."""
@@ -102,8 +103,14 @@ def _operator_to_json(operator: ChainedOperator) -> dict[str, Any]:
         "output_type": _text_of_type(operator.output_type),
         "key_type": operator.key_type,
         "window_type": operator.window_type,
+        "state_content": operator.state_content,
+        "declared_states": None if operator.declared_states is None else _states_to_json(operator.declared_states),
         "defined_at": operator.defined_at,
     }
+
+
+def _states_to_json(declared: DeclaredStates) -> dict[str, Any]:
+    return {"states": [meta_to_json(state) for state in declared.states], "is_complete": declared.is_complete}
 
 
 def _chain_edge_to_json(edge: ChainEdge) -> dict[str, Any]:
@@ -205,6 +212,22 @@ class _Fields:
             fields.end()
         return tuple(made)
 
+    def part_if_there(self, name: str, read: Callable[[_Fields], T]) -> T | None:
+        """Return an object in a field; None if it is null or missing, as in graphs of earlier versions."""
+        value = self._left.pop(name, None)
+        if value is None:
+            return None
+        fields = _Fields(value, self.at(name))
+        made = read(fields)
+        fields.end()
+        return made
+
+    def flag(self, name: str) -> bool:
+        value = self.raw(name)
+        if not isinstance(value, bool):
+            raise GraphFormatError(self.at(name), f"bool is needed, not {_kind(value)}")
+        return value
+
     def decoded(self, name: str, text: str, decode: Callable[[str], T], what: str) -> T:
         try:
             return decode(text)
@@ -246,7 +269,23 @@ def _operator_from_json(fields: _Fields) -> ChainedOperator:
         # graphs of earlier versions are in databases
         key_type=fields.text_if_there("key_type"),
         window_type=fields.text_if_there("window_type"),
+        state_content=fields.text_if_there("state_content"),
+        declared_states=fields.part_if_there("declared_states", _states_from_json),
         defined_at=fields.text_if_there("defined_at"),
+    )
+
+
+def _states_from_json(fields: _Fields) -> DeclaredStates:
+    return DeclaredStates(fields.items("states", _state_from_json), fields.flag("is_complete"))
+
+
+def _state_from_json(fields: _Fields) -> StateMeta:
+    return StateMeta(
+        name=fields.take("name", str),
+        kind=fields.take("kind", str),
+        serializer=fields.take("serializer", str),
+        namespaced=fields.flag("namespaced"),
+        has_ttl=fields.flag("has_ttl"),
     )
 
 

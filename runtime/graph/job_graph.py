@@ -13,6 +13,7 @@ from runtime.common.secrets import SecretName
 from runtime.common.typeinfo import TypeInformation
 from runtime.core.ids import JobId, OperatorId, VertexId
 from runtime.graph.partitioning import Partitioning
+from runtime.state.state_meta import DeclaredStates
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,10 @@ class ChainedOperator:
     """Type of its inputs' keys, as `runtime.graph.key_types` names it; "" = they are not keyed."""
     window_type: str = ""
     """Type of the windows that its state is kept by; "" = there are none."""
+    state_content: str = ""
+    """What the values in its state are of, as far as their type does not tell: "rows, sum"; "" = the type tells."""
+    declared_states: DeclaredStates | None = None
+    """The states that it is known to use; None: nothing is known, as of graphs of earlier versions."""
     defined_at: str = ""
     """Place in the user's program, "file:line"; "" = not known."""
 

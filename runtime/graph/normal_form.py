@@ -16,6 +16,7 @@ from typing import Any
 import cloudpickle
 
 from runtime.graph.job_graph import ChainedOperator, JobGraph
+from runtime.state.state_meta import DeclaredStates, meta_to_json
 
 #: of a class, what Python makes by itself
 _CLASS_NOISE = frozenset(
@@ -76,7 +77,13 @@ def _operator(operator: ChainedOperator) -> dict[str, Any]:
         "output_type": None if operator.output_type is None else operator.output_type.type_string(),
         "key_type": operator.key_type,
         "window_type": operator.window_type,
+        "state_content": operator.state_content,
+        "declared_states": _states(operator.declared_states),
     }
+
+
+def _states(declared: DeclaredStates | None) -> list[Any] | None:
+    return None if declared is None else [declared.is_complete, *map(meta_to_json, declared.states)]
 
 
 def _loaded(data: bytes) -> Any:

@@ -20,11 +20,13 @@ from runtime.core.batch import NO_TIMESTAMP, RecordBatch
 from runtime.core.elements import Watermark, WatermarkStatus
 from runtime.operators.async_functions import NO_RETRY_STRATEGY, AsyncFunction, AsyncRetryStrategy, NoRetryStrategy
 from runtime.operators.async_queue import Boundary, Call, OrderedQueue, UnorderedQueue
+from runtime.operators.declared_states import states_with_functions
 from runtime.operators.errors import user_function_error
 from runtime.operators.event_loop import EventLoopThread
 from runtime.operators.user_operator import UserFunctionOperator
 from runtime.state.descriptors import ListStateDescriptor
 from runtime.state.snapshot import CANONICAL_SNAPSHOT, OperatorSnapshot, OperatorStateSnapshot, SnapshotRequest
+from runtime.state.state_meta import DeclaredStates, operator_list
 
 STATE_NAME = "async-wait-records"
 """Name of the list state with the records in flight: (event time, record)."""
@@ -43,7 +45,7 @@ class AsyncWaitOperator(UserFunctionOperator):
         self._retries_result = predicate.result_predicate()
         self._retries_error = predicate.exception_predicate()
         self._queue = OrderedQueue() if factory.is_ordered else UnorderedQueue()
-        self._descriptor = ListStateDescriptor(STATE_NAME, _state_type(factory.input_type))
+        self._descriptor = _in_flight(factory.input_type)
         #: what does not fit into the queue yet, in order
         self._waiting: deque[Call | Boundary] = deque()
         #: attempts in progress in the other thread
@@ -247,10 +249,9 @@ def _cancel_timer(call: Call) -> None:
         call.cancel_timer = None
 
 
-def _state_type(input_type: TypeInformation | None) -> TypeInformation | None:
-    if input_type is None or isinstance(input_type, PickledBytesTypeInfo):
-        return None
-    return Types.TUPLE([Types.LONG(), input_type])
+def _in_flight(input_type: TypeInformation | None) -> ListStateDescriptor:
+    is_pickled = input_type is None or isinstance(input_type, PickledBytesTypeInfo)
+    return ListStateDescriptor(STATE_NAME, None if is_pickled else Types.TUPLE([Types.LONG(), input_type]))
 
 
 @dataclass(frozen=True)
@@ -292,6 +293,10 @@ class AsyncWaitOperatorFactory:
             raise ValueError(f"the timeout must not be negative, it is {self.timeout_ms} ms")
         if self.timeout_ms == 0 and not isinstance(self.retry_strategy, NoRetryStrategy):
             raise ValueError("retries need a timeout: without one a record could be retried forever")
+
+    @property
+    def declared_states(self) -> DeclaredStates:
+        return states_with_functions([self.function], [operator_list(_in_flight(self.input_type))])
 
     def create(self) -> AsyncWaitOperator:
         return AsyncWaitOperator(self)

@@ -13,6 +13,7 @@ from typing import Any
 
 from runtime.common.typeinfo import TypeInformation
 from runtime.core.batch import NO_TIMESTAMP
+from runtime.operators.declared_states import states_with_functions
 from runtime.operators.errors import StateAccessError, failing_index, user_function_error
 from runtime.operators.functions import TimeDomain, TimerService, callable_of
 from runtime.operators.input_order import InputOrder
@@ -28,6 +29,7 @@ from runtime.operators.two_input_functions import (
 from runtime.state.backend import KeyedStateBackend, Timer
 from runtime.state.descriptors import MapStateDescriptor, StateDescriptor
 from runtime.state.state import BroadcastState, OperatorStateStore, ReadOnlyBroadcastState
+from runtime.state.state_meta import DeclaredStates, broadcast_state
 
 
 class ReadOnlyView(ReadOnlyBroadcastState[Any, Any]):
@@ -287,6 +289,13 @@ class BroadcastProcessOperatorFactory:
             raise TypeError(f"a stream that is {stream} needs a {kind.__name__} here, not {self.function!r}")
         if not self.descriptors:
             raise TypeError("broadcast state needs at least one descriptor")
+
+    @property
+    def declared_states(self) -> DeclaredStates:
+        rules = tuple(map(broadcast_state, self.descriptors))
+        # the context of a keyed one changes state of any descriptor
+        is_keyed = self.key_selector is not None
+        return DeclaredStates(rules, False) if is_keyed else states_with_functions([self.function], rules)
 
     def create(self) -> BroadcastProcessOperator | KeyedBroadcastProcessOperator:
         if self.key_selector is None:

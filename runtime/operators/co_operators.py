@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from runtime.common.typeinfo import TypeInformation
+from runtime.operators.declared_states import states_with_functions
 from runtime.operators.errors import failing_index, user_function_error
 from runtime.operators.functions import Function, TimeDomain
 from runtime.operators.process_operators import (
@@ -28,6 +29,7 @@ from runtime.operators.two_input_functions import (
     KeyedCoProcessFunction,
 )
 from runtime.state.backend import Timer
+from runtime.state.state_meta import DeclaredStates
 
 Call = Callable[[Any, Any], Iterable[Any] | None]
 """(record, context) → results."""
@@ -152,6 +154,10 @@ class CoProcessOperatorFactory:
         calls_of(self.function)
         if self.key_selectors is None and isinstance(self.function, KeyedCoProcessFunction):
             raise TypeError("a KeyedCoProcessFunction needs both connected streams to be keyed: call key_by() on each")
+
+    @property
+    def declared_states(self) -> DeclaredStates:
+        return states_with_functions([self.function, *(self.key_selectors or ())])
 
     def create(self) -> CoProcessOperator | KeyedCoProcessOperator:
         if self.key_selectors is None:

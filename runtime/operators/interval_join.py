@@ -8,11 +8,13 @@ Source: Flink, IntervalJoinOperator.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from runtime.common.typeinfo import TypeInformation, Types
 from runtime.core.batch import NO_TIMESTAMP
+from runtime.operators.declared_states import states_with_functions
 from runtime.operators.errors import MissingTimestampError, failing_index, user_function_error
 from runtime.operators.operator import OperatorContext
 from runtime.operators.output import Output
@@ -21,6 +23,7 @@ from runtime.operators.two_input import KeyedTwoInputOperator
 from runtime.operators.two_input_functions import ProcessJoinFunction
 from runtime.state.backend import Timer
 from runtime.state.descriptors import MapStateDescriptor
+from runtime.state.state_meta import DeclaredStates, keyed_state
 
 LEFT, RIGHT = 0, 1
 BUFFERS = ("left-buffer", "right-buffer")
@@ -77,11 +80,7 @@ class IntervalJoinOperator(KeyedTwoInputOperator):
 
     def open(self) -> None:
         self._buffers = tuple(
-            self.backend.get_state(
-                MapStateDescriptor(name, Types.LONG(), None if type_info is None else Types.LIST(type_info)),
-                fitted=True,
-            )
-            for name, type_info in zip(BUFFERS, self._spec.input_types, strict=True)
+            self.backend.get_state(descriptor, fitted=True) for descriptor in _buffers(self._spec.input_types)
         )
         self._ctx = JoinContext()
         super().open()
@@ -153,6 +152,11 @@ def _time_of(bucket: tuple[int, list[Any]]) -> int:
     return bucket[0]
 
 
+def _buffers(input_types: Sequence[TypeInformation | None]) -> list[MapStateDescriptor]:
+    lists = [None if type_info is None else Types.LIST(type_info) for type_info in input_types]
+    return [MapStateDescriptor(name, Types.LONG(), of_time) for name, of_time in zip(BUFFERS, lists, strict=True)]
+
+
 @dataclass(frozen=True)
 class IntervalJoinOperatorFactory:
     """IntervalJoin.
@@ -181,6 +185,11 @@ class IntervalJoinOperatorFactory:
     def __post_init__(self) -> None:
         if not isinstance(self.function, ProcessJoinFunction):
             raise TypeError(f"an interval join needs a ProcessJoinFunction, not {self.function!r}")
+
+    @property
+    def declared_states(self) -> DeclaredStates:
+        own = [keyed_state(descriptor) for descriptor in _buffers(self.input_types)]
+        return states_with_functions([self.function, *self.key_selectors], own)
 
     def create(self) -> IntervalJoinOperator:
         spec = IntervalJoinSpec(self.lower_ms, self.upper_ms, self.input_types, self.late_tags)

@@ -16,6 +16,7 @@ from runtime.core.batch import Mark, RecordBatch
 from runtime.core.elements import Watermark
 from runtime.graph.changelog import ChangelogInput
 from runtime.operators.collector import coerce_all
+from runtime.operators.declared_states import states_with_functions
 from runtime.operators.errors import failing_index, user_function_error
 from runtime.operators.functions import (
     FilterFunction,
@@ -29,6 +30,7 @@ from runtime.operators.output import Output
 from runtime.operators.user_operator import UserFunctionOperator
 from runtime.state.backend import KeyedStateBackend
 from runtime.state.snapshot import CANONICAL_SNAPSHOT, OperatorSnapshot, SnapshotRequest
+from runtime.state.state_meta import DeclaredStates
 
 
 class _PerRecordOperator(UserFunctionOperator):
@@ -190,6 +192,10 @@ class MapOperatorFactory:
     def __post_init__(self) -> None:
         callable_of(self.function, MapFunction, "map")
 
+    @property
+    def declared_states(self) -> DeclaredStates:
+        return states_with_functions([self.function, self.key_selector])
+
     def create(self) -> MapOperator:
         call = callable_of(self.function, MapFunction, "map")
         return MapOperator(self.function, call, self.key_selector, self.output_type)
@@ -205,6 +211,10 @@ class FlatMapOperatorFactory:
 
     def __post_init__(self) -> None:
         callable_of(self.function, FlatMapFunction, "flat_map")
+
+    @property
+    def declared_states(self) -> DeclaredStates:
+        return states_with_functions([self.function, self.key_selector])
 
     def create(self) -> FlatMapOperator:
         call = callable_of(self.function, FlatMapFunction, "flat_map")
@@ -222,6 +232,10 @@ class FilterOperatorFactory:
 
     def __post_init__(self) -> None:
         callable_of(self.function, FilterFunction, "filter")
+
+    @property
+    def declared_states(self) -> DeclaredStates:
+        return states_with_functions([self.function, self.key_selector])
 
     def create(self) -> FilterOperator:
         call = callable_of(self.function, FilterFunction, "filter")

@@ -12,6 +12,7 @@ from typing import Any
 from runtime.common.typeinfo import TypeInformation
 from runtime.core.batch import NO_TIMESTAMP, RecordBatch
 from runtime.core.elements import MIN_WATERMARK, Watermark
+from runtime.operators.declared_states import states_with_functions
 from runtime.operators.errors import StateAccessError, failing_index, user_function_error
 from runtime.operators.functions import KeyedProcessFunction, ProcessFunction, TimeDomain, TimerService
 from runtime.operators.operator import ProcessingTimeService
@@ -21,6 +22,7 @@ from runtime.operators.user_operator import KeyedOperator, UserFunctionOperator
 from runtime.state.backend import KeyedStateBackend, Timer
 from runtime.state.backend import TimerService as InternalTimers
 from runtime.state.snapshot import CANONICAL_SNAPSHOT, OperatorSnapshot, SnapshotRequest
+from runtime.state.state_meta import DeclaredStates
 
 
 class UnkeyedFunctionTimers(TimerService):
@@ -234,6 +236,10 @@ class ProcessOperatorFactory:
     def __post_init__(self) -> None:
         _check(self.function, ProcessFunction, "process() of a stream")
 
+    @property
+    def declared_states(self) -> DeclaredStates:
+        return states_with_functions([self.function])
+
     def create(self) -> ProcessOperator:
         return ProcessOperator(self.function, self.output_type)
 
@@ -252,6 +258,10 @@ class KeyedProcessOperatorFactory:
 
     def __post_init__(self) -> None:
         _check(self.function, KeyedProcessFunction, "process() of a keyed stream")
+
+    @property
+    def declared_states(self) -> DeclaredStates:
+        return states_with_functions([self.function, self.key_selector])
 
     def create(self) -> KeyedProcessOperator:
         return KeyedProcessOperator(self.function, self.key_selector, self.output_type)

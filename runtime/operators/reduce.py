@@ -17,10 +17,16 @@ from runtime.common.types import Row, row_of
 from runtime.core.elements import MAX_WATERMARK
 from runtime.core.keys import encode_key
 from runtime.operators.collector import Coercer
+from runtime.operators.declared_states import states_with_functions
 from runtime.operators.errors import failing_index, user_function_error
 from runtime.operators.functions import ReduceFunction, callable_of
 from runtime.operators.user_operator import KeyedOperator
 from runtime.state.descriptors import ValueStateDescriptor
+from runtime.state.state_meta import DeclaredStates, keyed_state
+
+
+def _reduced(type_info: TypeInformation | None) -> ValueStateDescriptor:
+    return ValueStateDescriptor("reduced", type_info)
 
 
 class ReduceOperator(KeyedOperator):
@@ -36,7 +42,7 @@ class ReduceOperator(KeyedOperator):
 
     def open(self) -> None:
         super().open()
-        self._state = self.backend.get_state(ValueStateDescriptor("reduced", self.output_type), fitted=True)
+        self._state = self.backend.get_state(_reduced(self.output_type), fitted=True)
         #: in a batch, of the key whose records come: what it gives so far, with the event time; () = no key has come
         self._final: tuple[()] | tuple[Any, int] = ()
         self._final_key: bytes | None = None
@@ -107,6 +113,11 @@ class ReduceOperatorFactory:
 
     def __post_init__(self) -> None:
         callable_of(self.function, ReduceFunction, "reduce")
+
+    @property
+    def declared_states(self) -> DeclaredStates:
+        own = keyed_state(_reduced(self.output_type))
+        return states_with_functions([self.function, self.key_selector], [own])
 
     def create(self) -> ReduceOperator:
         return ReduceOperator(self.function, self.key_selector, self.output_type)

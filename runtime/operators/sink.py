@@ -240,6 +240,10 @@ class Sweeper(ABC):
 class Sink(ABC):
     """A stream's end. Instances are immutable and picklable."""
 
+    state_format: str = ""
+    """Name of the form of state items and committables in snapshots: those of another form are refused. "" = it is not
+    known, and not compared."""
+
     @abstractmethod
     def create_writer(self, context: WriterContext, restored: Sequence[Any]) -> SinkWriter:
         """Make the writer of one subtask from state items of former writers.

@@ -33,6 +33,7 @@ from runtime.state.snapshot import (
     Redistribution,
     SnapshotRequest,
 )
+from runtime.state.state_meta import UNION_OF_OPERATOR, DeclaredStates, StateMeta
 
 WRITER_STATE = "sink-writer"
 """Name of the operator state with the writers' own items."""
@@ -252,20 +253,22 @@ class SinkOperator(OneInputOperator):
             self._prepare(writer)
             self._check_committable()
         checkpoint_id = int(request.checkpoint_id)
+        kind = self._sink.state_format
         self._pending = [
             p._replace(checkpoint_id=checkpoint_id) if p.checkpoint_id is None else p for p in self._pending
         ]
         states = {
-            WRITER_STATE: _state(self._guarded(writer.snapshot_state)),
+            WRITER_STATE: _state(self._guarded(writer.snapshot_state), kind),
             COMMITTABLES_STATE: _state(
-                [{"checkpoint": p.checkpoint_id, "committable": p.committable} for p in self._pending]
+                [{"checkpoint": p.checkpoint_id, "committable": p.committable} for p in self._pending], kind
             ),
             HISTORY_STATE: _state([] if self._committer is None else [self._history.state()]),
         }
         # those that stay retained when this checkpoint is completed; only subtask 0 sweeps
         older = [held for held in self._held if held.items and held.num_completed + 1 < self._num_retained]
         if older and self.context.subtask_index == 0:
-            states[HELD_STATE] = _state([{"completed": held.num_completed, "items": held.items} for held in older])
+            held_items = [{"completed": held.num_completed, "items": held.items} for held in older]
+            states[HELD_STATE] = _state(held_items, kind)
         return OperatorSnapshot(operator_states=states)
 
     def notify_checkpoint_complete(self, checkpoint_id: CheckpointId) -> None:
@@ -380,8 +383,8 @@ class SinkOperator(OneInputOperator):
         return SinkError(f"sink {self.context.operator_name}: {text}")
 
 
-def _state(items: Sequence[Any]) -> OperatorStateSnapshot:
-    return OperatorStateSnapshot(Redistribution.UNION, [json.dumps(item).encode() for item in items])
+def _state(items: Sequence[Any], kind: str = "") -> OperatorStateSnapshot:
+    return OperatorStateSnapshot(Redistribution.UNION, [json.dumps(item).encode() for item in items], kind)
 
 
 def _items(snapshot: OperatorSnapshot, name: str) -> list[Any]:
@@ -398,6 +401,13 @@ class SinkOperatorFactory:
 
     def create(self) -> SinkOperator:
         return SinkOperator(self.sink, self.input_type)
+
+    @property
+    def declared_states(self) -> DeclaredStates:
+        names = (WRITER_STATE, COMMITTABLES_STATE)
+        return DeclaredStates(
+            tuple(StateMeta(name, UNION_OF_OPERATOR, self.sink.state_format, namespaced=False) for name in names)
+        )
 
     @property
     def changelog_input(self) -> ChangelogInput:

@@ -162,6 +162,9 @@ class Source(ABC):
     survives_batches: bool = True
     """Whether a reader may be closed, and another one go on at its position, with each micro-batch: False where records
     that were received and not read would be lost, or the pace."""
+    split_format: str = ""
+    """Name of the form of splits and positions in snapshots: state of a source of another form is refused. "" = it is
+    not known, and not compared."""
     dead_letter_tag: OutputTag | None = None
     """Side output for what readers set aside instead of failing; see `SplitReader.take_dead_letters`."""
 

@@ -238,7 +238,7 @@ class SourceCoordinator:
                 for n, split in (*self._in_flight.values(), *(item for dealt in self._ahead.values() for item in dealt))
             ],
         }
-        return OperatorStateSnapshot(Redistribution.UNION, [json.dumps(value).encode()])
+        return OperatorStateSnapshot(Redistribution.UNION, [json.dumps(value).encode()], self._source.split_format)
 
     def close(self) -> None:
         """Release the enumerator; idempotent."""

@@ -10,11 +10,13 @@ Used by the task's thread. Source: Flink, TemporalRowTimeJoinOperator (SQL: FOR 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from runtime.common.typeinfo import TypeInformation, Types
 from runtime.core.batch import NO_TIMESTAMP
+from runtime.operators.declared_states import states_with_functions
 from runtime.operators.errors import failing_index, user_function_error
 from runtime.operators.interval_join import JoinContext, missing_timestamp
 from runtime.operators.operator import OperatorContext
@@ -24,6 +26,7 @@ from runtime.operators.two_input import KeyedTwoInputOperator
 from runtime.operators.two_input_functions import ProcessJoinFunction
 from runtime.state.backend import Timer
 from runtime.state.descriptors import MapStateDescriptor
+from runtime.state.state_meta import DeclaredStates, keyed_state
 
 LEFT_STATE = "temporal-left"
 """Name of the state with the left records that wait: event time → records."""
@@ -49,11 +52,8 @@ class TemporalJoinOperator(KeyedTwoInputOperator):
         self._dropped = context.metrics.counter("numLateRecordsDropped")
 
     def open(self) -> None:
-        left_type, right_type = (None if t is None else Types.LIST(t) for t in self._types)
-        self._left = self.backend.get_state(MapStateDescriptor(LEFT_STATE, Types.LONG(), left_type), fitted=True)
-        # a list, since None is a version too, while a map's value cannot be told from a missing one
-        self._versions = self.backend.get_state(
-            MapStateDescriptor(VERSIONS_STATE, Types.LONG(), right_type), fitted=True
+        self._left, self._versions = (
+            self.backend.get_state(descriptor, fitted=True) for descriptor in _descriptors(self._types)
         )
         self._ctx = JoinContext()
         super().open()
@@ -131,6 +131,15 @@ class TemporalJoinOperator(KeyedTwoInputOperator):
         return max((time for time in self._versions if time <= timestamp), default=None)
 
 
+def _descriptors(input_types: Sequence[TypeInformation | None]) -> list[MapStateDescriptor]:
+    left_type, right_type = (None if t is None else Types.LIST(t) for t in input_types)
+    return [
+        MapStateDescriptor(LEFT_STATE, Types.LONG(), left_type),
+        # a list, since None is a version too, while a map's value cannot be told from a missing one
+        MapStateDescriptor(VERSIONS_STATE, Types.LONG(), right_type),
+    ]
+
+
 @dataclass(frozen=True)
 class TemporalJoinOperatorFactory:
     """TemporalJoin.
@@ -158,6 +167,11 @@ class TemporalJoinOperatorFactory:
     def __post_init__(self) -> None:
         if not isinstance(self.function, ProcessJoinFunction):
             raise TypeError(f"a temporal join needs a ProcessJoinFunction, not {self.function!r}")
+
+    @property
+    def declared_states(self) -> DeclaredStates:
+        own = [keyed_state(descriptor) for descriptor in _descriptors(self.input_types)]
+        return states_with_functions([self.function, *self.key_selectors], own)
 
     def create(self) -> TemporalJoinOperator:
         return TemporalJoinOperator(self)

@@ -28,6 +28,7 @@ from runtime.operators.errors import failing_index, user_function_error
 from runtime.operators.event_time_column import with_times_of_column
 from runtime.operators.operator import OneInputOperator, OperatorContext
 from runtime.state.snapshot import CANONICAL_SNAPSHOT, OperatorSnapshot, SnapshotRequest
+from runtime.state.state_meta import NO_STATES, DeclaredStates
 
 
 class WatermarkTracker:
@@ -344,6 +345,7 @@ class TimestampsAndWatermarksOperatorFactory:
     """TimestampsAndWatermarks; `output_type` is the type of the records, which pass unchanged."""
 
     changelog_input: ClassVar[ChangelogInput] = ChangelogInput.KEEPS
+    declared_states: ClassVar[DeclaredStates] = NO_STATES
     strategy: WatermarkStrategy
     output_type: TypeInformation | None = None
 

@@ -10,14 +10,15 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
 from runtime.core.ids import KeyGroup
 from runtime.state.block_file import BlockFile, BlockStream, ReadRange, local_reads, pack_columns, unpack_columns
 from runtime.state.handles import DamagedSnapshotError
-from runtime.state.snapshot import KeyedSnapshot, KeyGroupSnapshot, StateEntry, StateMeta, TimerEntry
+from runtime.state.snapshot import KeyedSnapshot, KeyGroupSnapshot, StateEntry, TimerEntry
+from runtime.state.state_meta import StateMeta, meta_from_json, meta_to_json
 
 CANONICAL_FORMAT: Final = "canonical"
 """`KeyedStateHandle.format` of state in one such file."""
@@ -230,19 +231,3 @@ def decode_timers(data: bytes, offset: int) -> tuple[list[TimerEntry], int]:
 def _section(kind: int, name: str) -> bytes:
     encoded = name.encode()
     return _SECTION.pack(kind, len(encoded)) + encoded
-
-
-def meta_to_json(meta: StateMeta) -> dict[str, Any]:
-    """Return a state's meta as JSON."""
-    return {
-        "name": meta.name,
-        "kind": meta.kind,
-        "serializer": meta.serializer,
-        "namespaced": meta.namespaced,
-        "has_ttl": meta.has_ttl,
-    }
-
-
-def meta_from_json(saved: Mapping[str, Any]) -> StateMeta:
-    """Return the meta passed to `meta_to_json`."""
-    return StateMeta(saved["name"], saved["kind"], saved["serializer"], saved["namespaced"], saved["has_ttl"])

@@ -7,13 +7,14 @@ sha256, so that damage is detected before any of it is used.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 from runtime.core.ids import CheckpointId
 from runtime.state.key_groups import KeyGroupRange
+from runtime.state.state_meta import StateMeta
 
 
 class DamagedSnapshotError(Exception):
@@ -55,6 +56,8 @@ class KeyedStateHandle:
     """By names that the format defines; the order matters to formats whose files build on each other."""
     metadata: bytes = b""
     """The format's own, JSON, small."""
+    states: Sequence[StateMeta] | None = None
+    """The states in it; None: not recorded, as in snapshots of earlier versions."""
 
     @property
     def size(self) -> int:

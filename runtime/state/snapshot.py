@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from runtime.core.checkpoint_options import SnapshotKind
 from runtime.core.ids import CheckpointId, KeyGroup
 from runtime.state.handles import PendingKeyedState
+from runtime.state.state_meta import StateMeta as StateMeta
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,29 +32,6 @@ class TimerEntry:
     timestamp: int
     key: bytes
     namespace: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class StateMeta:
-    """Information to read a state back: its kind and the names of its serializers."""
-
-    name: str
-    kind: str
-    """value | list | map | reducing | aggregating | columnar (Arrow IPC of many keys, the entry has none)"""
-    serializer: str
-    """Name of the serializer that encoded the values, for the compatibility check; see runtime.core.serializers."""
-    namespaced: bool
-    has_ttl: bool = False
-    """Whether values carry the times at which they were last touched."""
-
-    def is_readable_as(self, other: StateMeta) -> bool:
-        """Return whether state written as `self` can be read as `other`: time to live may be added or removed."""
-        return (self.kind, self.serializer, self.namespaced) == (other.kind, other.serializer, other.namespaced)
-
-    def describe(self) -> str:
-        """Describe the state for error messages."""
-        scope = "namespaced " if self.namespaced else ""
-        return f"{scope}{self.kind} state of {self.serializer}{' with time to live' if self.has_ttl else ''}"
 
 
 @dataclass(frozen=True, slots=True)

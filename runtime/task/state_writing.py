@@ -53,7 +53,10 @@ def write_task_state(state: TaskState, files: StateFileWriter) -> TaskStateHandl
 
 def _write_canonical(keyed: KeyedSnapshot, state: TaskState, files: StateFileWriter) -> KeyedStateHandle:
     file = files.write("keyed-state", encode_canonical(keyed, state.compression))
-    return KeyedStateHandle(CANONICAL_FORMAT, state.key_groups, state.max_parallelism, {CANONICAL_FILE: file})
+    states = tuple(keyed.metas.values())
+    return KeyedStateHandle(
+        CANONICAL_FORMAT, state.key_groups, state.max_parallelism, {CANONICAL_FILE: file}, states=states
+    )
 
 
 def size_of(handle: TaskStateHandle) -> int:

@@ -267,12 +267,16 @@ class RunningJob:
         Raises:
             AssertionError: not as expected.
         """
+        self.run_to_any_end()
+        assert self.state is end, self._describe()
+        return self.driver.status()
+
+    def run_to_any_end(self) -> None:
+        """Step until the job has ended, however that is."""
         deadline = time.monotonic() + TIMEOUT_S
         while not self.driver.ended.is_set():
             assert time.monotonic() < deadline, f"the end: not within {TIMEOUT_S} s, {self._describe()}"
             self.cluster.step()
-        assert self.state is end, self._describe()
-        return self.driver.status()
 
     def close(self) -> None:
         """End the job if it has not ended."""

@@ -2,24 +2,46 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from runtime.checkpoint.assignment import StateAssignmentError, assign_state
 from runtime.checkpoint.compatibility import Verdict, compatibility
 from runtime.checkpoint.handles import CheckpointMetadata, OperatorState, OperatorSubtaskState
-from runtime.core.ids import CheckpointId, JobId, operator_id_of
+from runtime.checkpoint.state_fates import Fate
+from runtime.core.ids import CheckpointId, JobId
 from runtime.graph.job_graph import JobGraph
-from tests.checkpoint.test_assignment import MAX, OPTIONS, job, keyed, operator
+from runtime.state.snapshot import OperatorStateSnapshot, Redistribution
+from runtime.state.state_meta import DeclaredStates, StateMeta
+from tests.checkpoint.test_assignment import MAX, OPTIONS, keyed, operator, with_types
+from tests.checkpoint.test_assignment import job as untyped_job
 
 
 def metadata(*operators: OperatorState) -> CheckpointMetadata:
     return CheckpointMetadata(JobId("a" * 32), CheckpointId(5), 1, OPTIONS, operators)
 
 
-def window(parallelism: int = 2, **more: object) -> OperatorState:
-    return operator("window", keyed(parallelism), **more)
+COUNT = StateMeta("count", "value", "long", namespaced=False)
+ROWS = StateMeta("rows", "columnar", "row<n long>", namespaced=False)
+RULES = StateMeta("rules", "broadcast", "map<long, string>", namespaced=False)
+
+
+def window(parallelism: int = 2, states: Sequence[StateMeta] | None = (COUNT,), **more: object) -> OperatorState:
+    subtasks = [
+        replace(subtask, keyed=None if subtask.keyed is None else replace(subtask.keyed, states=states))
+        for subtask in keyed(parallelism)
+    ]
+    return operator("window", subtasks, **more)
+
+
+def job(
+    parallelism: int, states: Sequence[StateMeta] | None = (COUNT,), *, is_complete: bool = True, **more: Any
+) -> JobGraph:
+    declared = None if states is None else DeclaredStates(tuple(states), is_complete)
+    return with_types(untyped_job(parallelism, **more), more.get("window_uid", "window"), declared_states=declared)
 
 
 def verdicts(saved: CheckpointMetadata, graph: JobGraph) -> dict[str, Verdict]:
@@ -50,20 +72,7 @@ def test_an_operator_without_state_is_not_lost() -> None:
 
 
 def test_other_keys_are_refused_with_a_reason() -> None:
-    graph = job(2)
-    typed = replace(
-        graph,
-        vertices=tuple(
-            replace(
-                vertex,
-                operators=tuple(
-                    replace(o, key_type="LONG") if o.operator_id == operator_id_of("window") else o
-                    for o in vertex.operators
-                ),
-            )
-            for vertex in graph.vertices
-        ),
-    )
+    typed = with_types(job(2), "window", key_type="LONG")
     report = compatibility(metadata(window(key_type="STRING")), typed)
     [line] = [line for line in report.operators if line.verdict is Verdict.REFUSED]
     assert line.uid == "window" and "saved by keys of type STRING" in line.why
@@ -82,3 +91,89 @@ def test_new_input_for_what_had_finished_is_refused_as_a_whole() -> None:
     report = compatibility(metadata(ended, out), job(1))
     assert "had finished" in report.refusal
     assert report.is_restorable is False
+
+
+# --- states -----------------------------------------------------------------------------------------------------------
+
+
+def fates(saved: CheckpointMetadata, graph: JobGraph) -> tuple[Verdict, dict[str, Fate]]:
+    verdict = verdicts(saved, graph)["window"]
+    [line] = [line for line in compatibility(saved, graph).operators if line.uid == "window"]
+    return verdict, {state.name: state.fate for state in line.states}
+
+
+@pytest.mark.parametrize(
+    "expected",
+    [
+        StateMeta("count", "value", "string", namespaced=False),
+        StateMeta("count", "list", "list<long>", namespaced=False),
+        StateMeta("count", "value", "long", namespaced=True),
+    ],
+)
+def test_a_state_of_another_kind_or_type_is_refused_with_both(expected: StateMeta) -> None:
+    saved, graph = metadata(window()), job(2, [expected])
+    assert fates(saved, graph) == (Verdict.REFUSED, {"count": Fate.REFUSED})
+    [line] = [line for line in compatibility(saved, graph).operators if line.uid == "window"]
+    written = "'count' of Window (uid window) was saved as value state of long"
+    assert f"{written} and cannot be read as {expected.describe()}" in line.why
+
+
+def test_time_to_live_may_be_added() -> None:
+    saved, graph = metadata(window()), job(2, [replace(COUNT, has_ttl=True)])
+    assert fates(saved, graph) == (Verdict.KEPT, {"count": Fate.KEPT})
+
+
+def test_a_further_state_starts_empty_and_one_that_is_not_asked_for_is_carried_along() -> None:
+    saved = metadata(window(states=[COUNT, replace(COUNT, name="old")]))
+    graph = job(2, [COUNT, replace(COUNT, name="new")])
+    assert fates(saved, graph) == (Verdict.KEPT, {"count": Fate.KEPT, "old": Fate.UNREAD, "new": Fate.EMPTY})
+
+
+def test_vectorised_operators_refuse_what_they_do_not_know() -> None:
+    saved = metadata(window(states=[ROWS, replace(ROWS, name="others")]))
+    assert fates(saved, job(2, [ROWS])) == (Verdict.REFUSED, {"rows": Fate.KEPT, "others": Fate.REFUSED})
+
+
+def test_an_operator_that_has_only_the_uid_in_common_loses_the_state() -> None:
+    # it could not be given its keys, or its key groups, either
+    saved = metadata(window(states=[ROWS], key_type="string"))
+    graph = with_types(job(2, max_parallelism=64), "window", key_type="long")
+    assert fates(saved, graph) == (Verdict.LOST, {"rows": Fate.LOST, "count": Fate.EMPTY})
+    assert compatibility(saved, graph).loses_state
+    with pytest.raises(StateAssignmentError, match=r"dropped +Window \(uid window\): it has other states now"):
+        assign_state(saved, graph)
+    dealt = assign_state(saved, graph, ignore_unclaimed_state=True)
+    assert not any(restore.keyed for task in dealt.tasks.values() for restore in task.operators.values())
+
+
+def test_what_is_asked_for_at_run_time_only_is_unknown() -> None:
+    saved = metadata(window())
+    assert fates(saved, job(2, [], is_complete=False)) == (Verdict.UNKNOWN, {"count": Fate.UNKNOWN})
+    assert fates(saved, job(2, None)) == (Verdict.UNKNOWN, {"count": Fate.UNKNOWN})
+    # the own states of an operator with a user function are compared all the same
+    other = replace(COUNT, serializer="string")
+    assert fates(saved, job(2, [other], is_complete=False)) == (Verdict.REFUSED, {"count": Fate.REFUSED})
+
+
+def test_a_snapshot_of_an_earlier_version_names_no_states() -> None:
+    assert fates(metadata(window(states=None)), job(2)) == (Verdict.UNKNOWN, {})
+
+
+def test_operator_state_is_compared_where_it_has_items() -> None:
+    def saved(*items: bytes) -> CheckpointMetadata:
+        state = OperatorStateSnapshot(Redistribution.BROADCAST, items, "map<long, string>")
+        return metadata(operator("window", [OperatorSubtaskState(operator_states={"rules": state})] * 2))
+
+    other = replace(RULES, serializer="map<string, string>")
+    assert fates(saved(b"1"), job(2, [RULES])) == (Verdict.KEPT, {"rules": Fate.KEPT})
+    assert fates(saved(b"1"), job(2, [other])) == (Verdict.REFUSED, {"rules": Fate.REFUSED})
+    assert fates(saved(), job(2, [other])) == (Verdict.KEPT, {})
+    dealt = assign_state(saved(), job(2, [other]))
+    assert not any(restore.operator_states for task in dealt.tasks.values() for restore in task.operators.values())
+
+
+def test_values_that_mean_something_else_are_refused() -> None:
+    saved = metadata(window(state_content="rows, sum"))
+    graph = with_types(job(2), "window", state_content="rows, max")
+    assert verdicts(saved, graph)["window"] is Verdict.REFUSED
+    assert verdicts(saved, job(2))["window"] is Verdict.KEPT

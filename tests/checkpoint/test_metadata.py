@@ -33,6 +33,7 @@ from runtime.core.ids import CheckpointId, JobId, OperatorId
 from runtime.state.handles import DamagedSnapshotError, FileHandle, KeyedStateHandle
 from runtime.state.key_groups import KeyGroupRange
 from runtime.state.snapshot import OperatorStateSnapshot, Redistribution
+from runtime.state.state_meta import StateMeta
 from tests.checkpoint.faulty import NO_PAUSES, FaultyFileSystem, failing
 from tests.checkpoint.snapshots import options_of, savepoint_options, stored, with_checksum
 
@@ -53,6 +54,7 @@ STATES = st.builds(
     TEXT,
 )
 RANGES = st.tuples(st.integers(0, 99), st.integers(0, 99)).map(lambda ends: KeyGroupRange(min(ends), max(ends)))
+METAS = st.builds(StateMeta, TEXT, TEXT, TEXT, st.booleans(), st.booleans())
 KEYED = st.builds(
     KeyedStateHandle,
     TEXT,
@@ -60,6 +62,7 @@ KEYED = st.builds(
     st.integers(1, 32768),
     st.dictionaries(TEXT, FILES, max_size=3),
     st.binary(max_size=5),
+    st.none() | st.lists(METAS, max_size=2).map(tuple),
 )
 SUBTASKS = st.builds(
     OperatorSubtaskState,
@@ -77,6 +80,7 @@ OPERATORS = st.builds(
     st.lists(SUBTASKS, max_size=3).map(tuple),
     st.none() | STATES,
     st.frozensets(st.integers(0, 9), max_size=3),
+    TEXT,
     TEXT,
     TEXT,
 )

@@ -16,6 +16,7 @@ from runtime.core.ids import JobId, VertexId, operator_id_of
 from runtime.graph.codec import GraphFormatError, job_graph_from_json, job_graph_to_json
 from runtime.graph.job_graph import ChainEdge, ChainedOperator, JobEdge, JobGraph, JobVertex
 from runtime.graph.partitioning import Partitioning
+from runtime.state.state_meta import DeclaredStates, StateMeta
 from tests.graph.programs import Program, edge
 
 TEXTS = st.text(max_size=12)
@@ -59,6 +60,10 @@ def job_graphs(draw: st.DrawFn) -> JobGraph:
     return JobGraph(job_id, draw(TEXTS), tuple(vertices), tuple(edges), draw(options), draw(options), tuple(secrets))
 
 
+METAS = st.builds(StateMeta, TEXTS, TEXTS, TEXTS, st.booleans(), st.booleans())
+STATES = st.none() | st.builds(DeclaredStates, st.lists(METAS, max_size=2).map(tuple), st.booleans())
+
+
 @st.composite
 def job_vertices(draw: st.DrawFn, uid: str) -> JobVertex:
     operators = tuple(
@@ -71,6 +76,8 @@ def job_vertices(draw: st.DrawFn, uid: str) -> JobVertex:
             output_type=draw(TYPES),
             key_type=draw(TEXTS),
             window_type=draw(TEXTS),
+            state_content=draw(TEXTS),
+            declared_states=draw(STATES),
             defined_at=draw(TEXTS),
         )
         for index in range(draw(st.integers(1, 3)))

@@ -1374,7 +1374,7 @@ export interface OperatorVerdict {
   operator_id: string;
   uid: string;
   name: string;
-  verdict: 'kept' | 'rescaled' | 'new' | 'lost' | 'refused';
+  verdict: 'kept' | 'rescaled' | 'new' | 'lost' | 'refused' | 'unknown';
   /** Of refused. */
   why: string;
   /** Parallelism in the snapshot; null: it is not in it. */
@@ -1383,6 +1383,11 @@ export interface OperatorVerdict {
   after: number | null;
   size_bytes: number;
   has_state: boolean;
+  /**
+   * As far as they are named; the user functions' own only once a snapshot has them. Missing in reports of earlier
+   * versions.
+   */
+  states?: StateVerdict[];
 }
 
 export interface Overview {
@@ -1873,6 +1878,16 @@ export interface Stall {
   stack: string;
   /** False: the runtime itself does not get on. */
   in_user_code?: boolean;
+}
+
+/** A named state of an operator. */
+export interface StateVerdict {
+  name: string;
+  fate: 'kept' | 'empty' | 'unread' | 'lost' | 'refused' | 'unknown';
+  /** Kind and type in the snapshot; null: it is not in it. */
+  written: string | null;
+  /** Kind and type in the new graph; null: the operator does not declare it. */
+  expected: string | null;
 }
 
 /** What stays as it is for as long as the job exists. */

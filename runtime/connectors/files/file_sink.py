@@ -74,6 +74,7 @@ class _SinkOptions:
 class FileSink(Sink):
     """Writes files. Made by a builder: `FileSink.for_row_format(path, encoder).build()`."""
 
+    state_format = "files"
     BaseBuilder: ClassVar[type[FileSinkBuilder]]
     RowFormatBuilder: ClassVar[type[FileSinkBuilder]]
     BulkFormatBuilder: ClassVar[type[FileSinkBuilder]]

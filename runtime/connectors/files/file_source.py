@@ -48,6 +48,8 @@ class StreamFormat:
 class FileSource(Source):
     """Reads each file once. Made by a builder: `FileSource.for_record_stream_format(format, *paths).build()`."""
 
+    split_format = "ranges of files"
+
     def __init__(
         self,
         file_format: FileFormat,

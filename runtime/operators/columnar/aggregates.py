@@ -181,6 +181,11 @@ class AggregatePlan:
         return not self.needs_order
 
     @property
+    def state_content(self) -> str:
+        """Return which partials there are: a sum and a maximum of one type are told apart by that alone."""
+        return ", ".join(partial.merge.value for partial in self.partials)
+
+    @property
     def partial_type(self) -> RowTypeInfo:
         """Return the type of partials with their keys, as they travel."""
         return type_of(self.empty_partials, {key: self._fields[key] for key in self.keys})

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from runtime.common.typeinfo import RowTypeInfo, Types
+from runtime.common.typeinfo import RowTypeInfo, TypeInformation, Types
 from runtime.common.types import Row, RowKind, row_of
 from runtime.core.arrow_views import without_views
 from runtime.core.batch import RecordBatch
@@ -26,8 +26,17 @@ from runtime.operators.columnar.time_to_live import with_ttl
 from runtime.operators.operator import OneInputOperator
 from runtime.operators.user_operator import KeyedOperator, KeyedStateOperator
 from runtime.state.descriptors import ValueStateDescriptor
+from runtime.state.state_meta import DeclaredStates, keyed_state
 
 Keep = Literal["first", "last"]
+
+
+def _seen(ttl_ms: int | None) -> ValueStateDescriptor:
+    return with_ttl(ValueStateDescriptor("seen", Types.BOOLEAN()), ttl_ms)
+
+
+def _last(type_info: TypeInformation | None, ttl_ms: int | None) -> ValueStateDescriptor:
+    return with_ttl(ValueStateDescriptor("last", type_info), ttl_ms)
 
 
 class KeepFirstOperator(KeyedStateOperator, OneInputOperator):
@@ -45,8 +54,7 @@ class KeepFirstOperator(KeyedStateOperator, OneInputOperator):
 
     def open(self) -> None:
         super().open()
-        descriptor = with_ttl(ValueStateDescriptor("seen", Types.BOOLEAN()), self._ttl_ms)
-        self._seen = self.backend.get_state(descriptor, fitted=True)
+        self._seen = self.backend.get_state(_seen(self._ttl_ms), fitted=True)
 
     def process_batch(self, batch: RecordBatch) -> None:
         check_inserts(self.context, batch)
@@ -85,8 +93,7 @@ class KeepLastOperator(KeyedOperator):
 
     def open(self) -> None:
         super().open()
-        descriptor = with_ttl(ValueStateDescriptor("last", self.output_type), self._ttl_ms)
-        self._last = self.backend.get_state(descriptor, fitted=True)
+        self._last = self.backend.get_state(_last(self.output_type, self._ttl_ms), fitted=True)
 
     def process_rows(self, values: list[Any], timestamps: list[int], keys: list[Any]) -> None:
         set_key, read, write, add = (
@@ -137,6 +144,11 @@ class DeduplicateOperatorFactory:
     @property
     def output_type(self) -> RowTypeInfo:
         return self.type_info
+
+    @property
+    def declared_states(self) -> DeclaredStates:
+        kept = _seen(self.ttl_ms) if self.keep == "first" else _last(self.type_info, self.ttl_ms)
+        return DeclaredStates((keyed_state(kept),))
 
     def create(self) -> KeepFirstOperator | KeepLastOperator:
         operator = KeepFirstOperator if self.keep == "first" else KeepLastOperator

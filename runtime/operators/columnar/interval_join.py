@@ -36,7 +36,7 @@ from runtime.operators.columnar.join_columns import JoinSides
 from runtime.operators.columnar.keyed_rows import in_ranges
 from runtime.operators.columnar.late_rows import LateRows
 from runtime.operators.columnar.panes import Times
-from runtime.operators.columnar.segments import Header, keyed_snapshot, restored_frames, together
+from runtime.operators.columnar.segments import Header, columnar_state, keyed_snapshot, restored_frames, together
 from runtime.operators.columnar.watermarks_at import moved_marks, watermarks_at
 from runtime.operators.columnar.window_join import How
 from runtime.operators.columnar.windows import LONG
@@ -46,6 +46,7 @@ from runtime.operators.output import Output
 from runtime.operators.output_tag import OutputTag
 from runtime.operators.two_input import TwoInputBatchOperator
 from runtime.state.snapshot import CANONICAL_SNAPSHOT, OperatorSnapshot, SnapshotRequest
+from runtime.state.state_meta import DeclaredStates
 
 STATE_NAMES = ("left-rows", "right-rows")
 MAX_PAIRS = 1 << 16
@@ -345,6 +346,11 @@ class ColumnIntervalJoinOperatorFactory:
     @property
     def output_type(self) -> RowTypeInfo:
         return self.spec.sides.output_type
+
+    @property
+    def declared_states(self) -> DeclaredStates:
+        sides = enumerate(STATE_NAMES)
+        return DeclaredStates(tuple(columnar_state(name, self.spec.buffered_type(side)) for side, name in sides))
 
     def create(self) -> ColumnIntervalJoinOperator:
         return ColumnIntervalJoinOperator(self.spec)

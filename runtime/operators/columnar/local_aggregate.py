@@ -38,6 +38,7 @@ from runtime.state.snapshot import (
     Redistribution,
     SnapshotRequest,
 )
+from runtime.state.state_meta import LIST_OF_OPERATOR, DeclaredStates, StateMeta
 
 STATE_NAME = "partials"
 
@@ -64,7 +65,7 @@ class LocalOperator(OneInputOperator, ABC):
 
     def initialize_state(self, snapshot: OperatorSnapshot | None) -> None:
         saved = None if snapshot is None else snapshot.operator_states.get(STATE_NAME)
-        if saved is not None:
+        if saved is not None and saved.items:
             if saved.serializer != self._output_type.type_string():
                 raise StateMigrationError(STATE_NAME, saved.serializer, self._output_type.type_string())
             self._kept = [from_bytes(item, self._schema) for item in saved.items]
@@ -172,6 +173,12 @@ class LocalAggregateOperator(LocalOperator):
         return self._buffer.take_together()
 
 
+def local_states(partial_type: RowTypeInfo) -> DeclaredStates:
+    """Return the states of a first phase, given the type of its output."""
+    partials = StateMeta(STATE_NAME, LIST_OF_OPERATOR, partial_type.type_string(), namespaced=False)
+    return DeclaredStates((partials,))
+
+
 @dataclass(frozen=True)
 class LocalAggregateOperatorFactory:
     """The first phase of a window aggregate.
@@ -186,6 +193,10 @@ class LocalAggregateOperatorFactory:
     @property
     def output_type(self) -> RowTypeInfo:
         return self.spec.partial_type
+
+    @property
+    def declared_states(self) -> DeclaredStates:
+        return local_states(self.output_type)
 
     def create(self) -> LocalAggregateOperator:
         return LocalAggregateOperator(self.spec)

@@ -20,12 +20,13 @@ from runtime.common.typeinfo import RowTypeInfo
 from runtime.core.batch import Mark
 from runtime.core.elements import Watermark
 from runtime.graph.changelog import ChangelogInput
-from runtime.operators.columnar.local_aggregate import LocalOperator
+from runtime.operators.columnar.local_aggregate import LocalOperator, local_states
 from runtime.operators.columnar.panes import NEVER, Times
 from runtime.operators.columnar.row_buffer import MAX_ROWS
 from runtime.operators.columnar.session_aggregate import SessionAggregateSpec
 from runtime.operators.columnar.sessions import END, START, sessions_of_rows
 from runtime.operators.columnar.watermarks_at import watermarks_at
+from runtime.state.state_meta import DeclaredStates
 
 _ROW = "__row"
 
@@ -128,6 +129,10 @@ class LocalSessionOperatorFactory:
     @property
     def output_type(self) -> RowTypeInfo:
         return self.spec.partial_type
+
+    @property
+    def declared_states(self) -> DeclaredStates:
+        return local_states(self.output_type)
 
     def create(self) -> LocalSessionOperator:
         return LocalSessionOperator(self.spec)

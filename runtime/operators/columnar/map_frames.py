@@ -20,6 +20,7 @@ from runtime.graph.changelog import ChangelogInput
 from runtime.operators.columnar.frames import FrameReader, batch_of
 from runtime.operators.errors import user_function_error
 from runtime.operators.operator import OneInputOperator
+from runtime.state.state_meta import NO_STATES, DeclaredStates
 
 FrameFunction = Callable[[pl.DataFrame], pl.DataFrame]
 Rows = Literal["same", "any"]
@@ -152,6 +153,7 @@ class MapFramesOperatorFactory:
     """
 
     changelog_input: ClassVar[ChangelogInput] = ChangelogInput.REFUSES
+    declared_states: ClassVar[DeclaredStates] = NO_STATES
     function: FrameFunction
     rows: Rows
     input_type: TypeInformation

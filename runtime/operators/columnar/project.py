@@ -24,6 +24,7 @@ from runtime.operators.columnar.expressions import Projection, checked_condition
 from runtime.operators.columnar.frames import FrameReader, batch_of, has_views, row_kinds, with_kinds
 from runtime.operators.errors import user_function_error
 from runtime.operators.operator import OneInputOperator
+from runtime.state.state_meta import NO_STATES, DeclaredStates
 
 _TIME = "__time"
 """The column of event times while rows are filtered; such names are reserved."""
@@ -167,6 +168,7 @@ class ProjectOperatorFactory:
     """
 
     changelog_input: ClassVar[ChangelogInput] = ChangelogInput.KEEPS
+    declared_states: ClassVar[DeclaredStates] = NO_STATES
     projection: Projection
 
     @property
@@ -191,6 +193,7 @@ class WhereOperatorFactory:
     """
 
     changelog_input: ClassVar[ChangelogInput] = ChangelogInput.KEEPS
+    declared_states: ClassVar[DeclaredStates] = NO_STATES
     condition: str
     type_info: TypeInformation
 

@@ -14,14 +14,14 @@ import numpy as np
 import polars as pl
 from polars.exceptions import PolarsError
 
-from runtime.common.typeinfo import RowTypeInfo, Types
+from runtime.common.typeinfo import RowTypeInfo, TypeInformation, Types
 from runtime.common.types import Row, RowKind, rows_of
 from runtime.core.arrow import to_arrow
 from runtime.core.batch import Mark, RecordBatch
 from runtime.core.column_keys import ColumnKeys
 from runtime.core.elements import Watermark
 from runtime.graph.changelog import ChangelogInput
-from runtime.operators.columnar.aggregates import ROWS, AggregateSpec
+from runtime.operators.columnar.aggregates import ROWS, AggregatePlan, AggregateSpec
 from runtime.operators.columnar.frames import FrameReader, fields_of, keys_of, tuples_of
 from runtime.operators.columnar.input_checks import check_inserts
 from runtime.operators.columnar.partials import Merge, Partial
@@ -31,6 +31,7 @@ from runtime.operators.errors import user_function_error
 from runtime.operators.operator import OneInputOperator
 from runtime.operators.user_operator import KeyedStateOperator
 from runtime.state.descriptors import ValueStateDescriptor
+from runtime.state.state_meta import DeclaredStates, keyed_state
 
 _BASE = "__base"
 
@@ -66,6 +67,18 @@ def running(partial: Partial, dtype: pl.DataType) -> pl.Expr:
     return stepped.cum_sum().over(KEY).cast(dtype).alias(partial.name)
 
 
+def kept_types(plan: AggregatePlan) -> dict[str, TypeInformation]:
+    """Return what is kept of a key, by name: the partials, and last what stands for whole results."""
+    known = fields_of(plan.partial_type)
+    kept_whole = {whole.name: whole for whole in running_wholes(plan)}
+    types = {partial.name: known[partial.name] for partial in plan.partials if partial.name not in kept_whole}
+    return types | {name: whole.state_type(known[name]) for name, whole in kept_whole.items()}
+
+
+def _partials(state_type: TypeInformation, ttl_ms: int | None) -> ValueStateDescriptor:
+    return with_ttl(ValueStateDescriptor("partials", state_type), ttl_ms)
+
+
 class RunningAggregateOperator(KeyedStateOperator, OneInputOperator):
     """Aggregates of all rows of a key so far."""
 
@@ -81,9 +94,7 @@ class RunningAggregateOperator(KeyedStateOperator, OneInputOperator):
         self._wholes = running_wholes(plan)
         kept_whole = {whole.name: whole for whole in self._wholes}
         self._scalars = [partial for partial in plan.partials if partial.name not in kept_whole]
-        known = fields_of(plan.partial_type)
-        types = {partial.name: known[partial.name] for partial in self._scalars}
-        types |= {name: whole.state_type(known[name]) for name, whole in kept_whole.items()}
+        types = kept_types(plan)
         self._partial_names, self._partial_types = list(types), list(types.values())
         self._state_type = Types.TUPLE(self._partial_types)
         bases = FrameReader(Types.ROW_NAMED([_BASE + name for name in types], self._partial_types))
@@ -94,8 +105,7 @@ class RunningAggregateOperator(KeyedStateOperator, OneInputOperator):
 
     def open(self) -> None:
         super().open()
-        descriptor = with_ttl(ValueStateDescriptor("partials", self._state_type), self._ttl_ms)
-        self._state = self.backend.get_state(descriptor, fitted=True)
+        self._state = self.backend.get_state(_partials(self._state_type, self._ttl_ms), fitted=True)
 
     def process_watermark(self, watermark: Watermark) -> None:
         self.output.emit_watermark(watermark)
@@ -190,6 +200,16 @@ class RunningAggregateOperatorFactory:
     @property
     def output_type(self) -> RowTypeInfo:
         return self.spec.plan().output_type
+
+    @property
+    def declared_states(self) -> DeclaredStates:
+        state_type = Types.TUPLE(list(kept_types(self.spec.plan()).values()))
+        return DeclaredStates((keyed_state(_partials(state_type, self.ttl_ms)),))
+
+    @property
+    def state_content(self) -> str:
+        """Return what the partials in its state are of."""
+        return self.spec.plan().state_content
 
     def create(self) -> RunningAggregateOperator:
         return RunningAggregateOperator(self.spec, self.ttl_ms)

@@ -28,7 +28,8 @@ from runtime.operators.columnar.frames import arrow_of
 from runtime.operators.columnar.window_plan import WindowPlan
 from runtime.state.errors import StateMigrationError
 from runtime.state.key_groups import assign_key_groups
-from runtime.state.snapshot import KeyedSnapshot, KeyGroupSnapshot, StateEntry, StateMeta
+from runtime.state.snapshot import KeyedSnapshot, KeyGroupSnapshot, StateEntry
+from runtime.state.state_meta import COLUMNAR, StateMeta
 
 PANE = "__pane"
 MAX_SEGMENTS = 16
@@ -201,7 +202,7 @@ def keyed_snapshot(
         max_parallelism: number of key groups.
         header: kept with each key group.
     """
-    metas = {name: _meta(name, type_info)}
+    metas = {name: columnar_state(name, type_info)}
     columns = without_views(arrow_of(frame))
     if not columns.num_rows:
         return KeyedSnapshot(max_parallelism, metas, {})
@@ -247,8 +248,8 @@ def restored_frames(
     for saved in snapshot.metas.values():
         if saved.name != name and saved.name in names:
             continue
-        if saved.name != name or not saved.is_readable_as(_meta(name, type_info)):
-            raise StateMigrationError(saved.name, saved.describe(), _meta(name, type_info).describe())
+        if saved.name != name or not saved.is_readable_as(columnar_state(name, type_info)):
+            raise StateMigrationError(saved.name, saved.describe(), columnar_state(name, type_info).describe())
     frames: dict[Header, list[pl.DataFrame]] = {}
     for group in snapshot.groups.values():
         for entry in group.states.get(name, ()):
@@ -308,8 +309,9 @@ def results_from_bytes(items: Sequence[bytes], type_info: TypeInformation, water
     return RecordBatch.of_arrow(columns.drop_columns([_TIME]), type_info, times, marks)
 
 
-def _meta(name: str, type_info: TypeInformation) -> StateMeta:
-    return StateMeta(name, "columnar", type_info.type_string(), namespaced=False)
+def columnar_state(name: str, type_info: TypeInformation) -> StateMeta:
+    """Return the meta of the state that `keyed_snapshot` saves under a name."""
+    return StateMeta(name, COLUMNAR, type_info.type_string(), namespaced=False)
 
 
 def _to_ipc(columns: pa.RecordBatch) -> bytes:

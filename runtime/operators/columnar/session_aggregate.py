@@ -29,6 +29,7 @@ from runtime.operators.columnar.sessions import END, FIRED, START, SessionStore,
 from runtime.operators.columnar.watermarks_at import moved_marks, watermarks_at
 from runtime.operators.columnar.windows import LONG, ColumnarWindowOperator, WindowSpec
 from runtime.operators.output_tag import OutputTag
+from runtime.state.state_meta import DeclaredStates
 
 STATE_NAME = "session-segments"
 _ROW = "__row"
@@ -264,6 +265,15 @@ class SessionAggregateOperatorFactory:
     @property
     def output_type(self) -> RowTypeInfo:
         return self.spec.plan.output_type
+
+    @property
+    def declared_states(self) -> DeclaredStates:
+        return self.spec.declared_states(STATE_NAME)
+
+    @property
+    def state_content(self) -> str:
+        """Return what the partials in its state are of."""
+        return self.spec.plan.state_content
 
     def create(self) -> SessionAggregateOperator:
         return SessionAggregateOperator(self.spec)

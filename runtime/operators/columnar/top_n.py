@@ -26,11 +26,12 @@ from runtime.graph.changelog import ChangelogInput
 from runtime.operators.columnar.frames import FrameReader, batch_of, fields_of, type_of, with_kinds
 from runtime.operators.columnar.input_checks import check_inserts
 from runtime.operators.columnar.keyed_rows import KeyedRows
-from runtime.operators.columnar.segments import Header, keyed_snapshot, restored_frames
-from runtime.operators.columnar.top_n_plan import TopNSpec
+from runtime.operators.columnar.segments import Header, columnar_state, keyed_snapshot, restored_frames
+from runtime.operators.columnar.top_n_plan import TopNPlan, TopNSpec
 from runtime.operators.errors import user_function_error
 from runtime.operators.operator import OneInputOperator
 from runtime.state.snapshot import CANONICAL_SNAPSHOT, OperatorSnapshot, SnapshotRequest
+from runtime.state.state_meta import DeclaredStates
 
 STATE_NAME = "top-rows"
 _KEY = "__key"
@@ -77,6 +78,14 @@ class _Changes:
             self.add(top[-1], _INSERT, len(top), cause)
 
 
+def _state_type(plan: TopNPlan, ttl_ms: int | None) -> RowTypeInfo:
+    """Return the type of the kept rows."""
+    if ttl_ms is None:
+        return plan.partial_type
+    empty = plan.empty_partials.with_columns(pl.lit(0, pl.Int64).alias(_WRITTEN))
+    return type_of(empty, fields_of(plan.partial_type))
+
+
 class TopNOperator(OneInputOperator):
     """The best rows of a stream that is keyed by columns."""
 
@@ -90,7 +99,7 @@ class TopNOperator(OneInputOperator):
         self._keys = ColumnKeys(plan.keys, spec.input_type)
         #: with a time to live, rows have a further column: processing time of the last write for their key
         empty = plan.empty_partials if ttl_ms is None else self._written(plan.empty_partials, 0)
-        self._state_type = plan.partial_type if ttl_ms is None else type_of(empty, fields_of(plan.partial_type))
+        self._state_type = _state_type(plan, ttl_ms)
         self._order_columns = [*plan.order_columns, *([] if ttl_ms is None else [_WRITTEN])]
         self._store = KeyedRows(empty, plan.keys)
         #: for each key with n rows: the order columns of its worst row; derived from the store
@@ -259,6 +268,15 @@ class TopNOperatorFactory:
     @property
     def output_type(self) -> RowTypeInfo:
         return self.spec.plan().output_type
+
+    @property
+    def declared_states(self) -> DeclaredStates:
+        return DeclaredStates((columnar_state(STATE_NAME, _state_type(self.spec.plan(), self.ttl_ms)),))
+
+    @property
+    def state_content(self) -> str:
+        """Return the order of the rows in its state."""
+        return self.spec.plan().state_content
 
     def create(self) -> TopNOperator:
         return TopNOperator(self.spec, self.ttl_ms)

@@ -135,6 +135,11 @@ class TopNPlan:
         types = [*fields.values(), *[_LONG] * (len(self._output) - len(fields))]
         self.output_type = RowTypeInfo(types, self._output)
 
+    @property
+    def state_content(self) -> str:
+        """Return the order of the kept rows."""
+        return ", ".join("descending" if is_descending else "ascending" for is_descending in self._descending[:-1])
+
     def rows(self, frame: pl.DataFrame, sequence: int) -> pl.DataFrame:
         """Return the rows with their order columns."""
         order = pl.int_range(sequence, sequence + pl.len(), dtype=pl.Int64).alias(SEQUENCE)

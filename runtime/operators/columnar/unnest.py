@@ -15,6 +15,7 @@ from runtime.graph.changelog import ChangelogInput
 from runtime.operators.columnar.expressions import ColumnExpressionError
 from runtime.operators.columnar.frames import FrameReader, batch_of, fields_of, row_kinds, with_kinds
 from runtime.operators.operator import OneInputOperator
+from runtime.state.state_meta import NO_STATES, DeclaredStates
 
 
 class UnnestOperator(OneInputOperator):
@@ -60,6 +61,7 @@ class UnnestOperatorFactory:
     """
 
     changelog_input: ClassVar[ChangelogInput] = ChangelogInput.KEEPS
+    declared_states: ClassVar[DeclaredStates] = NO_STATES
     input_type: TypeInformation
     column: str
     alias: str

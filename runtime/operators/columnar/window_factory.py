@@ -8,7 +8,8 @@ from typing import ClassVar
 from runtime.common.typeinfo import RowTypeInfo
 from runtime.graph.changelog import ChangelogInput
 from runtime.operators.columnar.processing_time_windows import ProcessingTimeWindowOperator
-from runtime.operators.columnar.window_aggregate import WindowAggregateOperator, WindowAggregateSpec
+from runtime.operators.columnar.window_aggregate import STATE_NAME, WindowAggregateOperator, WindowAggregateSpec
+from runtime.state.state_meta import DeclaredStates
 
 
 @dataclass(frozen=True)
@@ -21,6 +22,15 @@ class WindowAggregateOperatorFactory:
     @property
     def output_type(self) -> RowTypeInfo:
         return self.spec.plan.output_type
+
+    @property
+    def declared_states(self) -> DeclaredStates:
+        return self.spec.declared_states(STATE_NAME)
+
+    @property
+    def state_content(self) -> str:
+        """Return what the partials in its state are of."""
+        return self.spec.plan.state_content
 
     @property
     def window_type(self) -> str:

@@ -26,6 +26,7 @@ from runtime.operators.columnar.input_checks import check_inserts
 from runtime.operators.columnar.join_columns import JoinSides
 from runtime.operators.columnar.windows import LONG
 from runtime.operators.operator import OneInputOperator
+from runtime.state.state_meta import NO_STATES, DeclaredStates
 
 How = Literal["inner", "left", "right", "full"]
 HOWS = ("inner", "left", "right", "full")
@@ -89,6 +90,7 @@ class WindowJoinPlan:
     needs_order = False
     merges_anywhere = False
     arrays = None
+    state_content = ""
 
     def __init__(self, spec: WindowJoinSpec) -> None:
         self._spec = spec
@@ -165,6 +167,7 @@ class AlikeOperatorFactory:
     """
 
     changelog_input: ClassVar[ChangelogInput] = ChangelogInput.REFUSES
+    declared_states: ClassVar[DeclaredStates] = NO_STATES
     spec: WindowJoinSpec
     side: int
 

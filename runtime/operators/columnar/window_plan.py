@@ -44,6 +44,10 @@ class WindowPlan(Protocol):
         """Return the type of partials with their keys, as they travel and are saved."""
 
     @property
+    def state_content(self) -> str:
+        """Return what partials are of, as far as their type does not tell; "" = it tells."""
+
+    @property
     def output_type(self) -> RowTypeInfo:
         """Return the type of the results."""
 

@@ -24,6 +24,7 @@ from runtime.operators.columnar.input_checks import check_inserts
 from runtime.operators.columnar.late_rows import LateRows
 from runtime.operators.columnar.segments import (
     Header,
+    columnar_state,
     keyed_snapshot,
     restored_frames,
     results_from_bytes,
@@ -43,6 +44,7 @@ from runtime.state.snapshot import (
     Redistribution,
     SnapshotRequest,
 )
+from runtime.state.state_meta import LIST_OF_OPERATOR, DeclaredStates, StateMeta
 
 RESULTS_STATE = "__results"
 """Name of the operator state with results of windows that have fired and that were not handed on."""
@@ -81,6 +83,11 @@ class WindowSpec(ABC):
     def state_type(self) -> RowTypeInfo:
         """Return the type of saved rows."""
         return self.partial_type
+
+    def declared_states(self, name: str) -> DeclaredStates:
+        """Return the states of the operator, given the name of the keyed one."""
+        results = StateMeta(RESULTS_STATE, LIST_OF_OPERATOR, self.plan.output_type.type_string(), namespaced=False)
+        return DeclaredStates((columnar_state(name, self.state_type), results))
 
     @property
     def input_type(self) -> TypeInformation:

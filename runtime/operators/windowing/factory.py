@@ -5,21 +5,23 @@ The choice has no visible effect, not even on snapshots.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from runtime.common.typeinfo import TypeInformation
+from runtime.operators.declared_states import states_with_functions
 from runtime.operators.output_tag import OutputTag
 from runtime.operators.windowing.aligned_windows import AlignedWindowOperator, is_aligned
 from runtime.operators.windowing.assigners import MergingWindowAssigner, WindowAssigner
-from runtime.operators.windowing.contents import ListContents, WindowContents
+from runtime.operators.windowing.contents import EvictableContents, ListContents, WindowContents
 from runtime.operators.windowing.count_windows import CountWindowAssigner
 from runtime.operators.windowing.evictors import Evictor
-from runtime.operators.windowing.merging_windows import MergingWindowOperator
+from runtime.operators.windowing.merging_windows import MergingWindowOperator, open_windows
 from runtime.operators.windowing.session_operator import SessionWindowOperator, is_plain_session
 from runtime.operators.windowing.triggers import PurgingTrigger, Trigger
 from runtime.operators.windowing.window_functions import check_window_function
 from runtime.operators.windowing.window_operator import WindowOperator, WindowSpec
+from runtime.state.state_meta import DeclaredStates, keyed_state
 
 
 @dataclass(frozen=True)
@@ -70,6 +72,17 @@ class WindowOperatorFactory:
         serializer = type(self.assigner.get_window_serializer()).__name__.removesuffix("Serializer")
         # the state of merged windows is kept under one of them
         return f"merging {serializer}" if isinstance(self.assigner, MergingWindowAssigner) else serializer
+
+    @property
+    def declared_states(self) -> DeclaredStates:
+        contents = self.contents if self.evictor is None else EvictableContents(self.contents)
+        own = [keyed_state(contents.descriptor(), namespaced=True)]
+        if isinstance(self.assigner, MergingWindowAssigner):
+            own.append(keyed_state(open_windows(self.assigner)))
+        known = states_with_functions([contents.function, self.window_function, self.key_selector], own)
+        # triggers may keep state of their own, and so do windows by count
+        is_plain = self.trigger is None and not isinstance(self.assigner, CountWindowAssigner)
+        return replace(known, is_complete=known.is_complete and is_plain)
 
     def create(self) -> WindowOperator:
         trigger = self._trigger()

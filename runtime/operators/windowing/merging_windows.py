@@ -13,16 +13,22 @@ from typing import Any
 from runtime.common.typeinfo import TypeInformation, Types
 from runtime.core.batch import NO_TIMESTAMP
 from runtime.operators.errors import OperatorError
-from runtime.operators.windowing.assigners import MergingWindowAssigner
+from runtime.operators.windowing.assigners import MergingWindowAssigner, WindowAssigner
 from runtime.operators.windowing.merging_window_set import Merge, MergingWindowSet, merge_finder
 from runtime.operators.windowing.window_operator import WindowOperator, WindowSpec, missing_timestamp
-from runtime.operators.windowing.windows import Namespace, TimeWindowSerializer, Window
+from runtime.operators.windowing.windows import Namespace, TimeWindowSerializer, Window, window_serializer
 from runtime.state.backend import Timer
 from runtime.state.descriptors import ValueStateDescriptor
 
 STATE_NAME = "merging-window-set"
 _TIME_WINDOW = Types.TUPLE([Types.LONG(), Types.LONG()])
 _PAIRS_OF_TIME_WINDOWS = Types.LIST(Types.TUPLE([_TIME_WINDOW, _TIME_WINDOW]))
+
+
+def open_windows(assigner: WindowAssigner[Any, Any]) -> ValueStateDescriptor:
+    """Return the descriptor of the state with the open windows of each key."""
+    is_time = type(window_serializer(assigner.get_window_serializer())) is TimeWindowSerializer
+    return ValueStateDescriptor(STATE_NAME, _PAIRS_OF_TIME_WINDOWS if is_time else None)
 
 
 class MergingWindowOperator(WindowOperator):
@@ -37,11 +43,8 @@ class MergingWindowOperator(WindowOperator):
 
     def open(self) -> None:
         super().open()
-        is_time = type(self._serializer) is TimeWindowSerializer
         #: the open windows of each key, as pairs (window, window of its state)
-        self._open_windows = self.backend.get_state(
-            ValueStateDescriptor(STATE_NAME, _PAIRS_OF_TIME_WINDOWS if is_time else None), fitted=True
-        )
+        self._open_windows = self.backend.get_state(open_windows(self._spec.assigner), fitted=True)
 
     def process_element(self, value: Any, timestamp: int) -> None:
         if self._is_event_time and timestamp == NO_TIMESTAMP:

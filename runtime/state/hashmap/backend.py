@@ -27,7 +27,8 @@ from runtime.state.hashmap.states import NAMESPACED_STATES, PLAIN_STATES, SlotSt
 from runtime.state.hashmap.ttl_states import NAMESPACED_TTL_STATES, PLAIN_TTL_STATES
 from runtime.state.key_groups import KeyGroupRange, check_max_parallelism
 from runtime.state.namespaces import decode_namespace
-from runtime.state.snapshot import CANONICAL_SNAPSHOT, KeyedSnapshot, SnapshotRequest, StateMeta
+from runtime.state.snapshot import CANONICAL_SNAPSHOT, KeyedSnapshot, SnapshotRequest
+from runtime.state.state_meta import StateMeta, keyed_state
 from runtime.state.timers import KeyedTimerService
 
 _FIRST_SWEEP = 4096
@@ -232,7 +233,7 @@ class HashMapKeyedStateBackend(KeyedStateBackend):
 
     def _state_of(self, descriptor: StateDescriptor, namespaced: bool, fitted: bool) -> Any:
         codec = codec_of(descriptor)
-        meta = StateMeta(descriptor.name, codec.kind, codec.name, namespaced, descriptor.ttl_config is not None)
+        meta = keyed_state(descriptor, namespaced=namespaced)
         registered = self._states.get(descriptor.name)
         if registered is None:
             registered = self._register(descriptor, meta, codec, fitted)

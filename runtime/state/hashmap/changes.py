@@ -508,7 +508,10 @@ class PendingHashMapState(PendingKeyedState):
             # files in the directory of one checkpoint or savepoint are deleted with it: nothing may build on them
             self.files = written if all(file.is_shared for file in written.values()) else None
         self._groups = {}
-        return KeyedStateHandle(handle_format, self._key_groups, self._max_parallelism, written)
+        states = {meta.name: meta for meta in (*self._unclaimed.metas.values(), *metas)}
+        return KeyedStateHandle(
+            handle_format, self._key_groups, self._max_parallelism, written, states=tuple(states.values())
+        )
 
     def _add_unclaimed(self, metas: list[StateMeta], services: list[str]) -> tuple[list[StateMeta], list[str]]:
         metas, services = [*metas, *self._unclaimed.metas.values()], services.copy()

@@ -15,10 +15,10 @@ import numpy as np
 
 from runtime.core.ids import KeyGroup
 from runtime.state.block_file import BlockFile, BlockStream, pack_columns, unpack_columns
-from runtime.state.canonical import meta_from_json, meta_to_json
 from runtime.state.handles import DamagedSnapshotError, KeyedStateHandle, StateFileReader
 from runtime.state.hashmap.columns import Packed, PackedColumns, packed_bytes
-from runtime.state.snapshot import KeyedSnapshot, KeyGroupSnapshot, StateEntry, StateMeta, TimerEntry
+from runtime.state.snapshot import KeyedSnapshot, KeyGroupSnapshot, StateEntry, TimerEntry
+from runtime.state.state_meta import StateMeta, meta_from_json, meta_to_json
 
 HASHMAP_FORMAT: Final = "hashmap"
 """`KeyedStateHandle.format` of this backend's own form."""

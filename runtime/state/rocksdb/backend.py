@@ -58,8 +58,8 @@ from runtime.state.snapshot import (
     KeyedSnapshot,
     KeyGroupSnapshot,
     SnapshotRequest,
-    StateMeta,
 )
+from runtime.state.state_meta import StateMeta, keyed_state
 
 MAX_CHANGED = 16_384
 """Maximum number of unwritten states of keys, each with all its namespaces. With fewer, a frequently used key is
@@ -418,7 +418,7 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
 
     def _state_of(self, descriptor: StateDescriptor, namespaced: bool, fitted: bool) -> Any:
         codec = codec_of(descriptor)
-        meta = StateMeta(descriptor.name, codec.kind, codec.name, namespaced, descriptor.ttl_config is not None)
+        meta = keyed_state(descriptor, namespaced=namespaced)
         registered = self._registered.get(descriptor.name)
         if registered is None:
             registered = self._register(descriptor, meta, codec, fitted)

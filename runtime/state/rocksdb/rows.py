@@ -20,11 +20,11 @@ from typing import Any, Final
 from runtime.core.ids import KeyGroup
 from runtime.core.keys import decode_key, key_end
 from runtime.core.serializers import serializer_by_name
-from runtime.state.canonical import meta_from_json, meta_to_json
 from runtime.state.codecs import MapCodec, ValueCodec
 from runtime.state.map_keys import dict_key
 from runtime.state.rocksdb.instance import RocksDBInstance
-from runtime.state.snapshot import KeyGroupSnapshot, StateEntry, StateMeta, TimerEntry
+from runtime.state.snapshot import KeyGroupSnapshot, StateEntry, TimerEntry
+from runtime.state.state_meta import StateMeta, meta_from_json, meta_to_json
 
 KEY_GROUP: Final = struct.Struct(">H")
 TIMER: Final = struct.Struct(">HQ")

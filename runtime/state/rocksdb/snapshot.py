@@ -144,7 +144,12 @@ class PendingRocksDBState(PendingKeyedState):
         if is_incremental:
             self.shared_files = {name: file for name, file in uploaded.items() if file.is_shared}
         return KeyedStateHandle(
-            ROCKSDB_FORMAT, self._key_groups, self._max_parallelism, uploaded, states_to_json(self._states)
+            ROCKSDB_FORMAT,
+            self._key_groups,
+            self._max_parallelism,
+            uploaded,
+            states_to_json(self._states),
+            self._metas(),
         )
 
     def _write_canonical(self, files: StateFileWriter) -> KeyedStateHandle:
@@ -153,7 +158,12 @@ class PendingRocksDBState(PendingKeyedState):
             metas = {state.meta.name: state.meta for state in self._states}
             snapshot = KeyedSnapshot(self._max_parallelism, metas, groups)
             file = files.write("keyed-state", encode_canonical(snapshot, self.compression))
-        return KeyedStateHandle(CANONICAL_FORMAT, self._key_groups, self._max_parallelism, {CANONICAL_FILE: file})
+        return KeyedStateHandle(
+            CANONICAL_FORMAT, self._key_groups, self._max_parallelism, {CANONICAL_FILE: file}, states=self._metas()
+        )
+
+    def _metas(self) -> tuple[StateMeta, ...]:
+        return tuple(state.meta for state in self._states)
 
 
 class StoredGroups(Mapping[KeyGroup, KeyGroupSnapshot]):

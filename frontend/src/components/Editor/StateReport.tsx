@@ -45,6 +45,11 @@ export function StateReport({ states }: { readonly states: readonly NodeState[] 
               <td className={classes.nodeName}>{state.name}</td>
               <td>
                 <Verdict state={state} />
+                {state.states.map((text) => (
+                  <span key={text} className={classes.reason}>
+                    {text}
+                  </span>
+                ))}
                 {state.why !== '' && <span className={classes.reason}>{state.why}</span>}
               </td>
               <td className="tm-num">{state.size_bytes === 0 ? '–' : formatBytes(state.size_bytes)}</td>

@@ -89,7 +89,12 @@ test('the worst of a node s operators counts, and sources speak of positions', (
     line('a', 'kept'),
     line('b', 'kept'),
     line('c', 'new', { has_state: false, before: null }),
-    line('d', 'kept'),
+    line('d', 'unknown', {
+      states: [
+        { name: 'seen', fate: 'unknown', written: 'value state of long', expected: null },
+        { name: 'rules', fate: 'kept', written: 'broadcast state', expected: 'broadcast state' },
+      ],
+    }),
     line('e', 'lost', { after: null }),
     line('f', 'kept', { has_state: false }),
   ];
@@ -103,5 +108,6 @@ test('the worst of a node s operators counts, and sources speak of positions', (
     ['n4', 'none'],
   ]);
   expect(states[1]?.size_bytes).toBe(10);
+  expect(states[2]?.states).toEqual(['seen (value state of long)']);
   expect(states.map(verdictText)[3]).toBe('goes on at its position');
 });

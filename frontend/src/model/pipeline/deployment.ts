@@ -1,6 +1,6 @@
 /** Deployments as people see them: phases, what came of them, and what becomes of each node's state. Pure. */
 
-import type { DeploymentAnswer, OperatorVerdict, Report } from '../../gen/contract';
+import type { DeploymentAnswer, OperatorVerdict, Report, StateVerdict } from '../../gen/contract';
 import { isTerminal } from '../states';
 import type { JobState } from '../../gen/contract';
 import type { PipelineDocument } from './document';
@@ -96,6 +96,8 @@ export interface NodeState {
   readonly before: number | null;
   readonly after: number | null;
   readonly size_bytes: number;
+  /** Its named states that are not simply kept. */
+  readonly states: readonly string[];
 }
 
 const WORST: readonly NodeVerdict[] = ['refused', 'lost', 'new', 'unknown', 'rescaled', 'kept', 'none'];
@@ -116,7 +118,7 @@ export function nodeStates(
     const node = nodes[line.operator_id];
     const id = node ?? olds[line.operator_id] ?? line.operator_id;
     const type = document.nodes[node ?? '']?.type ?? '';
-    const verdict = verdictOf(line, type);
+    const verdict = verdictOf(line);
     const made: NodeState = {
       id,
       name: document.nodes[node ?? '']?.name ?? line.name,
@@ -126,21 +128,37 @@ export function nodeStates(
       before: line.before,
       after: line.after,
       size_bytes: line.size_bytes,
+      states: (line.states ?? []).filter(({ fate }) => fate !== 'kept' && fate !== 'lost').map(stateText),
     };
     const known = byNode.get(id);
     const worse = known === undefined || WORST.indexOf(verdict) < WORST.indexOf(known.verdict) ? made : known;
-    byNode.set(id, { ...worse, size_bytes: (known?.size_bytes ?? 0) + line.size_bytes });
+    byNode.set(id, {
+      ...worse,
+      size_bytes: (known?.size_bytes ?? 0) + line.size_bytes,
+      states: [...(known?.states ?? []), ...made.states],
+    });
   }
   const order = new Map(topologicalOrder(document).map((id, index) => [id, index]));
   const place = ({ id, verdict }: NodeState) => WORST.indexOf(verdict) * 1e6 + (order.get(id) ?? 1e5);
   return [...byNode.values()].sort((one, other) => place(one) - place(other));
 }
 
-function verdictOf({ verdict, has_state }: OperatorVerdict, type: string): NodeVerdict {
-  if ((verdict === 'kept' || verdict === 'rescaled') && !has_state) return 'none';
-  // the form of what user code keeps is known to user code only
-  if (verdict === 'kept' && (type.startsWith('python.') || type === 'window.python')) return 'unknown';
+function verdictOf({ verdict, has_state }: OperatorVerdict): NodeVerdict {
+  if ((verdict === 'kept' || verdict === 'rescaled' || verdict === 'unknown') && !has_state) return 'none';
   return verdict;
+}
+
+function stateText({ name, fate, written, expected }: StateVerdict): string {
+  switch (fate) {
+    case 'empty':
+      return `${name} (${expected ?? ''}) starts empty`;
+    case 'unread':
+      return `${name} (${written ?? ''}) is not asked for, and stays in snapshots`;
+    case 'refused':
+      return `${name}: ${written ?? ''} → ${expected ?? 'not asked for'}`;
+    default:
+      return `${name} (${written ?? ''})`;
+  }
 }
 
 /** What a verdict means for this node, in a few words. */
@@ -153,11 +171,11 @@ export function verdictText({ verdict, isSource, before, after }: NodeState): st
     case 'new':
       return isSource ? 'new: begins at its start' : 'new: starts empty';
     case 'lost':
-      return 'lost: the version does not have it';
+      return after === null ? 'lost: the version does not have it' : 'lost: the node keeps other state now';
     case 'refused':
       return 'cannot be read';
     case 'unknown':
-      return 'kept; whether the Python can read it shows when it runs';
+      return 'kept; whether it can be read shows when it runs';
     case 'none':
       return 'has no state';
   }

@@ -33,6 +33,7 @@ from runtime.operators.errors import user_function_error
 from runtime.operators.operator import OneInputOperator, OperatorContext
 from runtime.operators.output import Output
 from runtime.operators.output_tag import OutputTag
+from runtime.state.state_meta import NO_STATES, DeclaredStates
 
 BadJson = Literal["fail", "null", "skip", "dead_letters"]
 """What becomes of a record whose text cannot be read: the job fails, its columns are null, it is skipped, or it is
@@ -152,6 +153,7 @@ class ParseJsonOperatorFactory:
     """
 
     changelog_input: ClassVar[ChangelogInput] = ChangelogInput.KEEPS
+    declared_states: ClassVar[DeclaredStates] = NO_STATES
     input_type: TypeInformation
     column: str
     row_type: RowTypeInfo
@@ -234,6 +236,7 @@ class ToJsonOperatorFactory:
     """
 
     changelog_input: ClassVar[ChangelogInput] = ChangelogInput.KEEPS
+    declared_states: ClassVar[DeclaredStates] = NO_STATES
     input_type: TypeInformation
     columns: tuple[str, ...]
     alias: str

@@ -1,0 +1,67 @@
+"""Property: the report before a redeploy says what the restore does, for pairs of pipelines made at random."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from runtime.checkpoint.compatibility import Verdict, compatibility
+from runtime.graph.codec import job_graph_from_json, job_graph_to_json
+from runtime.jobmaster.job_state import JobState
+from runtime.pipeline import load_catalog
+from tests.checkpoint.running_jobs import JobClock
+from tests.pipeline.edits import Told, graph_with, pair_of, restored, savepoint_of, told
+
+CATALOG = load_catalog([])
+#: in `make test`: another uid, another type of node, another form of Python state
+FEW = (13, 11, 8)
+MANY = 200
+
+
+def checked(number: int, directory: Path) -> str:
+    """Check a pair; returns the edit and what became of it."""
+    pair, clock = pair_of(number, CATALOG, directory), JobClock()
+    location, before = savepoint_of(pair.before, clock, directory)
+    # a graph comes out of a database
+    after = job_graph_from_json(job_graph_to_json(graph_with(pair.after, {})))
+    answer = told(location, after)
+    check_declarations(answer, compatibility(answer.metadata, before))
+    report = answer.report
+    _, end = restored(pair.after, clock, directory, location, leaves_behind=True)
+    where = (number, pair.edit, end, report)
+    if not report.is_restorable:
+        assert end.state is JobState.FAILED, where
+        return f"{pair.edit}: refused"
+    if end.state is JobState.FAILED:
+        # only what no report can know may be refused later
+        assert answer.is_unsure, where
+        assert "was saved as" in end.failures[-1], where
+        return f"{pair.edit}: refused when opened"
+    assert end.state is JobState.FINISHED, where
+    if report.loses_state:
+        _, without = restored(pair.after, clock, directory, location, leaves_behind=False)
+        assert without.state is JobState.FAILED, where
+        lost = [line for line in report.operators if line.verdict is Verdict.LOST]
+        assert all(f"(uid {line.uid})" in without.failures[-1] for line in lost), where
+        return f"{pair.edit}: lost"
+    return f"{pair.edit}: kept"
+
+
+def check_declarations(answer: Told, same: object) -> None:
+    """What operators declare is what they save: nothing of a job's own savepoint is lost or refused."""
+    verdicts = {line.uid: line for line in same.operators}  # type: ignore[attr-defined]
+    bad = [line for line in verdicts.values() if line.verdict not in (Verdict.KEPT, Verdict.UNKNOWN)]
+    assert not bad, bad
+    assert all(state.fate.value in ("kept", "empty", "unknown") for line in verdicts.values() for state in line.states)
+
+
+@pytest.mark.parametrize("number", FEW)
+def test_the_report_says_what_the_restore_does(number: int, tmp_path: Path) -> None:
+    checked(number, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [number for number in range(MANY) if number not in FEW])
+def test_two_hundred_reports_say_what_the_restore_does(number: int, tmp_path: Path) -> None:
+    checked(number, tmp_path)
