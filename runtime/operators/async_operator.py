@@ -250,8 +250,9 @@ def _cancel_timer(call: Call) -> None:
 
 
 def _in_flight(input_type: TypeInformation | None) -> ListStateDescriptor:
-    is_pickled = input_type is None or isinstance(input_type, PickledBytesTypeInfo)
-    return ListStateDescriptor(STATE_NAME, None if is_pickled else Types.TUPLE([Types.LONG(), input_type]))
+    if input_type is None or isinstance(input_type, PickledBytesTypeInfo):
+        return ListStateDescriptor(STATE_NAME)
+    return ListStateDescriptor(STATE_NAME, Types.TUPLE([Types.LONG(), input_type]))
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from runtime.core.ids import Attempt, CheckpointId, JobId, OperatorId, SlotId, T
 from runtime.graph.job_graph import JobEdge, JobVertex
 from runtime.state.snapshot import OperatorSnapshot, OperatorStateSnapshot
 
-PROTOCOL_VERSION = 4
+PROTOCOL_VERSION = 5
 """Of these messages and of what slots and JobMasters expect of each other. A JobMaster does not adopt slots of another
 version: raise it with every change that an older slot would misunderstand."""
 

@@ -88,7 +88,8 @@ class Edits:
         (node_id,) = [node_id for node_id, other in self.nodes.items() if other is node]
         for edge in self.edges.values():
             if edge["to"][0] == node_id:
-                facts = self._facts.get(tuple(edge["from"]))
+                source, port = edge["from"]
+                facts = self._facts.get((source, port))
                 return facts if isinstance(facts, StreamFacts) else None
         return None
 
