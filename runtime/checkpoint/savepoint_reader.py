@@ -38,6 +38,7 @@ from runtime.state.namespaces import decode_namespace
 from runtime.state.operator_state import OperatorBroadcastState
 from runtime.state.readers import load_keyed_state
 from runtime.state.snapshot import KeyedSnapshot, OperatorStateSnapshot, Redistribution, StateMeta
+from runtime.state.state_meta import is_json
 
 COORDINATOR: Final = "coordinator"
 _NO_TIMERS: Final = {"service": pl.String, "is_event_time": pl.Boolean, "timestamp": pl.Int64}
@@ -342,7 +343,7 @@ def _items(
 ) -> tuple[list[Any], TypeInformation | None]:
     """Return the items of a list state, decoded if possible, and their type."""
     items = [item for _, state in parts for item in state.items]
-    if not serializer:
+    if not serializer or is_json(serializer):
         return items, None
     decode = serializer_by_name(serializer).deserialize
     return [decode(item) for item in items], parse_type(serializer)

@@ -28,7 +28,7 @@ from runtime.core.arrow import has_columns, to_arrow
 from runtime.core.serializers import serializer_for
 from runtime.state.codecs import ListCodec, MapCodec, StateCodec, ValueCodec
 from runtime.state.errors import StateError
-from runtime.state.snapshot import StateMeta
+from runtime.state.state_meta import StateMeta, is_json
 
 
 def read_codec(meta: StateMeta) -> tuple[StateCodec, TypeInformation]:
@@ -52,7 +52,7 @@ def read_codec(meta: StateMeta) -> tuple[StateCodec, TypeInformation]:
 
 def is_pickled(serializer: str) -> bool:
     """Return whether a serializer's values, or parts of them, are pickled."""
-    if not serializer:
+    if not serializer or is_json(serializer):
         return False
     try:
         return _has_pickle(parse_type(serializer))

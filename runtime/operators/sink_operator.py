@@ -33,7 +33,7 @@ from runtime.state.snapshot import (
     Redistribution,
     SnapshotRequest,
 )
-from runtime.state.state_meta import UNION_OF_OPERATOR, DeclaredStates, StateMeta
+from runtime.state.state_meta import UNION_OF_OPERATOR, DeclaredStates, StateMeta, json_of
 
 WRITER_STATE = "sink-writer"
 """Name of the operator state with the writers' own items."""
@@ -253,7 +253,7 @@ class SinkOperator(OneInputOperator):
             self._prepare(writer)
             self._check_committable()
         checkpoint_id = int(request.checkpoint_id)
-        kind = self._sink.state_format
+        kind = json_of(self._sink.state_format)
         self._pending = [
             p._replace(checkpoint_id=checkpoint_id) if p.checkpoint_id is None else p for p in self._pending
         ]
@@ -404,10 +404,8 @@ class SinkOperatorFactory:
 
     @property
     def declared_states(self) -> DeclaredStates:
-        names = (WRITER_STATE, COMMITTABLES_STATE)
-        return DeclaredStates(
-            tuple(StateMeta(name, UNION_OF_OPERATOR, self.sink.state_format, namespaced=False) for name in names)
-        )
+        kind, names = json_of(self.sink.state_format), (WRITER_STATE, COMMITTABLES_STATE)
+        return DeclaredStates(tuple(StateMeta(name, UNION_OF_OPERATOR, kind, namespaced=False) for name in names))
 
     @property
     def changelog_input(self) -> ChangelogInput:

@@ -15,6 +15,7 @@ from typing import Any
 from runtime.operators.source import NoSplit, Source, SourceSplit
 from runtime.operators.watermark_alignment import AlignmentGroup, AlignWatermark, ReportWatermark, SourceWatermark
 from runtime.state.snapshot import OperatorSnapshot, OperatorStateSnapshot, Redistribution
+from runtime.state.state_meta import json_of
 
 COORDINATOR_STATE = "source-coordinator"
 """Name of the operator state under which the coordinator's snapshot is stored, with subtask 0's."""
@@ -238,7 +239,9 @@ class SourceCoordinator:
                 for n, split in (*self._in_flight.values(), *(item for dealt in self._ahead.values() for item in dealt))
             ],
         }
-        return OperatorStateSnapshot(Redistribution.UNION, [json.dumps(value).encode()], self._source.split_format)
+        return OperatorStateSnapshot(
+            Redistribution.UNION, [json.dumps(value).encode()], json_of(self._source.split_format)
+        )
 
     def close(self) -> None:
         """Release the enumerator; idempotent."""

@@ -48,7 +48,7 @@ from runtime.state.snapshot import (
     Redistribution,
     SnapshotRequest,
 )
-from runtime.state.state_meta import LIST_OF_OPERATOR, UNION_OF_OPERATOR, DeclaredStates, StateMeta
+from runtime.state.state_meta import LIST_OF_OPERATOR, UNION_OF_OPERATOR, DeclaredStates, StateMeta, json_of
 
 SPLITS_STATE = "source-splits"
 """Name of the operator state that holds the splits being read: one item per split, redistributed on rescaling."""
@@ -186,7 +186,7 @@ class SourceOperator(StreamOperator):
         received = [json.dumps(number).encode() for number in numbers]
         return OperatorSnapshot(
             operator_states={
-                SPLITS_STATE: OperatorStateSnapshot(Redistribution.SPLIT, items, self._source.split_format),
+                SPLITS_STATE: OperatorStateSnapshot(Redistribution.SPLIT, items, json_of(self._source.split_format)),
                 RECEIVED_STATE: OperatorStateSnapshot(Redistribution.UNION, received),
             },
             watermark=self._watermark,
@@ -536,7 +536,7 @@ class SourceOperatorFactory:
 
     @property
     def declared_states(self) -> DeclaredStates:
-        kind = self.source.split_format
+        kind = json_of(self.source.split_format)
         splits = StateMeta(SPLITS_STATE, LIST_OF_OPERATOR, kind, namespaced=False)
         return DeclaredStates((splits, StateMeta(COORDINATOR_STATE, UNION_OF_OPERATOR, kind, namespaced=False)))
 

@@ -77,6 +77,16 @@ class DeclaredStates:
 NO_STATES: Final = DeclaredStates()
 
 
+def json_of(what: str) -> str:
+    """Return the name in place of a serializer's for items of JSON, given what they are; "" = unknown."""
+    return f"json<{what}>" if what else ""
+
+
+def is_json(serializer: str) -> bool:
+    """Return whether a name is one that `json_of` has made: there is no serializer of that name."""
+    return serializer.startswith("json<")
+
+
 def keyed_state(descriptor: StateDescriptor, *, namespaced: bool = False) -> StateMeta:
     """Return the meta of the keyed state of a descriptor.
 
