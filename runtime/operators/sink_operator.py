@@ -404,7 +404,7 @@ class SinkOperatorFactory:
 
     @property
     def declared_states(self) -> DeclaredStates:
-        kind, names = json_of(self.sink.state_format), (WRITER_STATE, COMMITTABLES_STATE)
+        kind, names = json_of(self.sink.state_format), (WRITER_STATE, COMMITTABLES_STATE, HELD_STATE)
         return DeclaredStates(tuple(StateMeta(name, UNION_OF_OPERATOR, kind, namespaced=False) for name in names))
 
     @property
