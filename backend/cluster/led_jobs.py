@@ -119,6 +119,7 @@ class LedJobs:
         with self._containment.of("publishing jobs that have ended"):
             # the end of a job may be committed though its answer was lost
             for job in self._store.ended(self._publisher.shown_as_running() - self.runners.keys()):
+                self._disown(job.id)
                 if job.document:
                     self._publisher.job_ended(job.document)
 

@@ -15,7 +15,8 @@ from backend.cluster.job_store import JobStore
 from backend.cluster.jobmanager import JobManager
 from backend.cluster.live_document import LiveDocument
 from backend.cluster.models import Job, JobException, Operation
-from runtime.core.ids import CheckpointId
+from backend.cluster.slot_pool import Stage, StageKey
+from runtime.core.ids import Attempt, CheckpointId, SlotId
 from runtime.jobmaster.actions import RequestAnswered
 from tests.cluster.graphs import RESTARTING, graph_json
 from tests.cluster.leading import new_leader, take_leadership
@@ -192,3 +193,18 @@ def test_an_answer_that_comes_with_the_end_of_its_job_is_recorded_with_that(
     ):
         operation.refresh_from_db()
         assert operation.result == result
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_slots_of_a_job_are_disowned_although_nobody_heard_that_its_end_was_recorded(
+    manager: JobManager, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = submit()
+    Job.objects.filter(id=job.id).update(state="CANCELLING", state_times={"RUNNING": 5})
+    stage = Stage(StageKey(job.id, Attempt(0), 0), 0, "tm", (SlotId(0), SlotId(1)))
+    monkeypatch.setattr("backend.cluster.jobmanager.placed_stages", lambda: [stage])
+    failing_once(monkeypatch, JobStore, "save", is_done=True)
+    assert turn(manager, job).state == "CANCELED"
+    turn(manager, job)
+    assert manager.resources._adopted == {"tm": []}
+    assert services.job_document(job.id)["state"] == "CANCELED"
