@@ -249,16 +249,16 @@ class JobStore:
         """Return those of the jobs that have no row."""
         return set(job_ids) - set(Job.objects.values_list("id", flat=True))
 
-    def leftovers(self, running: Iterable[str], check: CheckLocation) -> list[tuple[str, str]]:
+    def leftovers(self, known: Iterable[str], check: CheckLocation) -> list[tuple[str, str]]:
         """Return ended jobs of which checkpoints may be left that they do not keep, with the root of their directories.
 
         The rows of checkpoints do not tell: they are deleted before their files, and what was never complete has none.
 
         Args:
-            running: ids of the jobs that have a runner, which deletes them.
+            known: ids of the jobs that have a runner, which deletes them, or of which they are being deleted.
             check: checks the directories of jobs; jobs for which it has no answer yet are left out.
         """
-        jobs = Job.objects.filter(may_have_leftovers=True, state__in=TERMINAL_STATES).exclude(id__in=list(running))
+        jobs = Job.objects.filter(may_have_leftovers=True, state__in=TERMINAL_STATES).exclude(id__in=list(known))
         found, kept = [], []
         for job in jobs.defer("document", "plan"):
             try:

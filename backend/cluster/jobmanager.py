@@ -292,7 +292,8 @@ class JobManager:
         for job_id in self._disposal.swept():
             self._store.leftovers_are_deleted(job_id)
             self._disposal.sweep_is_recorded(job_id)
-        for job_id, root in self._store.leftovers(self.jobs.runners, self._locations.check):
+        known = {*self.jobs.runners, *self._disposal.sweeping}
+        for job_id, root in self._store.leftovers(known, self._locations.check):
             self._disposal.sweep(job_id, root)
 
     def _recover(self) -> None:

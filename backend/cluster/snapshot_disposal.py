@@ -86,6 +86,11 @@ class SnapshotDisposal:
         if job_id not in self._sweeps:
             self._sweeps[job_id] = self._work.submit(lambda: self._sweep(job_id, root), root, storage_of(root))
 
+    @property
+    def sweeping(self) -> Collection[str]:
+        """The jobs whose checkpoints are being deleted, or could not be by this leader."""
+        return self._sweeps.keys()
+
     def swept(self) -> list[str]:
         """Return the jobs whose checkpoints are deleted, until that is recorded; forgets those that are to be repeated.
 

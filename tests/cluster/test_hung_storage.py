@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from backend.cluster import services
 from backend.cluster.jobmanager import JobManager
 from backend.cluster.leader_machine import OPERATION_PATIENCE_MS
 from backend.cluster.models import Job, Operation
+from runtime.jobmaster import storage_worker
 from tests.cluster.graphs import graph_json
 from tests.cluster.leading import new_leader, take_leadership
 from tests.cluster.snapshots import completed
@@ -226,3 +228,45 @@ def test_what_ended_jobs_have_left_is_deleted_where_the_storage_answers(
     hung.answer()
     wait_until(lambda: is_swept(there), 60, "the job's files")
     assert not (share / there.id).exists()
+
+
+def test_a_job_whose_storage_hangs_when_it_reads_what_to_restore_can_be_cancelled(
+    lead: Any, share: Path, hung: HungStorage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its directories were checked while the storage answered."""
+    monkeypatch.setattr(storage_worker, "RECOVERY_PROMPT_S", 0.01)
+    snapshot = completed(share, "c" * 32, 1).location
+    manager, job = lead(), submit(**{"execution.state-recovery.path": snapshot})
+    wait_until(lambda: "needs 2 slots" in waiting_for(manager, job), 60, "its runner")
+    hung.hang()
+    cancelled = services.request_cancel(job, None)
+    wait_until(lambda: is_cancelled(manager, job), 60, "the job's end")
+    assert result(manager, cancelled) == {"state": "CANCELED"}
+    wait_until(lambda: is_cancelled(manager, job) and job.id not in manager.jobs.runners, 60, "the runner's end")
+
+
+def test_what_is_being_deleted_of_ended_jobs_is_not_looked_for_again(
+    lead: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job, goes_on = submit(), threading.Event()
+    Job.objects.update(state="FINISHED", leader_epoch=1, may_have_leftovers=True)
+    manager = lead()
+    monkeypatch.setattr(manager._disposal, "_sweep", lambda job_id, root: goes_on.wait(60))
+    found: list[Any] = []
+    leftovers = manager._store.leftovers
+
+    def noted(*arguments: Any) -> Any:
+        found.append(leftovers(*arguments))
+        return found[-1]
+
+    monkeypatch.setattr(manager._store, "leftovers", noted)
+
+    def is_being_deleted() -> bool:
+        turn(manager)
+        return job.id in manager._disposal.sweeping
+
+    wait_until(is_being_deleted, 60, "the deletion")
+    found.clear()
+    turn(manager)
+    assert found == [[]]
+    goes_on.set()
