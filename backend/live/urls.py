@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import path
 
-from backend.live import api, autoscaler_api, job_api, pages, savepoint_api
+from backend.live import api, autoscaler_api, job_api, pages, prometheus, savepoint_api
 
 urlpatterns = [
     path("", pages.root),
@@ -13,6 +13,7 @@ urlpatterns = [
     path("ui/<path:path>", pages.page),
     path("livez", pages.livez),
     path("readyz", pages.readyz),
+    path("metrics", prometheus.MetricsView.as_view()),
     path("api/v1/cluster", api.ClusterView.as_view()),
     path("api/v1/jobmanagers", api.JobManagersView.as_view()),
     path("api/v1/savepoints", savepoint_api.SavepointsView.as_view()),

@@ -1,0 +1,191 @@
+"""/metrics: what Prometheus watches. Flink's names where Flink has one, as its Prometheus reporter writes them.
+
+Read from SQL and from the live documents in Redis, in a fixed number of queries; never from the storage. While Redis is
+silent the answer comes after its time limit for readers, with `tidemark_redis_up 0` and without the figures of jobs, as
+old ones would look like new ones. The number of series is bounded: so many jobs, so many vertices of each, no subtasks.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import redis
+from django.db import DatabaseError
+from django.db.models import Count
+from django.http import HttpResponse
+from rest_framework.request import Request
+
+from backend.accounts.views import ProductView
+from backend.cluster import bus, services
+from backend.cluster.jobmanager_list import jobmanager_entries
+from backend.cluster.leadership import ROLE
+from backend.cluster.models import TERMINAL_STATES, Job, LeaderEpoch, Operation
+from backend.live.exposition import CONTENT_TYPE, Exposition
+
+MAX_JOBS: Final = 200
+"""Running jobs with figures of their own, newest first; the others are counted only."""
+MAX_VERTICES: Final = 100
+"""Of a job."""
+MAX_LABEL_CHARS: Final = 200
+STATES: Final = (
+    "INITIALIZING",
+    "CREATED",
+    "RUNNING",
+    "FAILING",
+    "CANCELLING",
+    "RESTARTING",
+    "RECONCILING",
+    *TERMINAL_STATES,
+)
+
+FAMILIES: Final[Mapping[str, str]] = {
+    "tidemark_database_up": "1 if the database has answered.",
+    "tidemark_redis_up": "1 if Redis has answered.",
+    "tidemark_jobs": "Jobs by state.",
+    "tidemark_operations_open": "Operations that were asked for and are not completed.",
+    "tidemark_leader_epoch": "Epoch of the leading JobManager; it grows when another one takes over.",
+    "tidemark_leader_present": "1 if a JobManager leads.",
+    "tidemark_jobmanagers": "JobManagers that live, by role.",
+    "tidemark_leader_beat_age_seconds": "Time since the leader's last beat, which vouches for all figures of jobs.",
+    "tidemark_jobs_not_exposed": "Running jobs without figures of their own, because there are too many.",
+    "flink_jobmanager_numRegisteredTaskManagers": "TaskManagers that are registered.",
+    "flink_jobmanager_taskSlotsTotal": "Task slots of all TaskManagers.",
+    "flink_jobmanager_taskSlotsAvailable": "Task slots that are free.",
+    "flink_jobmanager_numRunningJobs": "Jobs that run.",
+    "flink_jobmanager_job_numRestarts": "Restarts of the job since its submission.",
+    "flink_jobmanager_job_uptime": "Time since the job began to run, ms; 0 while it does not.",
+    "flink_jobmanager_job_numberOfCompletedCheckpoints": "Completed checkpoints.",
+    "flink_jobmanager_job_numberOfFailedCheckpoints": "Failed checkpoints.",
+    "flink_jobmanager_job_numberOfInProgressCheckpoints": "Checkpoints under way.",
+    "flink_jobmanager_job_lastCheckpointDuration": "Duration of the newest completed checkpoint, ms.",
+    "flink_jobmanager_job_lastCheckpointSize": "Bytes that the newest completed checkpoint has written.",
+    "flink_jobmanager_job_lastCheckpointFullSize": "Bytes that the newest completed checkpoint refers to.",
+    "tidemark_job_last_checkpoint_age_seconds": "Time since the newest checkpoint was completed.",
+    "tidemark_job_checkpoint_interval_seconds": "Interval of periodic checkpoints; none without them.",
+    "tidemark_job_watermark_lag_seconds": "How far the slowest vertex's watermark is behind the clock.",
+    "flink_taskmanager_job_task_numRecordsIn": "Records that a vertex has received, all subtasks.",
+    "flink_taskmanager_job_task_numRecordsOut": "Records that a vertex has sent, all subtasks.",
+    "flink_taskmanager_job_task_numRecordsInPerSecond": "Records a vertex receives per second, all subtasks.",
+    "flink_taskmanager_job_task_numRecordsOutPerSecond": "Records a vertex sends per second, all subtasks.",
+    "flink_taskmanager_job_task_busyTimeMsPerSecond": "ms of a second; of the busiest subtask.",
+    "flink_taskmanager_job_task_backPressuredTimeMsPerSecond": "ms of a second; of the most back-pressured subtask.",
+    "flink_taskmanager_job_task_idleTimeMsPerSecond": "ms of a second; of the least idle subtask.",
+}
+
+_TASK_METRICS: Final = {
+    "records_in": "numRecordsIn",
+    "records_out": "numRecordsOut",
+    "records_in_per_second": "numRecordsInPerSecond",
+    "records_out_per_second": "numRecordsOutPerSecond",
+    "busy": "busyTimeMsPerSecond",
+    "back_pressured": "backPressuredTimeMsPerSecond",
+    "idle": "idleTimeMsPerSecond",
+}
+logger = logging.getLogger(__name__)
+
+
+class MetricsView(ProductView):
+    """For whoever may look: Prometheus sends the token of a viewer. Not open on loopback, where a proxy may be."""
+
+    def get(self, request: Request) -> HttpResponse:
+        return HttpResponse(exposed().text(), content_type=CONTENT_TYPE)
+
+
+def exposed() -> Exposition:
+    """Return all families, as far as their sources answer."""
+    out = Exposition(FAMILIES)
+    running: Sequence[str] = ()
+    lease: LeaderEpoch | None = None
+    try:
+        running, lease = _of_rows(out)
+        out.add("tidemark_database_up", 1)
+    except DatabaseError as error:
+        logger.warning("metrics without the database: %s", error)
+        out.add("tidemark_database_up", 0)
+    try:
+        _of_documents(out, running[:MAX_JOBS], lease)
+        out.add("tidemark_redis_up", 1)
+    except redis.RedisError as error:
+        logger.warning("metrics without Redis: %s", error)
+        out.add("tidemark_redis_up", 0)
+    return out
+
+
+def _of_rows(out: Exposition) -> tuple[Sequence[str], LeaderEpoch | None]:
+    """Add what SQL says; return the ids of the jobs that have not ended, newest first, and the leader's row."""
+    counts = dict(Job.objects.order_by().values_list("state").annotate(Count("id")))
+    for state in (*STATES, *sorted(set(counts) - set(STATES))):
+        out.add("tidemark_jobs", counts.get(state, 0), state=state)
+    out.add("flink_jobmanager_numRunningJobs", counts.get("RUNNING", 0))
+    open_ones = Operation.objects.exclude(state=Operation.State.COMPLETED)
+    out.add("tidemark_operations_open", open_ones.count())
+    taskmanagers = list(services.list_taskmanagers())
+    out.add("flink_jobmanager_numRegisteredTaskManagers", len(taskmanagers))
+    out.add("flink_jobmanager_taskSlotsTotal", sum(row.slots for row in taskmanagers))
+    lease = LeaderEpoch.objects.filter(name=ROLE).first()
+    out.add("tidemark_leader_epoch", 0 if lease is None else lease.epoch)
+    running = Job.objects.exclude(state__in=TERMINAL_STATES).order_by("-created_at").values_list("id", flat=True)
+    ids = list(running)
+    out.add("tidemark_jobs_not_exposed", max(0, len(ids) - MAX_JOBS))
+    return ids, lease
+
+
+def _of_documents(out: Exposition, job_ids: Sequence[str], lease: LeaderEpoch | None) -> None:
+    """Add what the live documents in Redis say, of these jobs only."""
+    entries = jobmanager_entries(lease, bus.jobmanagers())
+    alive = [entry for entry in entries if entry["is_alive"]]
+    out.add("tidemark_leader_present", int(any(entry["role"] == "LEADER" for entry in alive)))
+    for role in ("LEADER", "STANDBY"):
+        out.add("tidemark_jobmanagers", sum(entry["role"] == role for entry in alive), role=role.lower())
+    cluster = bus.read_document(bus.CLUSTER_KEY)
+    age_ms = cluster.beat_age_ms
+    out.add("tidemark_leader_beat_age_seconds", None if age_ms is None else age_ms / 1000)
+    if cluster.document is None or age_ms is None or age_ms >= services.ABANDONED_MS:
+        # left behind by a leader that is gone
+        return
+    out.add("flink_jobmanager_taskSlotsAvailable", cluster.document["slots_available"])
+    for document in _documents(job_ids):
+        _of_job(out, document)
+
+
+def _documents(job_ids: Sequence[str]) -> list[dict[str, Any]]:
+    if not job_ids:
+        return []
+    with bus.reader().connected() as connection:
+        texts: Any = connection.mget([bus.JOB_KEY.format(job_id) for job_id in job_ids])
+    return [json.loads(text) for text in texts if isinstance(text, str)]
+
+
+def _of_job(out: Exposition, document: Mapping[str, Any]) -> None:
+    now: int = document["now"]
+    job = {"job_id": document["id"], "job_name": document["name"][:MAX_LABEL_CHARS]}
+    out.add("flink_jobmanager_job_numRestarts", document["restarts"], **job)
+    is_running = document["state"] == "RUNNING"
+    out.add("flink_jobmanager_job_uptime", max(0, now - document["start_time"]) if is_running else 0, **job)
+    _of_checkpoints(out, document.get("checkpoints") or {}, now, job)
+    lags = [vertex["metrics"].get("watermark_lag") for vertex in document["vertices"]]
+    known = [lag for lag in lags if lag is not None]
+    out.add("tidemark_job_watermark_lag_seconds", max(known) / 1000 if known else None, **job)
+    for vertex in document["vertices"][:MAX_VERTICES]:
+        labels = job | {"task_id": vertex["id"], "task_name": vertex["name"][:MAX_LABEL_CHARS]}
+        for name, flinks in _TASK_METRICS.items():
+            out.add(f"flink_taskmanager_job_task_{flinks}", vertex["metrics"].get(name), **labels)
+
+
+def _of_checkpoints(out: Exposition, checkpoints: Mapping[str, Any], now: int, job: Mapping[str, str]) -> None:
+    counts = checkpoints.get("counts", {})
+    out.add("flink_jobmanager_job_numberOfCompletedCheckpoints", counts.get("completed"), **job)
+    out.add("flink_jobmanager_job_numberOfFailedCheckpoints", counts.get("failed"), **job)
+    out.add("flink_jobmanager_job_numberOfInProgressCheckpoints", counts.get("in_progress"), **job)
+    interval = checkpoints.get("config", {}).get("interval")
+    out.add("tidemark_job_checkpoint_interval_seconds", None if interval is None else interval / 1000, **job)
+    latest = checkpoints.get("latest", {}).get("completed")
+    if latest is not None:
+        out.add("flink_jobmanager_job_lastCheckpointDuration", latest["end_to_end_duration"], **job)
+        out.add("flink_jobmanager_job_lastCheckpointSize", latest["checkpointed_size"], **job)
+        out.add("flink_jobmanager_job_lastCheckpointFullSize", latest["state_size"], **job)
+        age_ms = max(0, now - latest["latest_ack_timestamp"])
+        out.add("tidemark_job_last_checkpoint_age_seconds", age_ms / 1000, **job)
