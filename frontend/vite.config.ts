@@ -19,6 +19,8 @@ export default defineConfig({
       '/api': backend,
       '/v1': backend,
       '/login': backend,
+      '/admin': backend,
+      '/static': backend,
       '/ws': { target: backend, ws: true },
     },
   },

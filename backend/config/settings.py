@@ -26,8 +26,12 @@ CSRF_TRUSTED_ORIGINS = environment.names("TIDEMARK_TRUSTED_ORIGINS")
 HTTPS = os.environ.get("TIDEMARK_HTTPS") == "1"
 
 INSTALLED_APPS = [
+    # before the admin, whose templates it replaces
+    "backend.administration",
+    "django.contrib.admin.apps.SimpleAdminConfig",
     "django.contrib.auth",
     "django.contrib.contenttypes",
+    "django.contrib.messages",
     "django.contrib.sessions",
     "django.contrib.staticfiles",
     "rest_framework",
@@ -48,11 +52,26 @@ MIDDLEWARE = [
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
 ]
 ROOT_URLCONF = "backend.config.urls"
 ASGI_APPLICATION = "backend.config.asgi.application"
-TEMPLATES = [{"BACKEND": "django.template.backends.django.DjangoTemplates", "APP_DIRS": True}]
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ]
+        },
+    }
+]
+#: what the admin says after a redirect; a cookie would show it to whoever reads cookies
+MESSAGE_STORAGE = "django.contrib.messages.storage.session.SessionStorage"
 APPEND_SLASH = False
 
 DATABASES = {"default": environment.database()}

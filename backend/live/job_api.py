@@ -50,10 +50,15 @@ class RestorePointsView(ProductView):
     def get(self, request: Request, job_id: str) -> Response:
         check_job(job_id)
         job = services.get_job(job_id)
-        points = sorted([*_checkpoints(job), *_savepoints(job), *_start(job)], key=lambda point: -point["timestamp"])
-        # the savepoint of a stop-with-savepoint is in both lists
-        unique = {point["location"]: point for point in reversed(points)}
-        return Response({"program": _program(job, role_of(request.user)), "points": list(reversed(unique.values()))})
+        return Response({"program": _program(job, role_of(request.user)), "points": restore_points(job)})
+
+
+def restore_points(job: Job) -> list[dict[str, Any]]:
+    """Return what a job can be restored from, newest first: kind, location, checkpoint_id, timestamp and size."""
+    points = sorted([*_checkpoints(job), *_savepoints(job), *_start(job)], key=lambda point: -point["timestamp"])
+    # the savepoint of a stop-with-savepoint is in both lists
+    unique = {point["location"]: point for point in reversed(points)}
+    return list(reversed(unique.values()))
 
 
 def _program(job: Job, role: Role) -> dict[str, Any] | None:

@@ -13,11 +13,13 @@ import mimetypes
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import TypeVar
 
 import redis
 from django.conf import settings
 from django.db import DatabaseError, connection
 from django.http import HttpRequest, HttpResponse, HttpResponseNotModified, HttpResponseRedirect, JsonResponse
+from django.http.response import HttpResponseBase
 from django.middleware.csrf import get_token
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
@@ -26,6 +28,7 @@ from backend.cluster import bus
 
 logger = logging.getLogger(__name__)
 
+PAGE_ROUTE = "/ui/"
 INDEX = "index.html"
 #: Vite puts a content hash into the file names below this directory
 HASHED = "assets/"
@@ -51,6 +54,7 @@ _TYPES = {
     ".webmanifest": "application/manifest+json",
 }
 _COMPRESSED = {".js", ".mjs", ".css", ".html", ".svg", ".json", ".txt", ".map", ".webmanifest"}
+Response = TypeVar("Response", bound=HttpResponseBase)
 NOT_BUILT = "The page is not built yet: run `make run` or `make frontend`.\n"
 
 
@@ -67,7 +71,7 @@ class PageFile:
 @require_safe
 def root(request: HttpRequest) -> HttpResponse:
     """Redirect / to the page."""
-    return HttpResponseRedirect("/ui/")
+    return HttpResponseRedirect(PAGE_ROUTE)
 
 
 @require_safe
@@ -76,19 +80,26 @@ def page(request: HttpRequest, path: str = "") -> HttpResponse:
     directory = Path(settings.FRONTEND_DIR)
     index = directory / INDEX
     if not index.is_file():
-        return _secured(HttpResponse(NOT_BUILT, status=503, content_type="text/plain; charset=utf-8"))
+        return secured(HttpResponse(NOT_BUILT, status=503, content_type="text/plain; charset=utf-8"))
     files = _listing(directory, index.stat().st_mtime_ns)
     name = path or INDEX
     if name not in files:
         if name.startswith(HASHED) or "." in name.rpartition("/")[2]:
-            return _secured(HttpResponse("Not found.\n", status=404, content_type="text/plain; charset=utf-8"))
+            return secured(HttpResponse("Not found.\n", status=404, content_type="text/plain; charset=utf-8"))
         name = INDEX
     if name == INDEX:
         get_token(request)  # sets the CSRF cookie for the page's writes; files that are cached for a year set none
-    return _secured(_answer(request, name, files[name]))
+    return secured(file_answer(request, name, files[name]))
 
 
-def _answer(request: HttpRequest, name: str, path: Path) -> HttpResponse:
+def file_answer(request: HttpRequest, name: str, path: Path) -> HttpResponse:
+    """Answer with a file that the caller has found in a listing.
+
+    Args:
+        request: the request; files that it has already are not sent again.
+        name: name of the file; those under `HASHED` are kept for ever.
+        path: where it is.
+    """
     file = _load(path, path.stat().st_mtime_ns)
     response: HttpResponse
     if request.headers.get("If-None-Match") == file.etag:
@@ -104,7 +115,8 @@ def _answer(request: HttpRequest, name: str, path: Path) -> HttpResponse:
     return response
 
 
-def _secured(response: HttpResponse) -> HttpResponse:
+def secured(response: Response) -> Response:
+    """Return an answer with the headers of the page: it loads from its own origin only, and nobody frames it."""
     response["Content-Security-Policy"] = CONTENT_SECURITY_POLICY
     response["X-Content-Type-Options"] = "nosniff"
     response["X-Frame-Options"] = "DENY"

@@ -12,7 +12,7 @@ from rest_framework.test import APIClient
 from backend.accounts.roles import Role, set_role
 from backend.audit.models import AuditEvent
 from tests.accounts.cast import client_of
-from tests.accounts.test_closed_routes import OPEN, ROUTES, _path
+from tests.accounts.test_closed_routes import ADMIN_ROUTES, OPEN, ROUTES, _path
 
 VIEWER, OPERATOR, DEVELOPER, ADMIN = Role
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
@@ -73,7 +73,7 @@ NEEDED: dict[tuple[str, str], Role] = {
 #: GETs that change something
 WRITING_GETS = {"jobs/<str:job_id>/yarn-cancel", "login/<str:secret>"}
 #: routes of Django's views without a class
-FUNCTIONS = {"", "ui", "ui/", "ui/<path:path>", "livez", "readyz", "login/<str:secret>"}
+FUNCTIONS = {"", "ui", "ui/", "ui/<path:path>", "livez", "readyz", "login/<str:secret>", "static/<path:name>"}
 
 
 def _callbacks(patterns: list[URLPattern | URLResolver], prefix: str = "") -> dict[str, Any]:
@@ -110,7 +110,7 @@ def needed(method: str, route: str) -> Role | None:
 
 
 def test_every_write_of_every_route_is_in_the_list_and_nothing_else() -> None:
-    assert {route for route, view in VIEWS.items() if view is None} == FUNCTIONS
+    assert {route for route, view in VIEWS.items() if view is None} == FUNCTIONS | set(ADMIN_ROUTES)
     assert set(VIEWS) == set(ROUTES)
     assert {(method, route) for method, route in OFFERED if needed(method, route) is None} == set()
     assert {entry for entry in NEEDED if entry not in OFFERED} == set()
@@ -161,6 +161,31 @@ def test_each_role_may_what_the_list_says_and_every_write_leaves_one_event(
     status, events = _call(APIClient(), method, route)
     assert status in ((400, 401) if method in OPEN.get(route, ()) else (401, 403))
     assert events == (1 if is_write else 0)
+
+
+@pytest.fixture
+def browsers(members: dict[Role, APIClient]) -> dict[Role, APIClient]:
+    """The same people, logged in at the page: the admin takes no tokens."""
+    clients = {role: APIClient() for role in members}
+    for role, client in clients.items():
+        client.force_login(User.objects.get(username=f"a-{role.group_name}"))
+    return clients
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_admin_is_for_administrators_and_every_write_leaves_one_event(
+    browsers: dict[Role, APIClient], members: dict[Role, APIClient], method: str
+) -> None:
+    written = 0 if method == "GET" else 1
+    for route in ADMIN_ROUTES:
+        for role in Role:
+            status, events = _call(browsers[role], method, route)
+            assert (status == 403) is (role < ADMIN) and status < 500 and status != 401, (route, role)
+            assert events == written, (route, role)
+            if (method, route, role) == ("POST", "admin/logout/", ADMIN):
+                browsers[role].force_login(User.objects.get(username="a-admin"))
+        for outsider in (APIClient(), members[ADMIN]):
+            assert _call(outsider, method, route) == (401 if written else 302, written), route
 
 
 @pytest.mark.parametrize("route", sorted(FUNCTIONS))

@@ -17,8 +17,7 @@ from rest_framework.test import APIClient
 
 from backend.cluster import services
 from backend.cluster.models import Artifact, Job
-from backend.dispatcher import programs
-from backend.dispatcher.api import jars
+from backend.dispatcher import programs, submissions
 from backend.dispatcher.planning_queue import PlanningQueue
 from backend.dispatcher.programs import ProgramRequest
 from runtime.client.extract import ExtractedJob
@@ -250,7 +249,7 @@ def test_two_requests_of_one_id_at_the_same_moment_are_one_job(
         services.submit_job(extracted.graph_json, artifact, [], {}, alice, job_id=wanted)
         return extracted
 
-    monkeypatch.setattr(jars, "extract", overtaken)
+    monkeypatch.setattr(submissions, "extract", overtaken)
     answer = api.post(f"/v1/jars/{name}/run", {"jobId": wanted}, format="json")
     assert answer.status_code == 409
     assert answer.json()["errors"] == [f"Job {wanted} was already submitted."]

@@ -14,8 +14,7 @@ from rest_framework.response import Response
 from backend.accounts.answers import Nothing
 from backend.accounts.errors import Conflict
 from backend.accounts.roles import Role
-from backend.cluster import services
-from backend.cluster.models import Artifact, Job
+from backend.cluster.models import Artifact
 from backend.cluster.program_files import storage_problems
 from backend.contract.operation import operation
 from backend.dispatcher import artifacts
@@ -25,8 +24,8 @@ from backend.dispatcher.archives import ArchiveError
 from backend.dispatcher.errors import BadRequest
 from backend.dispatcher.presence import has_left
 from backend.dispatcher.programs import extract, read_program_request
+from backend.dispatcher.submissions import find_artifact, run_program
 from runtime.client.extract import ExtractedJob
-from runtime.common.config_options import ConfigurationError
 from runtime.graph.plan import operator_plan
 
 logger = logging.getLogger(__name__)
@@ -111,39 +110,8 @@ class JarRunView(FlinkView):
     def post(self, request: Request, jar_id: str) -> Response:
         artifact = find_artifact(jar_id)
         wanted = read_program_request(request.data, request.query_params)
-        if wanted.job_id is not None and Job.objects.filter(id=wanted.job_id).exists():
-            raise Conflict(str(services.JobExistsError(wanted.job_id)))
-        extracted = extract(artifact, wanted, has_left(request))
-        graph = extracted.graph_json
-        graph = {**graph, "configuration": {**graph["configuration"], **wanted.restore}}
-        configuration = {**extracted.graph.configuration, **wanted.configuration, **wanted.restore}
-        submission = {
-            "entry": wanted.entry,
-            "parallelism": wanted.parallelism,
-            "configuration": dict(wanted.configuration),
-        }
-        try:
-            job = services.submit_job(
-                graph, artifact, wanted.args, configuration, request.user, submission, wanted.job_id
-            )
-        except ConfigurationError as error:
-            raise BadRequest(str(error)) from error
-        except (services.SnapshotNeededError, services.JobExistsError, services.ProgramDeletedError) as error:
-            raise Conflict(str(error)) from error
-        logger.info("%s runs %s (%s) as job %s", request.user, artifact.file_name, artifact.id, job.id)
+        job, extracted = run_program(artifact, wanted, request.user, has_left(request))
         return Response({"jobid": job.id, "applicationid": job.id, **_told(extracted)})
-
-
-def find_artifact(jar_id: str) -> Artifact:
-    """Return the artifact that a client names.
-
-    Raises:
-        NotFound: there is none.
-    """
-    found = artifacts.find(jar_id)
-    if found is None:
-        raise exceptions.NotFound(f"File {jar_id} does not exist.")
-    return found
 
 
 def _listed(artifact: Artifact) -> dict[str, Any]:

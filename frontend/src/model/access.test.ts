@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 
-import { mayOperate, maySubmit, safeReturnPath } from './access';
+import { isAdminPath, mayOperate, maySubmit, safeReturnPath } from './access';
 
 test('operators cancel, developers submit', () => {
   expect([mayOperate('viewer'), mayOperate('operator'), mayOperate('admin')]).toEqual([false, true, true]);
@@ -16,4 +16,9 @@ test.each([
   ['/login?next=/', '/'],
 ])('a login returns from %j to %s', (next, path) => {
   expect(safeReturnPath(next)).toBe(path);
+});
+
+test('a login that the admin asked for leads back to it, and to nothing that is only called alike', () => {
+  expect(['/admin', '/admin/', '/admin/cluster/job/?state=RUNNING'].map(isAdminPath)).toEqual([true, true, true]);
+  expect(['/', '/administration', '/jobs/admin/'].map(isAdminPath)).toEqual([false, false, false]);
 });

@@ -30,3 +30,8 @@ export function safeReturnPath(next: string | null): string {
   if (next === null || !next.startsWith('/') || /^\/[/\\]/.test(next) || next.startsWith('/login')) return '/';
   return next;
 }
+
+/** Whether a path belongs to Django's admin, which is no part of this page. */
+export function isAdminPath(path: string): boolean {
+  return path === '/admin' || path.startsWith('/admin/') || path.startsWith('/admin?');
+}

@@ -2,7 +2,7 @@
 
 import { Alert, Button, PasswordInput, SegmentedControl, TextInput } from '@mantine/core';
 import { IconAlertTriangle } from '@tabler/icons-react';
-import { type SyntheticEvent, useState } from 'react';
+import { type SyntheticEvent, useEffect, useState } from 'react';
 import { Navigate, useSearchParams } from 'react-router';
 
 import { Brand } from '../components/Brand/Brand';
@@ -10,7 +10,7 @@ import { Panel } from '../components/Panel/Panel';
 import { ThemeSwitch } from '../components/Shell/ThemeSwitch';
 import { usePageTitle } from '../hooks/usePageTitle';
 import { useLogin, useSession } from '../hooks/useSession';
-import { safeReturnPath } from '../model/access';
+import { isAdminPath, safeReturnPath } from '../model/access';
 import classes from './pages.module.css';
 
 export function LoginPage() {
@@ -21,7 +21,12 @@ export function LoginPage() {
   // users who log in by a link may have no password
   const [way, setWay] = useState(linkIsUsed ? 'token' : 'password');
   const { mutate: login, isPending, error, reset } = useLogin();
-  if (session !== undefined && session !== null) return <Navigate to={safeReturnPath(params.get('next'))} replace />;
+  const isLoggedIn = session !== undefined && session !== null;
+  const path = safeReturnPath(params.get('next'));
+  useEffect(() => {
+    if (isLoggedIn && isAdminPath(path)) window.location.replace(path);
+  }, [isLoggedIn, path]);
+  if (isLoggedIn) return isAdminPath(path) ? null : <Navigate to={path} replace />;
 
   const submit = (event: SyntheticEvent<HTMLFormElement>) => {
     event.preventDefault();

@@ -1,12 +1,13 @@
 /** The current user, the time zone, and logout. */
 
 import { Button, Menu } from '@mantine/core';
-import { IconCheck, IconChevronDown, IconLogout, IconRoute, IconUser } from '@tabler/icons-react';
+import { IconCheck, IconChevronDown, IconLogout, IconRoute, IconTable, IconUser } from '@tabler/icons-react';
 import { useState, useSyncExternalStore } from 'react';
 
 import type { Session } from '../../gen/contract';
 import { useLogout } from '../../hooks/useSession';
 import { useTour } from '../../hooks/useTour';
+import { mayAdminister } from '../../model/access';
 import { getPreferences, setPreferences, subscribePreferences } from '../../store/preferences';
 import { openTour } from '../../store/tour';
 
@@ -61,6 +62,11 @@ export function UserMenu({ user }: Props) {
         >
           {tour.state === 'paused' ? `Continue the tour (step ${tour.step + 1})` : 'Take the tour'}
         </Menu.Item>
+        {mayAdminister(user.role) && (
+          <Menu.Item component="a" href="/admin/" leftSection={<IconTable size={16} stroke={1.7} />}>
+            Administration
+          </Menu.Item>
+        )}
         <Menu.Item leftSection={<IconLogout size={16} stroke={1.7} />} onClick={() => logout()}>
           Log out
         </Menu.Item>
