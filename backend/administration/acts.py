@@ -20,7 +20,6 @@ from backend.administration.models import Savepoint
 from backend.cluster import services
 from backend.cluster.job_requests import SAVEPOINT_FORMATS
 from backend.cluster.models import Job, Operation
-from backend.cluster.program_files import StorageProblem
 from backend.dispatcher.api.operations import place
 from backend.dispatcher.programs import CLAIM_MODES, read_program_request
 from backend.dispatcher.submissions import find_artifact, run_program
@@ -84,6 +83,7 @@ class Act(ABC):
 
         Raises:
             RefusedAct: it was not done.
+            OperationalError, StorageProblem, StorageSilentError: the database or the storage is away.
         """
 
 
@@ -208,8 +208,6 @@ class RestoreJob(Act):
             # the other one of two clicks may have been first
             if not Job.objects.filter(id=job_id).exists():
                 raise RefusedAct(_text(error)) from error
-        except StorageProblem as error:
-            raise RefusedAct(str(error)) from error
         return f"{row.name} is restored as job {job_id}."
 
 

@@ -14,11 +14,13 @@ from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils.html import format_html
 
-from backend.accounts.errors import DatabaseAway
+from backend.accounts.errors import as_api_exception
 from backend.administration.acts import Act, Asking, RefusedAct, name_of
 from backend.administration.site import site
 from backend.audit import trail
+from backend.cluster.location_checks import StorageSilentError
 from backend.cluster.models import new_id
+from backend.cluster.program_files import StorageProblem
 from backend.dispatcher.presence import has_left
 
 MAX_ROWS: Final = 100
@@ -92,8 +94,8 @@ class Confirmation:
             return Line(name_of(row), self._act.do(row, asking), False)
         except RefusedAct as error:
             return Line(name_of(row), str(error), True)
-        except OperationalError:
-            return Line(name_of(row), DatabaseAway.default_detail, True)
+        except (OperationalError, StorageProblem, StorageSilentError) as error:
+            return Line(name_of(row), str(as_api_exception(error).detail), True)
 
     def _prospects(self, rows: Sequence[Any]) -> list[Line]:
         lines = []

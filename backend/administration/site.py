@@ -7,7 +7,6 @@ load nothing but files of this server.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from functools import update_wrapper
 from typing import Any, Final
@@ -23,9 +22,11 @@ from django.urls import URLPattern, URLResolver, include, path
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
-from backend.accounts.errors import DatabaseAway
+from backend.accounts.errors import as_api_exception, headers_of
 from backend.accounts.roles import Role, role_of
 from backend.accounts.services import limit_session
+from backend.cluster.location_checks import StorageSilentError
+from backend.cluster.program_files import StorageProblem
 from backend.live.pages import PAGE_ROUTE, secured
 
 LOGIN: Final = f"{PAGE_ROUTE}login"
@@ -33,7 +34,6 @@ _READS: Final = ("GET", "HEAD")
 _METHODS: Final = (*_READS, "POST")
 
 View = Callable[..., HttpResponseBase]
-logger = logging.getLogger(__name__)
 
 
 class TidemarkAdmin(AdminSite):
@@ -93,10 +93,11 @@ class TidemarkAdmin(AdminSite):
             return _plain("This is not offered: the cluster keeps these rows itself.", 405)
         except Http404 as error:
             return _plain(str(error) or "There is no such page.", 404)
-        except OperationalError as error:
-            logger.warning("the database cannot be used: %s", error)
-            answer = _plain(DatabaseAway.default_detail, 503)
-            answer["Retry-After"] = str(DatabaseAway.wait)
+        except (OperationalError, StorageProblem, StorageSilentError) as error:
+            known = as_api_exception(error)
+            answer = _plain(str(known.detail), known.status_code)
+            for name, value in headers_of(known).items():
+                answer[name] = value
             return answer
 
 
