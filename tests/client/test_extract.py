@@ -257,8 +257,8 @@ def test_a_process_that_a_program_leaves_behind_holds_nothing_up(tmp_path: Path)
 
 
 def test_output_without_an_end_does_not_hold_the_time_limit_up(tmp_path: Path) -> None:
-    error = refused(write_program(tmp_path, "while True: print('x' * 1000)\n"), timeout_s=2.0)
-    assert "within 2 s" in str(error)
+    error = refused(write_program(tmp_path, "while True: print('x' * 1000)\n"), timeout_s=20.0)
+    assert "within 20 s" in str(error)
 
 
 def test_a_program_sees_no_secret_and_no_file_of_the_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
