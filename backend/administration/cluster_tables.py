@@ -22,7 +22,7 @@ from backend.administration.models import Savepoint
 from backend.administration.tables import Table, block, duration, moment, shown, size
 from backend.audit import trail
 from backend.cluster import services
-from backend.cluster.models import Checkpoint, Job, JobException, Operation, TaskManager
+from backend.cluster.models import Checkpoint, Job, Operation, TaskManager
 from backend.cluster.redaction import redacted, redacted_arguments
 from backend.live.pages import PAGE_ROUTE
 
@@ -143,7 +143,7 @@ class Jobs(ActingTable):
 
     @shown("latest failures")
     def failures(self, job: Any) -> Any:
-        rows: Sequence[JobException] = services.list_exceptions(job)[:MAX_FAILURES_SHOWN]
+        rows = services.list_exceptions(job)[:MAX_FAILURES_SHOWN]
         return block("\n".join(f"{moment(row.timestamp)}  {row.task_name or '–'}  {row.message}" for row in rows))
 
 
@@ -191,7 +191,7 @@ class Operations(Table):
     ordering = ("-created_at",)
     facts = ("trigger_id", "kind", "of", "state", "asked", "finished", "asked_by", "given", "going_on", "answer")
 
-    def lookup_allowed(self, lookup: str, value: Any, request: HttpRequest | None = None) -> bool:
+    def lookup_allowed(self, lookup: str, value: Any, request: Any = None) -> bool:
         return lookup == "job__id" or super().lookup_allowed(lookup, value, request)
 
     @shown("job", "job__name")

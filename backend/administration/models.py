@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from django.db import models
 
 from backend.cluster.models import Operation
@@ -18,7 +20,7 @@ class SavepointManager(models.Manager["Savepoint"]):
 class Savepoint(Operation):
     """An operation that has taken a savepoint."""
 
-    objects = SavepointManager()
+    objects: ClassVar = SavepointManager()
 
     class Meta:
         proxy = True

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import update_wrapper
-from typing import Any, Final
+from typing import Any, Final, TypeVar, cast
 from urllib.parse import quote
 
 from django.contrib.admin import AdminSite
@@ -33,7 +33,7 @@ LOGIN: Final = f"{PAGE_ROUTE}login"
 _READS: Final = ("GET", "HEAD")
 _METHODS: Final = (*_READS, "POST")
 
-View = Callable[..., HttpResponseBase]
+View = TypeVar("View", bound=Callable[..., HttpResponseBase])
 
 
 class TidemarkAdmin(AdminSite):
@@ -55,7 +55,7 @@ class TidemarkAdmin(AdminSite):
         def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
             return secured(self._answer(view, request, *args, **kwargs))
 
-        return update_wrapper(never_cache(guarded), view)
+        return cast("View", update_wrapper(never_cache(guarded), view))
 
     def get_urls(self) -> list[URLPattern | URLResolver]:
         routes: list[URLPattern | URLResolver] = [
@@ -73,7 +73,9 @@ class TidemarkAdmin(AdminSite):
         logout(request)
         return HttpResponseRedirect(LOGIN)
 
-    def _answer(self, view: View, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+    def _answer(
+        self, view: Callable[..., HttpResponseBase], request: HttpRequest, *args: Any, **kwargs: Any
+    ) -> HttpResponseBase:
         try:
             if not is_logged_in(request):
                 if request.method in _READS:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from django.contrib import admin
 from django.core.exceptions import PermissionDenied
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponseBase
 from django.urls import URLPattern, path
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
@@ -38,7 +38,7 @@ class Table(ModelAdmin):
     #: counting all rows as well is one more walk through the table
     show_full_result_count = False
     #: nothing is chosen from this many rows with a list
-    list_select_related = False
+    list_select_related: ClassVar[Any] = False
     actions = None
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:
@@ -71,7 +71,7 @@ class Table(ModelAdmin):
         # no routes for what is not offered
         return [self.route("", self.changelist_view, "changelist"), self.route(ROW, self.change_view, "change")]
 
-    def route(self, where: str, view: Any, name: str) -> URLPattern:
+    def route(self, where: str, view: Callable[..., HttpResponseBase], name: str) -> URLPattern:
         """Return a route of this table, closed as all of the site."""
         meta = self.model._meta
         return path(where, site.admin_view(view), name=f"{meta.app_label}_{meta.model_name}_{name}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -230,11 +231,11 @@ def test_more_subtasks_than_key_groups_are_refused() -> None:
         assign_state(snapshot(state), job(3))
 
 
-def with_types(graph: JobGraph, uid: str, **types: str) -> JobGraph:
+def with_types(graph: JobGraph, uid: str, **types: Any) -> JobGraph:
     vertices = [
         replace(
             v,
-            operators=tuple(replace(o, **types) if o.uid == uid else o for o in v.operators),  # type: ignore[arg-type]
+            operators=tuple(replace(o, **types) if o.uid == uid else o for o in v.operators),
         )
         for v in graph.vertices
     ]

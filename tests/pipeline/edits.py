@@ -213,9 +213,9 @@ class Edits:
                 between.append((node_id, into[0], out))
         if not between:
             return False
-        node_id, into, out = self.draw.choice(between)
-        before = self.edges.pop(into)["from"]
-        for edge_id in out:
+        node_id, ends_here, begin_here = self.draw.choice(between)
+        before = self.edges.pop(ends_here)["from"]
+        for edge_id in begin_here:
             self.edges[edge_id]["from"] = before
         del self.nodes[node_id]
         return True
