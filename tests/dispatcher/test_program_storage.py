@@ -26,8 +26,7 @@ from rest_framework.test import APIClient
 from backend.cluster import program_files as program_files_module
 from backend.cluster.models import Artifact, ClusterIdentity, Job
 from backend.cluster.program_files import ProgramFiles, StorageProblem, copy_programs_of_home, program_files
-from backend.dispatcher import artifacts, programs
-from backend.dispatcher.api import jars
+from backend.dispatcher import artifacts, programs, submissions
 from backend.dispatcher.programs import ProgramRequest
 from runtime.checkpoint.file_system import ArrowFileSystem
 from runtime.client.extract import ExtractedJob
@@ -129,6 +128,7 @@ def test_a_file_whose_row_may_be_written_is_kept(
     assert program_files().has(Artifact.objects.get().path)
 
 
+@pytest.mark.django_db(transaction=True)
 def test_an_upload_is_not_lost_by_a_deletion_at_the_same_moment(
     api: APIClient, alice: User, files: FaultyFileSystem
 ) -> None:
@@ -157,6 +157,7 @@ def test_an_upload_is_not_lost_by_a_deletion_at_the_same_moment(
     assert files.read(program_files().uri(artifact.path)) == PROGRAM.encode()
 
 
+@pytest.mark.django_db(transaction=True)
 def test_a_deletion_leaves_the_files_of_an_upload_that_has_no_row_yet(
     api: APIClient, alice: User, files: FaultyFileSystem
 ) -> None:
@@ -183,7 +184,7 @@ def test_a_program_that_is_deleted_while_it_is_planned_is_not_run(
         assert api.delete(f"/v1/jars/{name}").status_code == 200
         return extracted
 
-    monkeypatch.setattr(jars, "extract", overtaken)
+    monkeypatch.setattr(submissions, "extract", overtaken)
     answer = api.post(f"/v1/jars/{name}/run")
     assert (answer.status_code, answer.json()["errors"]) == (409, ["tiny.py has been deleted: upload it again."])
     assert not Job.objects.exists()
