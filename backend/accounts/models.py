@@ -26,6 +26,10 @@ class ApiToken(models.Model):
 
     class Meta:
         constraints = (models.UniqueConstraint(fields=["user", "name"], name="one_token_per_name"),)
+        verbose_name = "API token"
+
+    def __str__(self) -> str:
+        return self.name
 
 
 class LoginLink(models.Model):

@@ -73,7 +73,7 @@ def _chooser(act: Act) -> Any:
 
 class Jobs(ActingTable):
     acts = JOB_ACTS
-    list_display = ("name", "id", "state", "owner", "started", "lasted", "restarts", "parallelism", "waiting_for")
+    list_display = ("name", "state", "owner", "started", "lasted", "restarts", "parallelism", "waiting_for", "id")
     list_filter = ("state",)
     list_select_related = ("submitted_by",)
     search_fields = ("name", "id")

@@ -123,6 +123,9 @@ class Job(models.Model):
     class Meta:
         indexes = (models.Index(fields=["created_at"], name="job_by_age"),)
 
+    def __str__(self) -> str:
+        return self.name
+
     @property
     def is_terminal(self) -> bool:
         return self.state in TERMINAL_STATES
@@ -262,6 +265,9 @@ class Operation(models.Model):
     """{"error"} if it failed; else {"location", "checkpoint_id"} of a snapshot, {"state"} of a cancellation."""
     requested_by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+")
 
+    def __str__(self) -> str:
+        return f"{self.kind} {self.trigger_id}"
+
 
 class TaskManager(models.Model):
     """A worker process that offers slots."""
@@ -287,3 +293,9 @@ class TaskManager(models.Model):
     """{"cpu_cores", "physical_memory", "free_memory"}; bytes."""
     epoch = models.BigIntegerField(default=0)
     """Of the leader that wrote last."""
+
+    class Meta:
+        verbose_name = "TaskManager"
+
+    def __str__(self) -> str:
+        return self.id

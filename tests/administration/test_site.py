@@ -10,6 +10,7 @@ from django.db import OperationalError
 from django.test import Client
 from rest_framework.test import APIClient
 
+import backend.administration.urls  # noqa: F401 (registers the tables)
 from backend.accounts import services as accounts
 from backend.accounts.models import ApiToken
 from backend.accounts.roles import Role, role_of, set_role
