@@ -21,6 +21,8 @@ from yaml.parser import ParserError
 from yaml.scanner import ScannerError
 from yaml.tokens import AliasToken, AnchorToken, FlowMappingStartToken, ScalarToken, Token, ValueToken
 
+__all__ = ["read_yaml"]
+
 _TAG: Final = "tag:yaml.org,2002:"
 _END_OR_SPACE: Final = "\0 \t\r\n\x85\u2028\u2029"
 _WORDS: Final = (

@@ -371,6 +371,9 @@ class _HeldReader(SplitReader):
     def take_dead_letters(self) -> RecordBatch | None:
         return self._reader.take_dead_letters()
 
+    def close(self) -> None:
+        self._reader.close()
+
     @property
     def position(self) -> Any:
         return self._reader.position

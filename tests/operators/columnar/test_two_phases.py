@@ -222,6 +222,7 @@ def test_the_first_phase_refuses_what_the_second_would() -> None:
             local.process([Row(key="a", number=1, text=None, amount=None)])
         with pytest.raises(ChangelogInputError):
             local.process([Row.of_kind(RowKind.DELETE, key="a", number=1, text=None, amount=None)], [1])
+        local.process([Row(key="a", number=1, text=None, amount=None)], [1])
         saved = local.snapshot()
     other = WindowAggregateSpec(aggregate_spec(ROWS, ["key"], ["count(*) AS n"], {}), Panes(10, 10, 10, 0))
     with pytest.raises(StateMigrationError):
