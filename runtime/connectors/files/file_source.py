@@ -48,8 +48,6 @@ class StreamFormat:
 class FileSource(Source):
     """Reads each file once. Made by a builder: `FileSource.for_record_stream_format(format, *paths).build()`."""
 
-    split_format = "ranges of files"
-
     def __init__(
         self,
         file_format: FileFormat,
@@ -60,6 +58,8 @@ class FileSource(Source):
         discovery_interval_ms: int | None,
     ) -> None:
         self._format = file_format
+        # a position is one of the format's: that of a line is no row group
+        self.split_format = f"ranges of files, {type(file_format).__name__}"
         self._paths = paths
         self._splits = splits
         self._rate = rate
