@@ -32,7 +32,7 @@ class RefusedAct(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Asking:
-    """Who asks for an act, and how.
+    """A request for an act: by whom, and how.
 
     Attributes:
         user: the administrator.
@@ -212,7 +212,7 @@ class RestoreJob(Act):
 
 
 class Restoring(forms.Form):
-    """How a job is restored.
+    """Choices of a restore.
 
     Args:
         points: what `restore_points` has found.

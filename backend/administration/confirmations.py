@@ -30,7 +30,7 @@ _ID: Final = re.compile(r"[0-9a-f]{32}")
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """What is said about one row: what will happen, or has; or why not."""
+    """Text about one row: what will happen or has happened, or why not."""
 
     name: str
     text: str

@@ -228,7 +228,7 @@ class JobCause(TypedDict):
     text: str
     """Words that go on behind the name of the vertex: "is busy 98 % of the time …"."""
     figures: dict[str, float]
-    """That it rests on: times in ms or ms per second, rates per second."""
+    """Figures behind the cause: times in ms or ms per second, rates per second."""
     waiting: list[str]
     """Ids of the back-pressured vertices above it."""
 
@@ -407,7 +407,7 @@ class JobDocument(TypedDict):
     """Calls of user code that have not returned for some seconds."""
     autoscaler: NotRequired[JobAutoscaler]
     causes: NotRequired[dict[CauseTopic, JobCause]]
-    """What holds it up, by topic: one that limits the throughput, one that holds the watermark …"""
+    """Causes of which each limits the job, by topic: one for the throughput, one for the watermark …"""
     event_time: NotRequired[JobEventTime]
     exceptions: list[JobException]
     """The latest, newest first."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from django.db import OperationalError, connection, transaction
@@ -35,6 +35,10 @@ class LeadershipLostError(Exception):
 
 class LeaseLapsedError(OperationalError):
     """The leader could not renew its lease, and must not act until it could; to callers, the database is away."""
+
+
+class ActingNotAllowedError(Exception):
+    """The leader must not act at present; nothing was done, and the next poll repeats it."""
 
 
 class LoopStalledError(Exception):
@@ -168,6 +172,23 @@ class LeaseKeeper:
                     logger.info("the lease is renewed again")
                 is_away, wait_ms = False, max(0.0, RENEW_MS - (self._clock.monotonic_ms() - begun_ms))
         connection.close()
+
+
+def check_may_act(may_act: Callable[[], bool]) -> None:
+    """Check that the leader may act, just before a thread does what cannot be undone; any thread.
+
+    Args:
+        may_act: returns whether the leader's lease is valid, as `Leadership.may_act`.
+
+    Raises:
+        ActingNotAllowedError: it is not, or another jobmanager leads.
+    """
+    try:
+        if may_act():
+            return
+    except LeadershipLostError as lost:
+        raise ActingNotAllowedError(str(lost)) from lost
+    raise ActingNotAllowedError("the leader's lease could not be renewed")
 
 
 def read_lease() -> LeaseRow:

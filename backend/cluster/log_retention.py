@@ -16,7 +16,7 @@ from typing import Final
 
 from backend.cluster.background import BackgroundWork
 from backend.cluster.job_store import JobStore
-from backend.cluster.leadership import LeadershipLostError
+from backend.cluster.leadership import ActingNotAllowedError, check_may_act
 from backend.cluster.log_files import delete_attempts, delete_job, marked_jobs
 from runtime.core.clock import Clock
 
@@ -27,10 +27,6 @@ LOOK_MS: Final = 3_600_000.0
 of jobs that are gone stay longer."""
 RETRY_MS: Final = 60_000.0
 """Pause after a deletion that failed."""
-
-
-class _NotAllowedError(Exception):
-    """The leader must not act at present; it is repeated."""
 
 
 class LogRetention:
@@ -125,7 +121,7 @@ class LogRetention:
                 continue
             self._pauses[job_id] = now_ms + RETRY_MS
             self._wanted.setdefault(job_id, attempt)
-            if not isinstance(error, _NotAllowedError):
+            if not isinstance(error, ActingNotAllowedError):
                 logger.warning("logs of job %s could not be deleted, and will be: %s", job_id, error)
 
     def _begin(self, now_ms: float) -> None:
@@ -145,15 +141,9 @@ class LogRetention:
 
     def _work_on(self, job_id: str, attempt: int | None, in_use: Collection[int]) -> Callable[[], None]:
         if attempt is None:
-            return lambda: delete_job(self._root, job_id, self._cluster_id, self._check_allowed)
+            return lambda: delete_job(self._root, job_id, self._cluster_id, self._check_may_act)
         oldest = attempt - self._kept_attempts + 1
-        return lambda: delete_attempts(self._root, job_id, self._cluster_id, oldest, in_use, self._check_allowed)
+        return lambda: delete_attempts(self._root, job_id, self._cluster_id, oldest, in_use, self._check_may_act)
 
-    def _check_allowed(self) -> None:
-        """Raise _NotAllowedError unless the leader may act; any thread."""
-        try:
-            if self._may_act():
-                return
-        except LeadershipLostError as lost:
-            raise _NotAllowedError(str(lost)) from lost
-        raise _NotAllowedError("the leader's lease could not be renewed")
+    def _check_may_act(self) -> None:
+        check_may_act(self._may_act)

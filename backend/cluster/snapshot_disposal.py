@@ -12,7 +12,7 @@ from concurrent.futures import Future
 from typing import Any
 
 from backend.cluster.background import BackgroundWork
-from backend.cluster.leadership import LeadershipLostError
+from backend.cluster.leadership import ActingNotAllowedError, check_may_act
 from backend.cluster.storage_names import storage_of
 from runtime.checkpoint.cleanup import find_remains
 from runtime.checkpoint.errors import CheckpointStorageError
@@ -22,10 +22,6 @@ from runtime.core.ids import JobId
 logger = logging.getLogger(__name__)
 
 Document = dict[str, Any]
-
-
-class _NotAllowedError(Exception):
-    """The leader must not act at present; nothing was deleted."""
 
 
 class SnapshotDisposal:
@@ -63,7 +59,7 @@ class SnapshotDisposal:
         future = self._disposals[trigger_id]
         if not future.done():
             return None
-        if isinstance(future.exception(), _NotAllowedError):
+        if isinstance(future.exception(), ActingNotAllowedError):
             self.forget(trigger_id)
             return None
         return future.result()
@@ -98,7 +94,7 @@ class SnapshotDisposal:
         """
         done = {job_id: future for job_id, future in self._sweeps.items() if future.done()}
         for job_id, future in done.items():
-            if isinstance(future.exception(), _NotAllowedError):
+            if isinstance(future.exception(), ActingNotAllowedError):
                 del self._sweeps[job_id]
         return [job_id for job_id, future in done.items() if future.exception() is None and future.result()]
 
@@ -112,7 +108,7 @@ class SnapshotDisposal:
 
     def _dispose(self, directory: str, is_begun: bool) -> Document:
         def dispose() -> Document:
-            self._check_allowed()
+            check_may_act(self._may_act)
             if is_begun and not self._files.file_system.exists(directory):
                 return {"location": directory}
             return {"location": self._files.dispose(directory)}
@@ -121,7 +117,7 @@ class SnapshotDisposal:
 
     def _sweep(self, job_id: str, root: str) -> bool:
         """Return whether nothing is left."""
-        self._check_allowed()
+        check_may_act(self._may_act)
         try:
             self._files.delete((), find_remains(self._files.file_system, root, JobId(job_id)).directories)
         except (CheckpointStorageError, OSError) as error:
@@ -132,20 +128,11 @@ class SnapshotDisposal:
             return False
         return True
 
-    def _check_allowed(self) -> None:
-        """Raise _NotAllowedError unless the leader may act."""
-        try:
-            if self._may_act():
-                return
-        except LeadershipLostError as lost:
-            raise _NotAllowedError(str(lost)) from lost
-        raise _NotAllowedError("the leader's lease could not be renewed")
-
 
 def _told(work: Callable[[], Document]) -> Document:
     try:
         return work()
-    except _NotAllowedError:
+    except ActingNotAllowedError:
         raise
     except (CheckpointStorageError, OSError) as error:
         return {"error": str(error) or type(error).__name__}

@@ -67,7 +67,7 @@ class StaticVertex(TypedDict):
 
 
 class StaticJob(TypedDict):
-    """What stays as it is for as long as the job exists."""
+    """Fields that stay as they are for as long as the job exists."""
 
     id: str
     name: str
@@ -131,10 +131,10 @@ class MovingJob(TypedDict):
 
 
 class DerivedJob(TypedDict):
-    """What the server has derived from the rest."""
+    """Findings that the server derives from the rest."""
 
     causes: dict[CauseTopic, JobCause]
-    """What holds the job up."""
+    """Causes of which each limits the job, by topic."""
     event_time: NotRequired[JobEventTime]
 
 

@@ -86,7 +86,7 @@ class DeploymentRefusedError(PipelineError):
 
 @dataclass(frozen=True, slots=True)
 class Restore:
-    """What becomes of state."""
+    """Choice of the state that a job begins with."""
 
     keeps_state: bool = True
     """Whether the job goes on from the savepoint of the one that it replaces, or from `location`."""

@@ -20,7 +20,7 @@ from runtime.graph.job_graph import ChainedOperator, JobGraph, JobVertex
 
 
 class Verdict(enum.Enum):
-    """What becomes of an operator's state."""
+    """Outcome of a restore for the state of an operator."""
 
     KEPT = "kept"
     RESCALED = "rescaled"

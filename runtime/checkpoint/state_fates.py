@@ -22,7 +22,7 @@ _BOOKKEEPING = frozenset({FIRING_STATE, HISTORY_STATE, ORIGIN_STATE, RECEIVED_ST
 
 
 class Fate(enum.Enum):
-    """What becomes of a state."""
+    """Outcome of a restore for one state."""
 
     KEPT = "kept"
     EMPTY = "empty"

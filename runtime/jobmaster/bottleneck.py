@@ -37,7 +37,7 @@ class Thresholds:
     """Busy ms per second of a vertex that nobody waits for: a source that reads as fast as it can."""
     outside: float
     skew: float
-    """How many times the records of the other subtasks, on average."""
+    """Multiple of the records of the other subtasks, on average."""
     late: float
     """Share of the records that a vertex receives."""
     memory: float
@@ -214,7 +214,7 @@ def _limit(job: JobFigures, limits: Thresholds) -> Finding | None:
 
 
 class _Load:
-    """How a vertex spends its time: that of the subtask which works most, or waits outside."""
+    """Time of a vertex: that of the subtask which works most, or waits outside."""
 
     def __init__(self, vertex: VertexFigures, has_consumers: bool) -> None:
         # without consumers there is nothing in the job that it could wait for

@@ -28,13 +28,13 @@ HELD_BACK = 100.0
 
 
 class Holding(enum.Enum):
-    """Why an origin's watermark is the lowest."""
+    """Reason for which an origin has the lowest watermark."""
 
     NOTHING_TO_READ = "nothing-to-read"
     NO_WATERMARK = "no-watermark"
     """It reads, and has given no watermark yet."""
     BACK_PRESSURED = "back-pressured"
-    """Who holds it is what limits the job."""
+    """The bottleneck of the job holds it."""
     BEHIND = "behind"
 
 

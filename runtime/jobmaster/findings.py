@@ -13,12 +13,12 @@ from runtime.core.ids import VertexId
 
 
 class Topic(enum.Enum):
-    """What a finding is about: a job has one of each at most. In the order of their weight."""
+    """Subject of a finding, in the order of weight; a job has at most one finding of each."""
 
     LIMIT = "limit"
-    """What limits the throughput."""
+    """The throughput is limited."""
     WATERMARK = "watermark"
-    """What keeps event time from going on."""
+    """Event time does not go on."""
     LATE = "late"
     PENDING = "pending"
     MEMORY = "memory"

@@ -10,7 +10,7 @@ from django.test import Client
 
 
 def text_of(answer: Any) -> str:
-    """What a page says, without its tags."""
+    """Return the text of a page, without its tags."""
     body = re.sub(r"(?s)<(script|style|svg).*?</\1>", " ", answer.content.decode())
     return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", body)).split())
 

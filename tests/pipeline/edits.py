@@ -407,7 +407,7 @@ def savepoint_of(program: Program, clock: JobClock, directory: Path) -> tuple[st
 
 @dataclass(frozen=True)
 class Restored:
-    """What a restore came to."""
+    """End of a restored job."""
 
     state: JobState
     failures: tuple[str, ...]
@@ -427,7 +427,7 @@ def restored(
 
 @dataclass(frozen=True)
 class Told:
-    """What the report says, and what it is about."""
+    """A report, and the snapshot that it is about."""
 
     metadata: CheckpointMetadata
     report: CompatibilityReport

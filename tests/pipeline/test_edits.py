@@ -50,7 +50,7 @@ def checked(number: int, directory: Path) -> str:
 
 
 def check_declarations(same: CompatibilityReport) -> None:
-    """What operators declare is what they save: nothing of a job's own savepoint is lost or refused."""
+    """Check that operators save what they declare: nothing of a job's own savepoint is lost or refused."""
     bad = [line for line in same.operators if line.verdict not in (Verdict.KEPT, Verdict.UNKNOWN)]
     assert not bad, bad
     fates = {state.fate for line in same.operators for state in line.states}

@@ -77,7 +77,7 @@ class ReadSchemaView(PipelinesView):
 
 
 class RenameView(PipelinesView):
-    """What the rename of a column changes, in the node that names it and in all below. Nothing runs."""
+    """Tells what the rename of a column changes, in the node that names it and in all below. Runs nothing."""
 
     @operation(answers.RenameAnswer, body=answers.RenameRequest)
     def post(self, request: Request) -> Response:

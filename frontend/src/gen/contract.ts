@@ -527,9 +527,9 @@ export interface DeploymentsAnswer {
   deployments: DeploymentAnswer[];
 }
 
-/** What the server has derived from the rest. */
+/** Findings that the server derives from the rest. */
 export interface DerivedJob {
-  /** What holds the job up. */
+  /** Causes of which each limits the job, by topic. */
   causes: Partial<Record<CauseTopic, JobCause>>;
   event_time?: JobEventTime;
 }
@@ -811,7 +811,7 @@ export interface JobCause {
   split?: string;
   /** Words that go on behind the name of the vertex: "is busy 98 % of the time …". */
   text: string;
-  /** That it rests on: times in ms or ms per second, rates per second. */
+  /** Figures behind the cause: times in ms or ms per second, rates per second. */
   figures: Record<string, number>;
   /** Ids of the back-pressured vertices above it. */
   waiting: string[];
@@ -886,7 +886,7 @@ export interface JobDocument {
   /** Calls of user code that have not returned for some seconds. */
   stalls?: Stall[];
   autoscaler?: JobAutoscaler;
-  /** What holds it up, by topic: one that limits the throughput, one that holds the watermark … */
+  /** Causes of which each limits the job, by topic: one for the throughput, one for the watermark … */
   causes?: Partial<Record<CauseTopic, JobCause>>;
   event_time?: JobEventTime;
   /** The latest, newest first. */
@@ -1890,7 +1890,7 @@ export interface StateVerdict {
   expected: string | null;
 }
 
-/** What stays as it is for as long as the job exists. */
+/** Fields that stay as they are for as long as the job exists. */
 export interface StaticJob {
   id: string;
   name: string;
