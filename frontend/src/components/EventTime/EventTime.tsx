@@ -7,6 +7,7 @@ import { behindOf, holderText } from '../../model/eventTime';
 import { NOTHING, formatDuration } from '../../model/format';
 import type { Vertex } from '../../model/job';
 import { Panel } from '../Panel/Panel';
+import { VertexLink } from '../VertexLink/VertexLink';
 import classes from './EventTime.module.css';
 
 interface Props {
@@ -61,10 +62,7 @@ function Holder({ holder, onSelect }: Props & { readonly holder: NonNullable<Job
   return (
     <span>
       Held back by{' '}
-      <button type="button" className={classes.vertex} onClick={() => onSelect(holder.vertex)}>
-        {name}
-      </button>
-      , {holderText(holder)}
+      <VertexLink id={holder.vertex} name={name} onSelect={onSelect} />, {holderText(holder)}
       {holder.behind !== undefined && <span className="tm-live"> ({formatDuration(holder.behind)} behind)</span>}
     </span>
   );
@@ -84,9 +82,7 @@ function Row({ vertex, time, onSelect }: RowProps) {
   return (
     <tr>
       <td>
-        <button type="button" className={classes.vertex} onClick={() => onSelect(vertex.id)}>
-          {vertex.name}
-        </button>
+        <VertexLink id={vertex.id} name={vertex.name} onSelect={onSelect} />
       </td>
       <td className="tm-live">{times.watermark(watermark)}</td>
       <td className="tm-num tm-live">{formatDuration(behindOf(watermark, time))}</td>

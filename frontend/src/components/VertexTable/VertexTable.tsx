@@ -8,6 +8,7 @@ import { useTimes } from '../../hooks/useTimes';
 import { formatBytes, formatCount, formatDuration, formatRate, formatShare } from '../../model/format';
 import type { Vertex } from '../../model/job';
 import { StateBadge } from '../StateBadge/StateBadge';
+import { VertexLink } from '../VertexLink/VertexLink';
 import classes from './VertexTable.module.css';
 
 interface Props {
@@ -73,9 +74,7 @@ const Row = memo(function Row({ vertex, isSelected, onSelect }: RowProps) {
   return (
     <tr data-selected={isSelected || undefined} className={classes.row}>
       <td className={classes.name}>
-        <button type="button" className={classes.button} title={name} onClick={() => onSelect(id)}>
-          {name}
-        </button>
+        <VertexLink isClipped id={id} name={name} onSelect={onSelect} />
       </td>
       <td>
         <StateBadge state={state} />

@@ -4,6 +4,7 @@ import { IconBulb, IconCircleCheck } from '@tabler/icons-react';
 
 import type { CauseTopic, JobCause } from '../../gen/contract';
 import { useJobPart, useVertex } from '../../hooks/useJob';
+import { VertexLink } from '../VertexLink/VertexLink';
 import classes from './Why.module.css';
 
 interface Props {
@@ -45,9 +46,7 @@ function Line({ cause, onSelect }: Props & { readonly cause: JobCause }) {
       <IconBulb size={17} aria-hidden />
       <span className={classes.text}>
         <strong>Why:</strong>{' '}
-        <button type="button" className={classes.vertex} onClick={() => onSelect(cause.vertex)}>
-          {name}
-        </button>{' '}
+        <VertexLink id={cause.vertex} name={name} onSelect={onSelect} />{' '}
         <span className="tm-live">{cause.text}</span>
       </span>
     </p>
