@@ -269,7 +269,7 @@ def _requested(
         operation = services.request_operation(job, kind, parameters, asking.user, trigger_id)
     except services.ClusterError as error:
         raise RefusedAct(str(error)) from error
-    return f"It is asked for, as operation {operation.trigger_id}."
+    return f"requested as operation {operation.trigger_id}."
 
 
 def _place(given: Mapping[str, Any]) -> str | None:

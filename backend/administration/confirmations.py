@@ -86,7 +86,7 @@ class Confirmation:
             # 207: each row has its own answer
             return self._page(request, [*done, *gone], status=207 if is_partial else 409, problem=problem)
         for line in done:
-            messages.success(request, format_html("{}: {} {}", self._act.label, line.name, line.text))
+            messages.success(request, format_html("{}: {}: {}", self._act.label, line.name, line.text))
         return HttpResponseRedirect(reverse(self._list))
 
     def _do(self, row: Any, asking: Asking) -> Line:

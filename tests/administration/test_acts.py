@@ -84,7 +84,7 @@ def test_of_several_jobs_those_that_have_ended_are_refused_by_name(browser: Clie
     assert f"Not done: Job {ended.id} is already in state FINISHED" in text_of(page)
     answer = browser.post(f"{JOBS}ask/cancel/", hidden(page))
     assert answer.status_code == 207
-    assert "Not all of it was done." in text_of(answer) and "It is asked for, as operation" in text_of(answer)
+    assert "Not all of it was done." in text_of(answer) and "requested as operation" in text_of(answer)
     assert [operation.job for operation in Operation.objects.all()] == [job]
     assert latest_event().detail["refused"] == {
         f"Job weather ({ended.id})": f"Job {ended.id} is already in state FINISHED"

@@ -8,7 +8,16 @@ import { createContext, useCallback, useContext } from 'react';
 import { fetchJobTopic, fetchVertexTopic } from '../api/jobs';
 import type { JobEventTime, LiveJob, LiveVertex } from '../gen/contract';
 import { behindOf, liveLagOf } from '../model/eventTime';
-import { type Job, type Metrics, type Vertex, jobOf, metricsOfVertex, vertexOf, verticesOf } from '../model/job';
+import {
+  type Job,
+  type Metrics,
+  type Vertex,
+  eventTimeOf,
+  jobOf,
+  metricsOfVertex,
+  vertexOf,
+  verticesOf,
+} from '../model/job';
 import { type Live, LiveContext, useArrival, useLive, useTopic } from './useLive';
 
 const JobContext = createContext('');
@@ -58,12 +67,12 @@ export function useMetrics(vertexId: string): Metrics | undefined {
 
 /** Undefined: the server says nothing of it. */
 export function useEventTime(): JobEventTime | undefined {
-  return useJobPart(({ derived }) => derived.event_time);
+  return useJobPart(eventTimeOf);
 }
 
 /** ms by which a vertex is behind the newest watermark of the sources; null: unknown. */
 export function useBehind(vertexId: string): number | null {
-  return useJobPart((job) => behindOf(metricsOfVertex(job, vertexId)?.watermark ?? null, job.derived.event_time));
+  return useJobPart((job) => behindOf(metricsOfVertex(job, vertexId)?.watermark ?? null, eventTimeOf(job)));
 }
 
 /** ms by which a vertex is behind the clock; null unless the job's sources are live. */

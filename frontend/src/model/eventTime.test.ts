@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 
-import { behindOf, holderText, liveLagOf } from './eventTime';
+import { behindOf, holderText, liveLagOf, upToDate } from './eventTime';
 
 const REPLAYED = { newest: 5_000, is_live: false, held_by: {} };
 
@@ -9,6 +9,12 @@ test('a watermark is behind the newest one, and never ahead of it', () => {
   expect(behindOf(5_100, REPLAYED)).toBe(0);
   expect([behindOf(null, REPLAYED), behindOf('max', REPLAYED), behindOf(1, undefined)]).toEqual([null, null, null]);
   expect(behindOf(1, { is_live: true, held_by: {} })).toBeNull();
+});
+
+test('the newest watermark is no older than that of any vertex', () => {
+  expect(upToDate(REPLAYED, [4_000, 6_000, null, 'max']).newest).toBe(6_000);
+  expect(upToDate(REPLAYED, [4_000]).newest).toBe(5_000);
+  expect(upToDate({ is_live: false, held_by: {} }, [1]).newest).toBeUndefined();
 });
 
 test('the clock is compared with only where sources are live', () => {

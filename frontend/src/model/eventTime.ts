@@ -2,10 +2,19 @@
 
 import type { JobEventTime, Watermark, WatermarkHolder } from '../gen/contract';
 
+/**
+ * The server's findings, with a newest watermark that is no older than any vertex's: the server looks at the sources once a
+ * second, and replayed data goes on by hours in that time.
+ */
+export function upToDate(time: JobEventTime, watermarks: readonly Watermark[]): JobEventTime {
+  if (time.newest === undefined) return time;
+  return { ...time, newest: Math.max(time.newest, ...watermarks.filter((value) => typeof value === 'number')) };
+}
+
 /** ms of event time by which a watermark is behind the newest one of the sources; null: there is nothing to compare. */
 export function behindOf(watermark: Watermark, time: JobEventTime | undefined): number | null {
   if (typeof watermark !== 'number' || time?.newest === undefined) return null;
-  // the newest is the server's last look at the sources, and may be a moment older than this
+  // the server's newest may be a second older than this
   return Math.max(0, time.newest - watermark);
 }
 

@@ -7,6 +7,7 @@
 
 import type {
   Figures,
+  JobEventTime,
   JobException,
   LiveJob,
   LiveJobStatus,
@@ -20,6 +21,7 @@ import type {
   StaticVertex,
   Watermark,
 } from '../gen/contract';
+import { upToDate } from './eventTime';
 
 /** Figures by name; the units are those of `Figures`. */
 export interface Metrics {
@@ -80,6 +82,18 @@ export function metricsOfVertex({ moving }: LiveJob, id: string): Metrics | unde
   const figures = moving.figures[id];
   return figures === undefined ? undefined : metricsOf(figures);
 }
+
+/** Undefined: the server says nothing of it. */
+export function eventTimeOf({ moving, derived }: LiveJob): JobEventTime | undefined {
+  return derived.event_time === undefined ? undefined : timeOf(derived.event_time, moving.figures);
+}
+
+const timeOf = joined((time: JobEventTime, figures: LiveJob['moving']['figures']): JobEventTime =>
+  upToDate(
+    time,
+    Object.values(figures).map((each) => metricsOf(each).watermark),
+  ),
+);
 
 /** Newest first. */
 export const exceptionsOf = kept((exceptions: Record<string, JobException>): readonly JobException[] =>

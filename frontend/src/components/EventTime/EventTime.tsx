@@ -61,8 +61,7 @@ function Holder({ holder, onSelect }: Props & { readonly holder: NonNullable<Job
   const name = useVertex(holder.vertex)?.name ?? holder.vertex;
   return (
     <span>
-      Held back by{' '}
-      <VertexLink id={holder.vertex} name={name} onSelect={onSelect} />, {holderText(holder)}
+      Held back by <VertexLink id={holder.vertex} name={name} onSelect={onSelect} />, {holderText(holder)}
       {holder.behind !== undefined && <span className="tm-live"> ({formatDuration(holder.behind)} behind)</span>}
     </span>
   );
