@@ -120,11 +120,14 @@ class SnapshotFiles:
     def delete(self, files: Sequence[str], directories: Sequence[str]) -> None:
         """Delete files, and directories with their contents; missing ones are no error.
 
+        `_metadata` of each directory is deleted first, so that a partly deleted snapshot cannot be restored by mistake.
+
         Raises:
             OSError: something is left.
         """
         failed: OSError | None = None
-        work = [(self.file_system.delete_file, uri) for uri in files]
+        work = [(self.file_system.delete_file, join(uri, METADATA)) for uri in directories]
+        work += [(self.file_system.delete_file, uri) for uri in files]
         work += [(self.file_system.delete_directory, uri) for uri in directories]
         for delete, uri in work:
             try:
@@ -138,8 +141,7 @@ class SnapshotFiles:
     def dispose(self, path: str) -> str:
         """Delete a savepoint or checkpoint that a user names; returns the URI of what was deleted.
 
-        `_metadata` is deleted first, so that a partly deleted snapshot cannot be restored by mistake. Files outside the
-        directory are kept, because other checkpoints may refer to them.
+        Files outside the directory are kept, because other checkpoints may refer to them.
 
         Raises:
             NotASnapshotError: it is not a snapshot, or the directory has other contents as well.
@@ -153,7 +155,7 @@ class SnapshotFiles:
         strangers = [entry.name for entry in self.file_system.list(directory) if entry.is_directory]
         if strangers:
             raise NotASnapshotError(directory, f"it contains directories ({', '.join(strangers[:3])})")
-        self.delete([join(directory, METADATA)], [directory])
+        self.delete([], [directory])
         return directory
 
     def _load(self, directory: str) -> CheckpointMetadata:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from runtime.client.arguments import Actions, positive, with_json
 from runtime.client.errors import ClientError
-from runtime.client.jobs import absolute_location
+from runtime.client.jobs import absolute_location, failure_text
 from runtime.client.program_files import read_program
 from runtime.client.rest import RequestRefusedError, RestClient, RestoreRequest, ServerUnreachableError
 from runtime.client.submission import Submission, cancel_and_watch, told_if_long
@@ -123,7 +123,11 @@ def _show_output(output: str, terminal: Terminal) -> None:
 def _started(
     client: RestClient, job_id: str, warnings: Sequence[str], options: argparse.Namespace, terminal: Terminal
 ) -> int:
-    document = {"jobid": job_id, "url": f"{client.server.url}/ui/jobs/{job_id}", "warnings": list(warnings)}
+    document: dict[str, object] = {
+        "jobid": job_id,
+        "url": f"{client.server.url}/ui/jobs/{job_id}",
+        "warnings": list(warnings),
+    }
     try:
         for warning in warnings:
             terminal.complain(f"warning: {warning}")
@@ -132,15 +136,18 @@ def _started(
         if options.detached:
             terminal.result(document)
             return SUCCESS
-        state = watch_job(client, job_id, terminal)
+        last = watch_job(client, job_id, terminal)
     except ServerUnreachableError as error:
         raise ServerUnreachableError(
             f"{error}; job {job_id} may still be running: `tidemark info {job_id[:8]}` shows it"
         ) from None
     except KeyboardInterrupt:
         return _interrupted(client, job_id, terminal)
-    terminal.result(document | {"state": state})
-    return SUCCESS if state == "FINISHED" else FAILURE
+    document["state"] = last["state"]
+    if last["state"] == "FAILED":
+        document["failure"] = failure_text(last)
+    terminal.result(document)
+    return SUCCESS if last["state"] == "FINISHED" else FAILURE
 
 
 def _configuration(given: Sequence[str]) -> dict[str, str]:

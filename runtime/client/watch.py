@@ -27,8 +27,8 @@ CANCEL_WAIT_S = 60.0
 UNAVAILABLE = 503
 
 
-def watch_job(client: RestClient, job_id: str, terminal: Terminal) -> str:
-    """Show a job's progress until it has ended; returns its last state.
+def watch_job(client: RestClient, job_id: str, terminal: Terminal) -> dict[str, Any]:
+    """Show a job's progress until it has ended; returns its last live document.
 
     Raises:
         ServerUnreachableError: nothing answers for 30 s.
@@ -50,7 +50,7 @@ def watch_job(client: RestClient, job_id: str, terminal: Terminal) -> str:
                 terminal.complain(f"job {document['name']!r} failed: {failure_text(document)}")
             else:
                 terminal.line(f"Job {job_id} is {state} after {duration_text(document['duration'])}")
-            return state
+            return document
         terminal.sleep(POLL_S)
 
 

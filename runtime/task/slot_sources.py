@@ -6,6 +6,7 @@ the watermarks of alignment groups, goes to those by way of the JobMaster. The l
 
 from __future__ import annotations
 
+import logging
 import pickle
 
 from runtime.core.clock import Clock
@@ -18,6 +19,8 @@ from runtime.task.failures import describe_failure
 from runtime.task.messages import Deploy, OperatorEvent
 from runtime.task.processing_time import TimerQueue
 from runtime.task.slot_reports import SlotReports
+
+logger = logging.getLogger(__name__)
 
 
 class SlotSources:
@@ -131,8 +134,12 @@ class SlotSources:
     def close(self) -> None:
         """Close all coordinators; idempotent."""
         self._closed = True
-        for coordinator in self._coordinators.values():
-            coordinator.close()
+        for operator_id, coordinator in self._coordinators.items():
+            try:
+                coordinator.close()
+            except Exception:
+                # a user's enumerator; the slot has to leave nevertheless
+                logger.warning("the enumerator of source %s failed to close", operator_id, exc_info=True)
 
     def _failed(self, operator_id: OperatorId, error: Exception) -> None:
         head = self._heads.get(operator_id)

@@ -357,3 +357,27 @@ def test_the_log_stays_short(tmp_path: Path) -> None:
         leader.store.remove([CheckpointId(number - 2)])
     assert [pointer.checkpoint_id for pointer in leader.store.retained()] == [28, 29]
     assert len(list(local_path(completed_directory(to_uri(tmp_path), JOB)).iterdir())) == 3
+
+
+def test_a_snapshot_that_was_deleted_in_part_is_none(tmp_path: Path) -> None:
+    """Whoever deletes it may be killed: `_metadata` is gone before a file that it names."""
+    files = FaultyFileSystem()
+    job = JobMaster(tmp_path, epoch=1, files=files)
+    job.checkpoint(5, num_keys=3, shared=True)
+    location = job.store.retained()[-1].location
+    shared = [file.uri for file in job.newest().files() if file.is_shared]
+    assert shared
+    deleted: list[str] = []
+
+    def killed(operation: str, uri: str) -> None:
+        if operation.startswith("delete"):
+            if deleted:
+                raise KeyboardInterrupt
+            deleted.append(uri)
+
+    files.fail = killed
+    with pytest.raises(KeyboardInterrupt):
+        job.snapshots.delete(shared, [location])
+    files.fail = lambda operation, uri: None
+    with pytest.raises(DamagedSnapshotError, match="no _metadata"):
+        job.snapshots.read_metadata(location)

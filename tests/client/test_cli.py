@@ -364,6 +364,16 @@ def test_run_tells_a_script_how_the_job_has_ended(tidemark: Tidemark, program: s
     assert json.loads(capsys.readouterr().out)["state"] == "FINISHED"
 
 
+def test_run_tells_a_script_why_the_job_has_failed(
+    tidemark: Tidemark, cluster: FakeCluster, program: str, capsys: Captured
+) -> None:
+    failure = {"timestamp": 2, "message": "boom\n  at line 3", "task_name": "map (1/2)"}
+    cluster.documents = [document("FAILED", exceptions=[failure])]
+    assert tidemark("run", "--json", program) == 1
+    told = json.loads(capsys.readouterr().out)
+    assert (told["state"], told["failure"]) == ("FAILED", "map (1/2): boom\n  at line 3")
+
+
 def test_cancel_tells_a_script_the_state(tidemark: Tidemark, cluster: FakeCluster, capsys: Captured) -> None:
     cluster.documents = [document("CANCELED")]
     assert tidemark("cancel", "--json", JOB_ID) == 0

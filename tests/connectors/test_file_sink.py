@@ -129,6 +129,27 @@ def test_a_file_that_changed_since_it_was_prepared_is_not_committed(tmp_path: Pa
         commit_part({"temporary": str(tmp_path / ".a"), "target": str(tmp_path / "a"), "bytes": 4})
 
 
+def test_a_file_that_a_savepoint_relies_on_is_written_to_by_nobody_before_it_has_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hidden, target = tmp_path / ".a", tmp_path / "a"
+    hidden.write_text("abc")
+    hidden.chmod(0o444)
+    modes: list[int] = []
+    rename = Path.rename
+
+    def look_and_rename(self: Path, to: Path) -> Path:
+        modes.append(stat.S_IMODE(self.stat().st_mode))
+        return rename(self, to)
+
+    monkeypatch.setattr(Path, "rename", look_and_rename)
+    committable = {"temporary": str(hidden), "target": str(target), "bytes": 3}
+    assert commit_part(committable)
+    assert modes == [0o444]
+    assert stat.S_IMODE(target.stat().st_mode) == 0o644
+    assert not commit_part(committable)
+
+
 @pytest.mark.parametrize("kind", ["ndjson", "csv", "parquet"])
 def test_round_trip_of_nulls_unicode_dates_and_decimals(kind: str, tmp_path: Path) -> None:
     sink: Any = {"ndjson": FileSink.for_ndjson, "csv": FileSink.for_csv, "parquet": FileSink.for_parquet}[kind](

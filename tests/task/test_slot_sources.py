@@ -130,6 +130,18 @@ def test_a_coordinator_that_cannot_be_made_fails_the_slot(monkeypatch: pytest.Mo
     broken.sources.close()
 
 
+def test_an_enumerator_that_cannot_be_closed_holds_nobody_up(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    closed: list[int] = []
+
+    def fail(self: SourceCoordinator) -> None:
+        closed.append(1)
+        raise RuntimeError("the connection is gone")
+
+    monkeypatch.setattr(SourceCoordinator, "close", fail)
+    rig.sources.close()
+    assert len(closed) == 2
+
+
 def test_splits_are_searched_for_until_a_search_fails_or_the_slot_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
     searches: list[int] = []
     monkeypatch.setattr(SourceCoordinator, "discovery_delay_ms", lambda self: 50)

@@ -185,9 +185,11 @@ def commit_part(committable: dict[str, Any]) -> bool:
         if not check_part(committable):
             return False
         mode = stat.S_IMODE(temporary.stat().st_mode)
-        if not mode & _WRITABLE:
-            temporary.chmod((mode & ~_IS_UNNAMED) | stat.S_IWUSR)
         temporary.rename(target)
+        if not mode & _WRITABLE:
+            # afterwards: a hidden file that can be written to is no savepoint's. A reader may have taken it away
+            with contextlib.suppress(FileNotFoundError):
+                target.chmod((mode & ~_IS_UNNAMED) | stat.S_IWUSR)
     except FileNotFoundError:
         # at this moment, by a process of an older attempt: the name is the same
         if check_part(committable):
