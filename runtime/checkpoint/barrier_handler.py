@@ -80,10 +80,12 @@ class GiveUp:
 
 @dataclass(frozen=True, slots=True)
 class SetTimer:
-    """Call `on_timeout` at that wall-clock time, ms."""
+    """Call `on_timeout` once the checkpoint's barriers are so old."""
 
     checkpoint_id: CheckpointId
-    at_ms: int
+    born_ms: int
+    """By the JobMaster's wall clock."""
+    age_ms: int
 
 
 BarrierAction = (
@@ -307,7 +309,7 @@ class BarrierHandler:
         timeout_ms = pending.barrier.options.aligned_timeout_ms
         if timeout_ms is not None and not pending.has_timer:
             pending.has_timer = True
-            actions.append(SetTimer(pending.checkpoint_id, pending.barrier.timestamp_ms + timeout_ms))
+            actions.append(SetTimer(pending.checkpoint_id, pending.barrier.timestamp_ms, timeout_ms))
         return actions
 
     def _check(self, pending: _Pending, now_ms: float) -> list[BarrierAction]:
@@ -329,7 +331,7 @@ class BarrierHandler:
         if timeout_ms is None or pending.has_timer or pending.is_taken or not self._allows_unaligned:
             return []
         pending.has_timer = True
-        return [SetTimer(pending.checkpoint_id, pending.barrier.timestamp_ms + timeout_ms)]
+        return [SetTimer(pending.checkpoint_id, pending.barrier.timestamp_ms, timeout_ms)]
 
     # --- at least once ------------------------------------------------------------------------------------------------
 

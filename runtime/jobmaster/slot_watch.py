@@ -125,7 +125,7 @@ class SlotWatch:
         if self._run.phase is not Phase.IDLE and self._journal.now_ms >= self._next_heartbeat_ms:
             self._next_heartbeat_ms = self._journal.now_ms + self._options.heartbeat_interval_ms
             self._heartbeat_sequence += 1
-            self._run.send(self._run.slots.live(), HeartbeatRequest(self._heartbeat_sequence))
+            self._run.send(self._run.slots.live(), HeartbeatRequest(self._heartbeat_sequence, self._journal.wall_ms))
 
     # --- ends ---------------------------------------------------------------------------------------------------------
 

@@ -17,7 +17,7 @@ from runtime.core.ids import Attempt, CheckpointId, JobId, OperatorId, SlotId, T
 from runtime.graph.job_graph import JobEdge, JobVertex
 from runtime.state.snapshot import OperatorSnapshot, OperatorStateSnapshot
 
-PROTOCOL_VERSION = 5
+PROTOCOL_VERSION = 6
 """Of these messages and of what slots and JobMasters expect of each other. A JobMaster does not adopt slots of another
 version: raise it with every change that an older slot would misunderstand."""
 
@@ -184,6 +184,8 @@ class HeartbeatRequest:
     """Renews the slot's lease; answered from the slot's loop."""
 
     sequence: int
+    sent_ms: int
+    """By the JobMaster's wall clock, which barriers tell their age by."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -231,6 +231,7 @@ class Slot:
     def _handle(self, message: JobMasterMessage | LeaderChanged) -> None:
         match message:
             case LeaderChanged():
+                self._host.jobmaster_time.forget()
                 self._reports.tell_all(self._tasks.metrics())
             case ResyncSources():
                 self._sources.resync()
@@ -248,6 +249,7 @@ class Slot:
                 self._reports.ledger.heard_of(checkpoint_id)
                 self._sources.snapshot(checkpoint_id)
             case TriggerCheckpoint(checkpoint_id, timestamp_ms, checkpoint_options):
+                self._host.jobmaster_time.heard(timestamp_ms)
                 self._reports.ledger.triggered(checkpoint_id, checkpoint_options)
                 self._tasks.trigger(CheckpointBarrier(checkpoint_id, timestamp_ms, checkpoint_options))
             case NotifyCheckpointComplete(checkpoint_id):
@@ -267,8 +269,9 @@ class Slot:
                 self.release()
             case ClientAck(channel, position):
                 self.client.acknowledge(channel, position)
-            case HeartbeatRequest(sequence):
+            case HeartbeatRequest(sequence, sent_ms):
                 self._heartbeat_sequence = sequence
+                self._host.jobmaster_time.heard(sent_ms)
             case DeliverOperatorEvent(event):
                 self._deliver(event)
 

@@ -17,6 +17,7 @@ from runtime.core.clock import Clock
 from runtime.core.ids import Attempt, CheckpointId, OperatorId, TaskId
 from runtime.network.channel import NetworkEnvironment
 from runtime.operators.operator import ClientChannel
+from runtime.task.jobmaster_time import JobMasterTime
 from runtime.task.loop_inbox import LoopInbox
 from runtime.task.messages import Deploy
 from runtime.task.processing_time import TimerQueue
@@ -58,6 +59,7 @@ class SlotHost:
         self.clock = clock
         self.network = network
         self.timers = timers
+        self.jobmaster_time = JobMasterTime(clock)
         self.uploads = uploads
         self.configuration = Configuration()
         self.job_parameters: dict[str, str] = {}

@@ -41,6 +41,7 @@ from runtime.network.record_writer import RecordWriter
 from runtime.state.snapshot import SnapshotRequest
 from runtime.task.channel_recording import ChannelRecording, GateChannel
 from runtime.task.input_gate import InputGate
+from runtime.task.jobmaster_time import JobMasterTime
 from runtime.task.ongoing_snapshots import OngoingSnapshot, OngoingSnapshots, SnapshotServices
 from runtime.task.operator_chain import OperatorChain
 from runtime.task.processing_time import TimerQueue
@@ -52,6 +53,7 @@ class CheckpointServices(SnapshotServices, Protocol):
 
     attempt: Attempt
     timers: TimerQueue
+    jobmaster_time: JobMasterTime
 
 
 class CheckpointGivenUp(Exception):
@@ -293,7 +295,7 @@ class TaskCheckpoints:
     def _begin(self, barrier: CheckpointBarrier) -> None:
         """Note when a checkpoint has reached the task, and how much the task had taken in by then."""
         if barrier.checkpoint_id > self._newest and barrier.checkpoint_id not in self._begun:
-            self.start_delay_ms = float(max(0, self._clock.now_ms() - barrier.timestamp_ms))
+            self.start_delay_ms = float(self._services.jobmaster_time.age_ms(barrier.timestamp_ms))
             self._begun[barrier.checkpoint_id] = (self.start_delay_ms, self._taken_bytes())
 
     def _taken_bytes(self) -> int:
@@ -323,10 +325,15 @@ class TaskCheckpoints:
                     self._recording.drop()
                 case GiveUp(checkpoint_id, newer):
                     self._give_up(checkpoint_id, f"checkpoint {newer} has begun before all its barriers had come")
-                case SetTimer(checkpoint_id, at_ms):
-                    self._services.timers.register_timer(at_ms, partial(self._on_timeout, checkpoint_id))
+                case SetTimer(checkpoint_id, born_ms, age_ms):
+                    self._call_at_age(born_ms, age_ms, partial(self._on_timeout, checkpoint_id))
 
-    def _on_timeout(self, checkpoint_id: CheckpointId, _: int) -> None:
+    def _call_at_age(self, born_ms: int, age_ms: int, callback: Callable[[], None]) -> None:
+        """Have the loop call back once what was born then, by the JobMaster's clock, is so old."""
+        left_ms = age_ms - self._services.jobmaster_time.age_ms(born_ms)
+        self._services.timers.register_timer(self._clock.now_ms() + left_ms, lambda _: callback())
+
+    def _on_timeout(self, checkpoint_id: CheckpointId) -> None:
         self._run(lambda: self._perform(self._handler.on_timeout(checkpoint_id, self._clock.monotonic_ms())))
 
     def _give_up(self, checkpoint_id: CheckpointId, why: str) -> None:
@@ -417,8 +424,7 @@ class TaskCheckpoints:
         channels = [c for output in self._outputs if output.allows_unaligned for c in output.writer.channels]
         ongoing.holding = [channel for channel in channels if channel.holds_barrier(ongoing.checkpoint_id)]
         if ongoing.holding:
-            at_ms = barrier.timestamp_ms + timeout_ms
-            self._services.timers.register_timer(at_ms, lambda _: self._run(lambda: self._expedite(ongoing)))
+            self._call_at_age(barrier.timestamp_ms, timeout_ms, lambda: self._run(lambda: self._expedite(ongoing)))
 
     def _expedite(self, ongoing: OngoingSnapshot) -> None:
         options = dataclasses.replace(ongoing.barrier.options, alignment=Alignment.UNALIGNED, aligned_timeout_ms=None)

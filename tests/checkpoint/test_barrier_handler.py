@@ -150,7 +150,7 @@ def test_channels_that_have_ended_are_not_recorded() -> None:
 def test_an_aligned_checkpoint_turns_unaligned_when_its_time_is_up() -> None:
     handler = BarrierHandler(3)
     one = barrier(1, timeout_ms=TIMEOUT_MS, born_ms=50)
-    assert handler.on_barrier(0, one, 0) == [Block(0), SetTimer(CheckpointId(1), 50 + TIMEOUT_MS)]
+    assert handler.on_barrier(0, one, 0) == [Block(0), SetTimer(CheckpointId(1), 50, TIMEOUT_MS)]
     assert handler.on_announced(1, one, 1) == []
     actions = handler.on_timeout(CheckpointId(1), 1_000)
     assert actions[0] == UnblockAll()
@@ -165,7 +165,7 @@ def test_an_aligned_checkpoint_turns_unaligned_when_its_time_is_up() -> None:
 def test_a_barrier_behind_a_full_queue_starts_the_clock() -> None:
     handler = BarrierHandler(2)
     one = barrier(1, timeout_ms=TIMEOUT_MS, born_ms=7)
-    assert handler.on_announced(0, one, 0) == [SetTimer(CheckpointId(1), 7 + TIMEOUT_MS)]
+    assert handler.on_announced(0, one, 0) == [SetTimer(CheckpointId(1), 7, TIMEOUT_MS)]
     assert handler.on_announced(1, one, 1) == []
     assert handler.on_barrier(0, one, 2) == [Block(0)]
     assert handler.on_barrier(1, one, 3)[1:] == [TakeSnapshot(one, 3), UnblockAll()]

@@ -246,7 +246,7 @@ def test_slots_are_ended_by_a_leader_with_a_valid_lease_only(
     monkeypatch.setattr(control, "disconnect", lambda attempt, slot=None: told.append(f"{attempt} is over"))
     rig.lease = False
     rig.provider.send(SlotId(0), Attempt(0), CancelTasks())
-    rig.provider.send(SlotId(0), Attempt(0), HeartbeatRequest(1))
+    rig.provider.send(SlotId(0), Attempt(0), HeartbeatRequest(1, 0))
     rig.provider.release_attempt(Attempt(0))
     assert told == ["HeartbeatRequest"]
     rig.lease = lease

@@ -210,8 +210,8 @@ def test_both_ends_that_know_the_token_talk(leader: Leader) -> None:
     link = connect_control(leader.server.address, SLOT, ATTEMPT, f"{TOKEN} {ATTEMPT}", SYSTEM_CLOCK, lease_ms=60_000)
     link.send(COMMITTED)
     wait_until(lambda: leader.heard == [COMMITTED], 20, "the message")
-    leader.server.send(SLOT, ATTEMPT, HeartbeatRequest(5))
-    wait_until(lambda: link.poll() == HeartbeatRequest(5), 20, "the request")
+    leader.server.send(SLOT, ATTEMPT, HeartbeatRequest(5, 0))
+    wait_until(lambda: link.poll() == HeartbeatRequest(5, 0), 20, "the request")
     link.drop()
 
 

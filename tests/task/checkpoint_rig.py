@@ -50,6 +50,8 @@ class CheckpointRig(SlotRig):
         self.directory = directory
         self.options: dict[CheckpointId, CheckpointOptions] = {}
         self.is_remote = network is not None
+        #: how far the JobMaster's wall clock is ahead of the slots'
+        self.ahead_ms = 0
         if restore is not None:
             self.assignment = assign_state(restore, self.graph)
             self.graph = self.assignment.graph
@@ -67,7 +69,7 @@ class CheckpointRig(SlotRig):
         for slot in sorted(set(self.execution.coordinator_slots.values())):
             self.links[slot].inbox.append(SnapshotCoordinators(checkpoint_id))
             self.slots[slot]._take_messages()
-        self.tell(TriggerCheckpoint(checkpoint_id, self.clock.now_ms(), options))
+        self.tell(TriggerCheckpoint(checkpoint_id, self.clock.now_ms() + self.ahead_ms, options))
         return checkpoint_id
 
     def complete(self, number: int) -> None:

@@ -85,8 +85,8 @@ def test_an_orphan_comes_over_and_nothing_of_the_old_stream_is_acted_on() -> Non
     assert new.heartbeat is not None
     rig.session.send(LEAVING)
     assert (rig.first.sent, new.sent) == ([], [LEAVING])
-    new.inbox.append(HeartbeatRequest(1))
-    assert rig.session.poll() == HeartbeatRequest(1)
+    new.inbox.append(HeartbeatRequest(1, 0))
+    assert rig.session.poll() == HeartbeatRequest(1, 0)
 
 
 def test_only_a_higher_epoch_is_followed() -> None:

@@ -310,7 +310,7 @@ def test_an_event_for_a_task_that_has_ended_is_dropped() -> None:
 
 def test_metrics_are_published_now_and_then_with_the_last_request_s_number() -> None:
     rig = SlotRig(numbers_into(BlackHoleSink())).start()
-    rig.tell(HeartbeatRequest(7))
+    rig.tell(HeartbeatRequest(7, 0))
     rig.clock.advance(METRICS_INTERVAL_MS)
     rig.run()
     assert rig.link.heartbeat is not None

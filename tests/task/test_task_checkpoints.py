@@ -321,15 +321,19 @@ def test_the_rest_of_a_batch_is_part_of_the_channel_state(tmp_path: Path) -> Non
     assert_goes_on(tmp_path, metadata, 60_000)
 
 
-def test_an_aligned_checkpoint_goes_on_unaligned_when_its_time_is_up(tmp_path: Path) -> None:
+@pytest.mark.parametrize("ahead_ms", [0, 3_600_000, -3_600_000])
+def test_an_aligned_checkpoint_goes_on_unaligned_when_its_time_is_up(tmp_path: Path, ahead_ms: int) -> None:
     rig = slow_rig(tmp_path)
+    rig.ahead_ms = ahead_ms
     # its own tasks stand still: only barriers and time pass
     for slot in rig.slots.values():
         slot._tasks.all[1].slice_size.rows = 1
     rig.trigger(1, aligned_timeout_ms=1_000)
     rig.step()
+    rig.clock.advance(999)
+    rig.step()
     assert not rig.is_acknowledged(1)
-    rig.clock.advance(1_000)
+    rig.clock.advance(1)
     rig.step()
     rig.step()
     assert rig.is_acknowledged(1)

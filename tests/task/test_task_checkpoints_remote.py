@@ -75,8 +75,10 @@ def test_a_checkpoint_under_back_pressure_loses_and_repeats_nothing(tmp_path: Pa
     again.release()
 
 
-def test_a_barrier_that_is_stuck_in_a_full_output_overtakes_when_its_time_is_up(tmp_path: Path) -> None:
+@pytest.mark.parametrize("ahead_ms", [0, 3_600_000, -3_600_000])
+def test_a_barrier_that_is_stuck_in_a_full_output_overtakes_when_its_time_is_up(tmp_path: Path, ahead_ms: int) -> None:
     rig = full_rig(tmp_path)
+    rig.ahead_ms = ahead_ms
     rig.trigger(1, aligned_timeout_ms=1_000)
     counting = [slot._tasks.all[1] for slot in rig.slots.values()]
     for task in counting:

@@ -31,6 +31,7 @@ from runtime.core.ids import Attempt, CheckpointId, OperatorId, TaskId
 from runtime.execution.passes.channels import PassNetwork, TakeFrame
 from runtime.network.channel import ChannelId, NetworkEnvironment
 from runtime.operators.operator import ClientChannel
+from runtime.task.jobmaster_time import JobMasterTime
 from runtime.task.messages import TaskDeployment, TaskState
 from runtime.task.processing_time import TimerQueue
 from runtime.task.task import Task
@@ -131,6 +132,8 @@ class PassHost:
         self.pass_number = number
         self.clock: Clock = PassClock(now_ms, clock)
         self.timers = TimerQueue(FrozenClock(now_ms))
+        #: nothing: in a pass, barriers wait for nobody
+        self.jobmaster_time = JobMasterTime(self.clock)
         self.uploads: Uploads = InlineUploads()
         self.inputs = PassNetwork(facts.attempt, take)
         self.network: NetworkEnvironment = self.inputs
