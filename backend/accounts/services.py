@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 import logging
 import secrets
-import time
 from collections.abc import MutableMapping
 from typing import Any
 
@@ -21,6 +20,7 @@ from django.http import HttpRequest
 from backend.accounts import failed_logins
 from backend.accounts.models import ApiToken, LoginLink
 from backend.accounts.roles import limit_role
+from backend.cluster.database_clock import now_ms as now_ms
 from backend.config.environment import check_secret
 
 logger = logging.getLogger(__name__)
@@ -48,11 +48,6 @@ class TooManyFailures(Exception):
     def __init__(self, wait_s: int) -> None:
         super().__init__(f"too many failed logins; try again in {wait_s} s")
         self.wait_s = wait_s
-
-
-def now_ms() -> int:
-    """Return the wall-clock time in epoch milliseconds."""
-    return time.time_ns() // 1_000_000
 
 
 def digest_of(secret: str) -> str:

@@ -210,7 +210,7 @@ class JobStore:
             "attempt",
             "suppressed",
         )
-        rows = job.exceptions.order_by("-timestamp").values(*names)[:KEPT_EXCEPTIONS]
+        rows = job.exceptions.order_by("-attempt").values(*names)[:KEPT_EXCEPTIONS]
         return [dict(row) for row in rows]
 
     def num_failures(self, job_id: str) -> int:

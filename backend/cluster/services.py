@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import logging
-import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -21,6 +20,7 @@ from backend.cluster import bus
 from backend.cluster.checkpoint_document import DETAILS, details_field
 from backend.cluster.checkpoint_home import cluster_storage, with_cluster_directories
 from backend.cluster.cluster_document import cluster_document_from_rows
+from backend.cluster.database_clock import now_ms as now_ms
 from backend.cluster.elasticity import Patience
 from backend.cluster.freshness import Freshness, Source, as_of_the_beat
 from backend.cluster.job_requirements import requirements_to_json
@@ -131,11 +131,6 @@ class SnapshotNeededError(ClusterError):
         super().__init__(
             f"{location} is needed by job {job_id}, which has not ended: restore from it with the claim mode NO_CLAIM"
         )
-
-
-def now_ms() -> int:
-    """Return the wall-clock time in epoch ms."""
-    return time.time_ns() // 1_000_000
 
 
 def submit_job(
@@ -357,7 +352,7 @@ def list_jobs() -> QuerySet[Job]:
 
 def list_exceptions(job: Job) -> QuerySet[JobException]:
     """Return a job's failures, newest first."""
-    return job.exceptions.order_by("-timestamp")
+    return job.exceptions.order_by("-attempt")
 
 
 def list_taskmanagers() -> QuerySet[TaskManager]:

@@ -21,6 +21,7 @@ from channels.exceptions import StopConsumer
 from channels.generic.websocket import AsyncWebsocketConsumer
 
 from backend.cluster import services
+from backend.cluster.database_clock import CLOCK
 from backend.live.authentication import CLOSE_UNAUTHORIZED, SUBPROTOCOL, FindUser
 from backend.live.documents import read_document
 from backend.live.feed import Feed, Message, tick_message
@@ -106,7 +107,7 @@ class LiveConsumer(AsyncWebsocketConsumer):
             message = None
         kind = message.get("type") if isinstance(message, dict) else None
         if kind == "ping":
-            await self._send({"type": "pong", "now": services.now_ms()})
+            await self._send({"type": "pong", "now": CLOCK.now_ms()})
         elif kind in ("subscribe", "unsubscribe"):
             topic = message.get("topic")
             if not is_topic(topic):
@@ -206,7 +207,7 @@ class LiveConsumer(AsyncWebsocketConsumer):
                 await self._publish(feed)
             if is_tick:
                 tick_at = now + pace.tick_s
-                await self._send(tick_message(self._feeds.values(), services.now_ms()))
+                await self._send(tick_message(self._feeds.values(), CLOCK.now_ms()))
             if due:
                 await asyncio.sleep(pace.between_changes_s)
 

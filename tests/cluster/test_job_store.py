@@ -55,6 +55,14 @@ def test_the_row_of_a_job_takes_every_text_and_every_number(home: Path) -> None:
     assert asked.result == {"error": STORED}
 
 
+def test_failures_are_in_the_order_of_attempts_whatever_the_clocks_of_leaders_said() -> None:
+    store, job = JobStore(take_leadership("leader")), services.submit_job(graph_json(1), None, [], {}, None)
+    assert store.take(job)
+    assert store.save(job, [failure(0) | {"timestamp": 3_600_000}, failure(1), failure(2) | {"timestamp": 60_000}])
+    assert [entry["attempt"] for entry in store.known_exceptions(job)] == [2, 1, 0]
+    assert [row.attempt for row in services.list_exceptions(job)] == [2, 1, 0]
+
+
 def test_what_can_be_stored_stays_as_it_is() -> None:
     document = {"a": [None, True, 3, 2.5, "\U0001f30a"], "b": {"c": ""}}
     assert storable(document) == document

@@ -15,13 +15,13 @@ from django.core.management.base import BaseCommand, CommandError
 
 from backend.audit import trail
 from backend.cluster.candidate import Candidate
+from backend.cluster.database_clock import CLOCK, keep_looking
 from backend.cluster.jobmanager import JobManager
 from backend.cluster.leader_bus import RedisLeaderBus
 from backend.cluster.leader_line import LeaderListener
 from backend.cluster.leadership import LeadershipLostError, LeaseKeeper
 from backend.cluster.presence import Presence
 from backend.cluster.storage_traces import leave_epoch
-from runtime.core.clock import SYSTEM_CLOCK
 
 
 class Command(BaseCommand):
@@ -39,15 +39,16 @@ class Command(BaseCommand):
             raise CommandError(f"the JobManager cannot listen on TIDEMARK_JOBMANAGER_HOST={host}: {error}") from error
         presence = Presence(name, listener)
         presence.start()
+        keep_looking(stopped)
         try:
-            candidate = Candidate(name, listener.address, SYSTEM_CLOCK)
+            candidate = Candidate(name, listener.address, CLOCK)
             leadership = candidate.wait_to_lead(stopped)
             if leadership is not None:
-                LeaseKeeper(leadership, SYSTEM_CLOCK).start()
+                LeaseKeeper(leadership, CLOCK).start()
                 trail.record("leader.elected", object=f"epoch={leadership.epoch}", detail={"jobmanager": name})
                 leave_epoch(leadership.epoch)
                 leader_bus = RedisLeaderBus(leadership.epoch)
-                JobManager(leadership, leader_bus, host, stopped, attempts=candidate.traces.attempts).run()
+                JobManager(leadership, leader_bus, host, stopped, CLOCK, attempts=candidate.traces.attempts).run()
         except LeadershipLostError as error:
             raise CommandError(str(error)) from error
         finally:
