@@ -31,6 +31,7 @@ TOPIC_KEY = f"{PREFIX}:{{}}"
 JOB_KEY = TOPIC_KEY.format("job:{}")
 METRICS_KEY = f"{PREFIX}:metrics:{{}}"
 CHECKPOINTS_KEY = f"{PREFIX}:checkpoints:{{}}"
+TRACES_KEY = f"{PREFIX}:checkpoint-traces:{{}}"
 CLUSTER_KEY = TOPIC_KEY.format("cluster")
 PREVIEW_KEY = TOPIC_KEY.format("preview:{}")
 #: lives while the process that runs a preview does
@@ -187,6 +188,12 @@ def get_fields(key: str, names: Sequence[str]) -> list[Document]:
     with reader().connected() as connection:
         texts = connection.hmget(key, list(names))
     return [json.loads(text) if isinstance(text, str) else {} for text in texts]
+
+
+def get_all_fields(key: str) -> dict[str, Document]:
+    """Read a whole hash; {} if there is none."""
+    with reader().connected() as connection:
+        return {str(name): json.loads(text) for name, text in connection.hgetall(key).items()}
 
 
 def post_event(event: Document) -> None:

@@ -1,9 +1,10 @@
-"""A job's checkpoints as documents: a section of the live document, and separate details of each checkpoint.
+"""A job's checkpoints as documents: a section of the live document, and separate details and traces of checkpoints.
 
 The section goes to every open page, so it omits subtasks. The details are in a Redis hash per job, one field per
-checkpoint, and in the job's saved document once it has ended. Pure, except for the state of `CheckpointDetails`. Times
-are epoch ms, durations ms, sizes bytes. Members without a value are omitted: in a merge patch null removes a member,
-so a null in a new entry would never reach a page.
+checkpoint, and in the job's saved document once it has ended. The traces are kept likewise; they are smaller, and there
+are more of them. Pure, except for the state of `CheckpointDetails`. Times are epoch ms, durations ms, sizes bytes.
+Members without a value are omitted: in a merge patch null removes a member, so a null in a new entry would never reach
+a page.
 """
 
 from __future__ import annotations
@@ -23,12 +24,15 @@ from runtime.checkpoint.statistics import (
     Summary,
     VertexCheckpoint,
 )
+from runtime.checkpoint.trace import CheckpointTrace, SubtaskTrace
 from runtime.core.checkpoint_options import SnapshotKind
 
 Document = dict[str, Any]
 
 DETAILS = "checkpoint_details"
 """Key of the details in a job's saved document."""
+TRACES = "checkpoint_traces"
+"""Key of the traces in a job's saved document."""
 _TOTALS = {
     "checkpointed_size": "checkpointed_bytes",
     "state_size": "state_bytes",
@@ -95,10 +99,11 @@ def details_document(stats: CheckpointStats) -> Document:
 
 
 class CheckpointDetails:
-    """Tracks which checkpoint details have changed since they were last published."""
+    """Tracks which checkpoint details, and which traces, have changed since they were last published."""
 
     def __init__(self) -> None:
         self._told: dict[int, tuple[str, int, bool]] = {}
+        self._told_traces: dict[int, tuple[int, int | None]] = {}
 
     def changed(self, snapshot: CheckpointsSnapshot) -> tuple[dict[str, Document], list[str]]:
         """Return field → details of changed checkpoints, and the fields of those that the statistics have dropped."""
@@ -111,9 +116,57 @@ class CheckpointDetails:
         self._told = marks
         return changed, gone
 
+    def changed_traces(self, snapshot: CheckpointsSnapshot) -> tuple[dict[str, Document], list[str]]:
+        """Return the same of the traces."""
+        known = {trace.checkpoint_id: trace for trace in snapshot.traces}
+        marks: dict[int, tuple[int, int | None]] = {i: (t.num_acknowledged, t.duration_ms) for i, t in known.items()}
+        changed = {
+            details_field(i): trace_document(trace)
+            for i, trace in known.items()
+            if self._told_traces.get(i) != marks[i]
+        }
+        gone = [details_field(i) for i in self._told_traces.keys() - marks.keys()]
+        self._told_traces = marks
+        return changed, gone
+
     def forget(self) -> None:
         """Forget what was published: it has been lost."""
-        self._told = {}
+        self._told, self._told_traces = {}, {}
+
+
+def all_traces(snapshot: CheckpointsSnapshot) -> dict[str, Document]:
+    """Return field → trace of every checkpoint that has one."""
+    return {details_field(trace.checkpoint_id): trace_document(trace) for trace in snapshot.traces}
+
+
+def trace_document(trace: CheckpointTrace) -> Document:
+    """Return where the time of a checkpoint went, in the form shown by REST, but for the names of vertices."""
+    status = "FAILED" if trace.failure_timestamp_ms is not None else "COMPLETED"
+    lost_in = trace.lost_in
+    document = {
+        "id": trace.checkpoint_id,
+        "status": "IN_PROGRESS" if trace.duration_ms is None else status,
+        "type": trace.checkpoint_type,
+        "trigger_timestamp": trace.trigger_timestamp_ms,
+        "duration": trace.duration_ms,
+        "num_subtasks": trace.num_subtasks,
+        "num_acknowledged_subtasks": trace.num_acknowledged,
+        "commit_duration": trace.commit_ms,
+        "lost_in": None if lost_in is None else {"phase": lost_in[0].value, "duration": round(lost_in[1], 1)},
+        "failure_message": trace.cause.replace("\0", "\ufffd") or None,
+    }
+    return _present(document) | {"subtasks": [_traced(subtask) for subtask in trace.stragglers]}
+
+
+def _traced(subtask: SubtaskTrace) -> Document:
+    phases = {phase.value: round(duration, 1) for phase, duration in subtask.phases_ms.items()}
+    document = {
+        "vertex": subtask.task.vertex_id,
+        "index": subtask.task.subtask_index,
+        "end_to_end_duration": subtask.end_to_end_ms,
+        "is_unaligned": subtask.is_unaligned,
+    }
+    return _present(document) | {"phases": phases}
 
 
 def all_details(snapshot: CheckpointsSnapshot) -> dict[str, Document]:

@@ -49,6 +49,9 @@ CauseTopic = Annotated[
     Named("CauseTopic", "In the order of their weight. limit: what limits the throughput."),
 ]
 CheckpointState = Annotated[Literal["IN_PROGRESS", "COMPLETED", "FAILED"], Named("CheckpointState")]
+CheckpointType = Annotated[
+    Literal["CHECKPOINT", "UNALIGNED_CHECKPOINT", "SAVEPOINT", "SYNC_SAVEPOINT"], Named("CheckpointType")
+]
 SummarisedQuantity = Annotated[
     Literal["checkpointed_size", "state_size", "end_to_end_duration", "processed_data", "persisted_data"],
     Named("SummarisedQuantity"),
@@ -264,7 +267,7 @@ class CheckpointEntry(TypedDict):
 
     id: int
     status: CheckpointState
-    type: Literal["CHECKPOINT", "UNALIGNED_CHECKPOINT", "SAVEPOINT", "SYNC_SAVEPOINT"]
+    type: CheckpointType
     is_savepoint: bool
     format: NotRequired[Literal["CANONICAL", "NATIVE"]]
     """Of savepoints only."""

@@ -13,7 +13,7 @@ from typing import Any
 
 from django.db import Error as DatabaseFailure
 
-from backend.cluster.checkpoint_document import DETAILS, all_details
+from backend.cluster.checkpoint_document import DETAILS, TRACES, all_details, all_traces
 from backend.cluster.containment import DATABASE_AWAY, Containment
 from backend.cluster.job_runner import JobRunner
 from backend.cluster.job_store import JobStore
@@ -375,6 +375,7 @@ class LedJobs:
         job.document = document | {
             ACCUMULATORS: accumulators_document(runner.tasks()),
             DETAILS: all_details(runner.checkpoints()),
+            TRACES: all_traces(runner.checkpoints()),
         }
         answers = runner.requests.answers(is_ending=True) if _is_ending(job) else {}
         if not self._store.save(job, runner.exceptions(), answers, disowns=runner.disowns_checkpoints):

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from backend.cluster.checkpoint_document import DETAILS, checkpoints_document
+from backend.cluster.checkpoint_document import DETAILS, TRACES, checkpoints_document
 from backend.cluster.models import Job
 from backend.cluster.redaction import redacted_text
 from backend.cluster.task_metrics import ACCUMULATORS
@@ -285,7 +285,7 @@ def _ended_part(part: Document) -> Document:
 
 def told_document(saved: Mapping[str, Any]) -> Document:
     """Return a job's saved document without the parts that only REST reads, separately."""
-    return {name: value for name, value in saved.items() if name not in (ACCUMULATORS, DETAILS)}
+    return {name: value for name, value in saved.items() if name not in (ACCUMULATORS, DETAILS, TRACES)}
 
 
 def settings_of(graph: JobGraph) -> CheckpointSettings:

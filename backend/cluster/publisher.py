@@ -205,11 +205,15 @@ class Publisher:
         details = self._details.setdefault(runner.job.id, CheckpointDetails())
         if not self._may_send():
             return
-        changed, gone = details.changed(runner.checkpoints())
-        if not (changed or gone):
-            return
+        checkpoints = runner.checkpoints()
+        told = (
+            (bus.CHECKPOINTS_KEY, details.changed(checkpoints)),
+            (bus.TRACES_KEY, details.changed_traces(checkpoints)),
+        )
         try:
-            self._bus.put_fields(bus.CHECKPOINTS_KEY.format(runner.job.id), changed, bus.EXPIRY_S, gone)
+            for key, (changed, gone) in told:
+                if changed or gone:
+                    self._bus.put_fields(key.format(runner.job.id), changed, bus.EXPIRY_S, gone)
         except BusError as error:
             details.forget()
             logger.warning("checkpoints of job %s could not be published: %s", runner.job.id, error)

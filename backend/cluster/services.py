@@ -17,7 +17,7 @@ from django.db import IntegrityError, transaction
 from django.db.models import QuerySet
 
 from backend.cluster import bus
-from backend.cluster.checkpoint_document import DETAILS, details_field
+from backend.cluster.checkpoint_document import DETAILS, TRACES, details_field
 from backend.cluster.checkpoint_home import cluster_storage, with_cluster_directories
 from backend.cluster.cluster_document import cluster_document_from_rows
 from backend.cluster.database_clock import now_ms as now_ms
@@ -451,6 +451,18 @@ def checkpoint_details(job: Job, checkpoint_id: int) -> dict[str, Any] | None:
             return found
     saved: dict[str, Any] | None = (job.document or {}).get(DETAILS, {}).get(field)
     return saved
+
+
+def checkpoint_traces(job: Job) -> list[dict[str, Any]]:
+    """Return the `trace_document`s that are kept of a job's checkpoints, newest first."""
+    found: dict[str, Any] = {}
+    if not job.is_terminal:
+        try:
+            found = bus.get_all_fields(bus.TRACES_KEY.format(job.id))
+        except redis.RedisError as error:
+            logger.warning("traces of checkpoints cannot be read: %s", error)
+    found = found or (job.document or {}).get(TRACES, {})
+    return sorted(found.values(), key=lambda trace: -int(trace["id"]))
 
 
 def cluster_document() -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
-from backend.cluster.document_types import JobState, VertexScaling
+from backend.cluster.document_types import CheckpointState, CheckpointType, JobState, VertexScaling
 from backend.contract.schema import Named
 
 
@@ -198,6 +198,63 @@ class RestorePoints(TypedDict):
     program: RestoreProgram | None
     """null: it has been deleted."""
     points: list[RestorePoint]
+
+
+CheckpointPhase = Annotated[
+    Literal["start-delay", "alignment", "sync", "async", "rest", "commit"],
+    Named("CheckpointPhase", "In their order; rest: until the acknowledgement, which nobody measures."),
+]
+
+
+class PhaseTime(TypedDict):
+    phase: CheckpointPhase
+    duration: float
+
+
+class SubtaskTrace(TypedDict):
+    """A subtask's part of a checkpoint; its phases, ms, follow each other."""
+
+    vertex: str
+    name: str
+    """The vertex's name, and which of its subtasks it is."""
+    index: int
+    end_to_end_duration: NotRequired[int]
+    """From the trigger to the acknowledgement; missing: it has not acknowledged."""
+    is_unaligned: bool
+    phases: dict[CheckpointPhase, float]
+    """{}: it has not acknowledged."""
+
+
+class CheckpointTrace(TypedDict):
+    """Where the time of a checkpoint went."""
+
+    id: int
+    status: CheckpointState
+    type: CheckpointType
+    trigger_timestamp: int
+    duration: NotRequired[int]
+    """From the trigger to its end; missing: it is in progress."""
+    num_subtasks: int
+    num_acknowledged_subtasks: int
+    commit_duration: NotRequired[int]
+    """From the last acknowledgement until its metadata was written and it was recorded; missing: it is not complete."""
+    lost_in: NotRequired[PhaseTime]
+    """The longest phase of the slowest subtask, or the commit; missing: it is unknown."""
+    text: str
+    """The same as a sentence."""
+    failure_message: NotRequired[str]
+    subtasks: list[SubtaskTrace]
+    """The slowest first, at most 16: those that have not acknowledged, then those that did so last."""
+
+
+class CheckpointGantt(TypedDict):
+    checkpoints: list[CheckpointTrace]
+    """The newest first, at most 60; a new leader knows its own only."""
+
+
+class CheckpointGanttQuery(TypedDict, total=False):
+    last: int
+    """Number of checkpoints."""
 
 
 class SavepointUser(TypedDict):

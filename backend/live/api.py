@@ -118,8 +118,8 @@ class LogView(ProductView):
     @operation(answers.LogText, query=LogQuery)
     def get(self, request: Request, job_id: str, name: str) -> Response:
         check_job(job_id)
-        offset = _number(request, "offset", 0, -(2**50), 2**50)
-        limit = _number(request, "limit", DEFAULT_LIMIT_BYTES, 4, MAX_LIMIT_BYTES)
+        offset = query_number(request, "offset", 0, -(2**50), 2**50)
+        limit = query_number(request, "limit", DEFAULT_LIMIT_BYTES, 4, MAX_LIMIT_BYTES)
         file = _file(job_id, name)
         with _unless_rotated(file):
             page = ask(LOGS, lambda: read_page(file, offset, limit))
@@ -148,8 +148,8 @@ class LogSearchView(ProductView):
             raise exceptions.ValidationError(
                 {"query": f"Must be one line of text, up to {MAX_QUERY_CHARS} characters."}
             )
-        start = _number(request, "from", 0, 0, 2**50)
-        limit = _number(request, "limit", DEFAULT_MATCHES, 1, MAX_MATCHES)
+        start = query_number(request, "from", 0, 0, 2**50)
+        limit = query_number(request, "limit", DEFAULT_MATCHES, 1, MAX_MATCHES)
         file = _file(job_id, request.query_params.get("name", ""))
         is_case_sensitive = request.query_params.get("case") == "true"
 
@@ -215,7 +215,12 @@ def check_job(job_id: str) -> None:
         raise exceptions.NotFound(str(error)) from error
 
 
-def _number(request: Request, name: str, default: int, low: int, high: int) -> int:
+def query_number(request: Request, name: str, default: int, low: int, high: int) -> int:
+    """Return a whole number of the query.
+
+    Raises:
+        ValidationError: it is none, or out of bounds.
+    """
     text = request.query_params.get(name)
     if text is None:
         return default

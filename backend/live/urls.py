@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import path
 
-from backend.live import api, autoscaler_api, job_api, pages, prometheus, savepoint_api
+from backend.live import api, autoscaler_api, checkpoint_api, job_api, pages, prometheus, savepoint_api
 
 urlpatterns = [
     path("", pages.root),
@@ -24,6 +24,7 @@ urlpatterns = [
     path("api/v1/jobs/<str:job_id>/operations", job_api.OperationsView.as_view()),
     path("api/v1/jobs/<str:job_id>/operations/<str:trigger_id>", job_api.OperationView.as_view()),
     path("api/v1/jobs/<str:job_id>/autoscaler", autoscaler_api.AutoscalerView.as_view()),
+    path("api/v1/jobs/<str:job_id>/checkpoints/gantt", checkpoint_api.CheckpointGanttView.as_view()),
     path("api/v1/jobs/<str:job_id>/restore-points", job_api.RestorePointsView.as_view()),
     path("api/v1/jobs/<str:job_id>/log-search", api.LogSearchView.as_view()),
     path("api/v1/jobs/<str:job_id>/logs", api.LogsView.as_view()),

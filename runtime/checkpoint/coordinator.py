@@ -472,7 +472,7 @@ class CheckpointCoordinator:
         pending = self._pending.pop(event.checkpoint_id, None)
         if pending is None or pending.metadata is None:
             raise AssertionError(f"checkpoint {event.checkpoint_id} was stored, but not asked to be")
-        self._statistics.completed(event.checkpoint_id, event.metadata_bytes)
+        self._statistics.completed(event.checkpoint_id, event.metadata_bytes, self._wall_ms)
         self._last_end_ms = self._now_ms
         if pending.is_recorded:
             self._failures_in_a_row = 0

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 
 from runtime.checkpoint.handles import CheckpointMetrics
 from runtime.checkpoint.settings import CheckpointSettings
+from runtime.checkpoint.trace import MAX_CAUSE_CHARS, TRACES, CheckpointTrace, SubtaskTrace, slowest
 from runtime.core.checkpoint_options import AfterSnapshot, Alignment, CheckpointOptions
 from runtime.core.ids import CheckpointId, TaskId, VertexId
 
@@ -77,6 +78,8 @@ class CheckpointStats:
     metadata_bytes: int = 0
     failure_timestamp_ms: int | None = None
     failure_message: str | None = None
+    completion_timestamp_ms: int | None = None
+    """When it was recorded; None: it has not completed."""
 
     @property
     def num_subtasks(self) -> int:
@@ -115,6 +118,29 @@ class CheckpointStats:
     def total(self, name: str) -> int:
         """Return the sum of a field of CheckpointMetrics over all subtasks."""
         return sum(v.total(name) for v in self.vertices.values())
+
+    def trace(self) -> CheckpointTrace:
+        """Return what is kept of it for longer than itself."""
+        acknowledged = (
+            SubtaskTrace.of(TaskId(v.vertex_id, s.index), s.end_to_end_ms, s.metrics)
+            for v in self.vertices.values()
+            for s in v.subtasks.values()
+        )
+        missing = (
+            TaskId(v.vertex_id, i) for v in self.vertices.values() for i in range(v.parallelism) if i not in v.subtasks
+        )
+        return CheckpointTrace(
+            self.checkpoint_id,
+            self.checkpoint_type,
+            self.trigger_timestamp_ms,
+            self.latest_ack_timestamp_ms,
+            self.num_subtasks,
+            self.num_acknowledged,
+            slowest(acknowledged, missing),
+            self.completion_timestamp_ms,
+            self.failure_timestamp_ms,
+            (self.failure_message or "")[:MAX_CAUSE_CHARS],
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,6 +215,8 @@ class CheckpointsSnapshot:
     latest_restored: RestoredStats | None = None
     refused: int = 0
     """Acknowledgements and declines that arrived after their checkpoint had ended."""
+    traces: Sequence[CheckpointTrace] = ()
+    """Newest first, at most TRACES."""
 
     def find(self, checkpoint_id: int) -> CheckpointStats | None:
         """Return the checkpoint of that number, while it is in the history."""
@@ -287,6 +315,8 @@ class CheckpointStatistics:
         self._tracked: dict[CheckpointId, _Tracked] = {}
         #: newest last; includes checkpoints in progress, by id
         self._history: deque[CheckpointStats] = deque(maxlen=HISTORY_SIZE)
+        #: newest last; None: it is in progress
+        self._traces: dict[CheckpointId, CheckpointTrace | None] = {}
         self._distributions = {name: _Distribution() for name in SUMMARISED}
         self._summaries: dict[str, Summary] = {}
         self._restored = self._total = self._completed = self._failed = 0
@@ -304,6 +334,9 @@ class CheckpointStatistics:
         stats = CheckpointStats(checkpoint_id, CheckpointStatus.IN_PROGRESS, wall_ms, options, vertices)
         self._tracked[checkpoint_id] = _Tracked(stats)
         self._history.append(stats)
+        self._traces[checkpoint_id] = None
+        if len(self._traces) > TRACES:
+            del self._traces[next(iter(self._traces))]
         self._total += 1
 
     def acknowledged(self, checkpoint_id: CheckpointId, task: TaskId, metrics: CheckpointMetrics, wall_ms: int) -> None:
@@ -313,12 +346,16 @@ class CheckpointStatistics:
         part = SubtaskCheckpoint(task.subtask_index, wall_ms, end_to_end_ms, metrics)
         tracked.subtasks[task.vertex_id][task.subtask_index] = part
 
-    def completed(self, checkpoint_id: CheckpointId, metadata_bytes: int = 0) -> None:
-        """Note that the checkpoint is complete."""
+    def completed(self, checkpoint_id: CheckpointId, metadata_bytes: int, wall_ms: int) -> None:
+        """Note that the checkpoint is complete: its metadata is written, and it is recorded."""
         stats = replace(
-            self._tracked.pop(checkpoint_id).frozen(), status=CheckpointStatus.COMPLETED, metadata_bytes=metadata_bytes
+            self._tracked.pop(checkpoint_id).frozen(),
+            status=CheckpointStatus.COMPLETED,
+            metadata_bytes=metadata_bytes,
+            completion_timestamp_ms=wall_ms,
         )
         self._replace(stats)
+        self._keep_trace(stats)
         self._completed += 1
         if stats.options.is_savepoint:
             self._latest_savepoint = stats
@@ -337,6 +374,7 @@ class CheckpointStatistics:
             failure_message=cause,
         )
         self._replace(stats)
+        self._keep_trace(stats)
         self._failed += 1
         self._latest_failed = stats
 
@@ -395,7 +433,15 @@ class CheckpointStatistics:
             latest_savepoint=self._latest_savepoint,
             latest_restored=self._latest_restored,
             refused=self.refused,
+            traces=tuple(
+                self._tracked[checkpoint_id].frozen().trace() if trace is None else trace
+                for checkpoint_id, trace in reversed(self._traces.items())
+            ),
         )
+
+    def _keep_trace(self, stats: CheckpointStats) -> None:
+        if stats.checkpoint_id in self._traces:
+            self._traces[stats.checkpoint_id] = stats.trace()
 
     def _summarise(self) -> None:
         if self._completed:

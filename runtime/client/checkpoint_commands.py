@@ -75,8 +75,12 @@ def add_checkpoints(actions: Actions) -> None:
         actions,
         "checkpoints",
         help="show the latest checkpoints of a job, and its latest savepoint",
-        description="Show how many checkpoints a job has taken, and the latest of them with duration and size.",
-        example='tidemark checkpoints "Flights live"',
+        description="Show how many checkpoints a job has taken, and the latest of them with duration and size.\n"
+        "With --phases, where the time of each of the last 60 went.",
+        example='tidemark checkpoints "Flights live"\ntidemark checkpoints --phases "Flights live"',
+    )
+    many.add_argument(
+        "--phases", action="store_true", help="show the phases of the slowest subtask, and where the time was lost"
     )
     with_json(many, "print the statistics as JSON, in Flink's shape")
     many.set_defaults(command=checkpoints)
@@ -296,6 +300,8 @@ def _chosen(vertices: list[dict[str, Any]], names: list[str]) -> list[dict[str, 
 def checkpoints(client: RestClient, options: argparse.Namespace, terminal: Terminal) -> int:
     """Print the counts, and the latest checkpoints and the latest savepoint, newest first."""
     job_id: str = resolve_job(options.job, client.jobs())["jid"]
+    if options.phases:
+        return _phases(client.checkpoint_gantt(job_id), options, terminal)
     document = client.checkpoints(job_id)
     if options.json:
         terminal.result(document)
@@ -335,6 +341,39 @@ def checkpoints(client: RestClient, options: argparse.Namespace, terminal: Termi
         for line in ["", *table(rows, right={0, 4, 5, 6, 7})]:
             terminal.line(line)
     return SUCCESS
+
+
+def _phases(document: dict[str, Any], options: argparse.Namespace, terminal: Terminal) -> int:
+    """Print where the time of the last checkpoints went, newest first."""
+    if options.json:
+        terminal.result(document)
+        return SUCCESS
+    rows = [("ID", "STATUS", "TRIGGERED", "DURATION", "DELAY", "ALIGNMENT", "SYNC", "ASYNC", "COMMIT", "LOST IN")]
+    rows += [_phase_row(checkpoint) for checkpoint in document["checkpoints"]]
+    if len(rows) == 1:
+        terminal.line("No checkpoint yet.")
+        return SUCCESS
+    for line in table(rows, right={0, 3, 4, 5, 6, 7, 8}):
+        terminal.line(line)
+    return SUCCESS
+
+
+def _phase_row(checkpoint: dict[str, Any]) -> tuple[str, ...]:
+    subtasks = checkpoint["subtasks"]
+    phases = subtasks[0]["phases"] if subtasks else {}
+
+    def duration(value: float | None) -> str:
+        return "–" if value is None else f"{count_text(round(value))} ms"
+
+    return (
+        str(checkpoint["id"]),
+        checkpoint["status"],
+        time_text(checkpoint["trigger_timestamp"]),
+        duration(checkpoint.get("duration")),
+        *(duration(phases.get(phase)) for phase in ("start-delay", "alignment", "sync", "async")),
+        duration(checkpoint.get("commit_duration")),
+        "; ".join(text for text in (checkpoint["text"], checkpoint.get("failure_message")) if text),
+    )
 
 
 def _requested(job_id: str, request_id: str, terminal: Terminal) -> int:

@@ -188,6 +188,10 @@ class RestClient:
         """Return /jobs/:jobid/checkpoints."""
         return self._call("GET", f"/v1/jobs/{job_id}/checkpoints")
 
+    def checkpoint_gantt(self, job_id: str) -> dict[str, Any]:
+        """Return where the time of the job's last checkpoints went."""
+        return self._call("GET", f"/api/v1/jobs/{job_id}/checkpoints/gantt")
+
     def trigger_savepoint(
         self, job_id: str, directory: str | None, format_type: str, *, cancel_job: bool = False
     ) -> str:

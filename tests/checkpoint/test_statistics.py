@@ -24,7 +24,7 @@ def take(tracked: CheckpointStatistics, number: int, options: CheckpointOptions 
     for index, task in enumerate((TaskId(A, 0), TaskId(A, 1), TaskId(B, 0))):
         metrics = CheckpointMetrics(sync_ms=1.0, checkpointed_bytes=size, state_bytes=2 * size)
         tracked.acknowledged(checkpoint_id, task, metrics, 10_100 + 50 * index)
-    tracked.completed(checkpoint_id, 77)
+    tracked.completed(checkpoint_id, 77, 10_230)
 
 
 def test_a_checkpoint_is_told_by_vertex_and_subtask() -> None:
@@ -122,7 +122,7 @@ def test_a_record_goes_on_with_counts_and_summaries_and_counts_what_is_recorded_
         metrics = CheckpointMetrics(checkpointed_bytes=7, state_bytes=9)
         first.acknowledged(CheckpointId(4), TaskId(A, index), metrics, 10_050)
     record = first.record([CheckpointId(4)])
-    first.completed(CheckpointId(4))
+    first.completed(CheckpointId(4), 0, 10_300)
     second = statistics()
     second.restore(record)
     before, after = first.snapshot(), second.snapshot()

@@ -98,6 +98,8 @@ class FakeCluster:
     """Answers of /savepoint-disposal/:triggerid one after the other."""
     checkpoints: dict[str, Any] = field(default_factory=dict)
     """/jobs/:jobid/checkpoints."""
+    gantt: dict[str, Any] = field(default_factory=dict)
+    """/jobs/:jobid/checkpoints/gantt."""
     busy: list[int] = field(default_factory=list)
     """Seconds to come again in; each refuses one submission."""
     outages: list[int] = field(default_factory=list)
@@ -156,6 +158,8 @@ class FakeCluster:
                 return 202, {"request-id": REQUEST_ID}
             case "GET", ["v1", "savepoint-disposal", _]:
                 return 200, self.disposals.pop(0)
+            case "GET", ["api", "v1", "jobs", _, "checkpoints", "gantt"]:
+                return 200, self.gantt
             case "GET", ["v1", "jobs", _, "checkpoints"]:
                 return 200, self.checkpoints
             case "GET", ["api", "v1", "jobs", _, "operations", _]:

@@ -198,6 +198,41 @@ def test_checkpoints_are_listed(tidemark: Tidemark, cluster: FakeCluster, capsys
     assert capsys.readouterr().out.count("file:///savepoint-a") == 1
 
 
+def test_checkpoints_are_listed_with_their_phases(tidemark: Tidemark, cluster: FakeCluster, capsys: Captured) -> None:
+    phases = {"start-delay": 20.0, "alignment": 1_700.4, "sync": 5.0, "async": 60.0, "rest": 2.0}
+    slowest = {"vertex": "b", "name": "window", "index": 3, "is_unaligned": False}
+    done = {
+        "id": 8,
+        "status": "COMPLETED",
+        "trigger_timestamp": 1_000,
+        "duration": 1_800,
+        "commit_duration": 12,
+        "text": "1.7 s of 1.8 s in subtask 3 of window",
+        "subtasks": [slowest | {"end_to_end_duration": 1_788, "phases": phases}],
+    }
+    failed = {
+        "id": 9,
+        "status": "FAILED",
+        "trigger_timestamp": 9_000,
+        "duration": 600_000,
+        "text": "subtask 3 of window had not acknowledged",
+        "failure_message": "it expired",
+        "subtasks": [slowest | {"phases": {}}],
+    }
+    cluster.gantt = {"checkpoints": [failed, done]}
+    assert tidemark("checkpoints", "--phases", JOB_ID) == 0
+    head, first, second = capsys.readouterr().out.splitlines()
+    assert head.split()[-2:] == ["LOST", "IN"]
+    assert first.endswith("subtask 3 of window had not acknowledged; it expired")
+    assert first.count("–") == 5
+    assert "1,700 ms" in second and "12 ms" in second
+    assert tidemark("checkpoints", "--phases", "--json", JOB_ID) == 0
+    assert json.loads(capsys.readouterr().out) == cluster.gantt
+    cluster.gantt = {"checkpoints": []}
+    assert tidemark("checkpoints", "--phases", JOB_ID) == 0
+    assert capsys.readouterr().out == "No checkpoint yet.\n"
+
+
 def test_run_starts_from_a_savepoint(tidemark: Tidemark, cluster: FakeCluster, tmp_path: Path) -> None:
     program = tmp_path / "job.py"
     program.write_text("print(1)\n")

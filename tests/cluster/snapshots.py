@@ -33,7 +33,7 @@ def statistics() -> CheckpointsSnapshot:
         if number in (1, 3):
             tracker.acknowledged(checkpoint, TaskId(SINK, 0), METRICS, 1_000 * number + 40)
             tracker.acknowledged(checkpoint, TaskId(SOURCE, 0), METRICS, 1_000 * number + 30)
-            tracker.completed(checkpoint, metadata_bytes=700)
+            tracker.completed(checkpoint, 700, 1_000 * number + 55)
         if number == 2:
             tracker.failed(checkpoint, "it took too long", 2_500)
     tracker.restored(CheckpointId(1), 900, is_savepoint=False, external_path="file:///chk-1")

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from backend.cluster.checkpoint_document import CheckpointDetails, all_details, checkpoints_document
+from backend.cluster.checkpoint_document import CheckpointDetails, all_details, all_traces, checkpoints_document
 from backend.cluster.cluster_document import job_entry
 from runtime.checkpoint.assignment import RestoredOperator, RestoreReport
 from runtime.checkpoint.settings import CheckpointSettings
-from runtime.checkpoint.statistics import CheckpointsSnapshot
-from tests.cluster.snapshots import SINK, SOURCE, statistics
+from runtime.checkpoint.statistics import CheckpointsSnapshot, CheckpointStatistics
+from runtime.core.checkpoint_options import CheckpointOptions
+from runtime.core.ids import CheckpointId, TaskId, VertexId
+from tests.cluster.snapshots import METRICS, SINK, SOURCE, statistics
 
 
 def test_the_document_has_counts_the_latest_ones_and_the_history_by_id() -> None:
@@ -67,6 +69,29 @@ def test_details_are_told_once_until_they_change() -> None:
     told.changed(statistics())
     told.forget()
     assert len(told.changed(statistics())[0]) == 4
+
+
+def test_traces_are_told_once_until_they_change() -> None:
+    told = CheckpointDetails()
+    changed, gone = told.changed_traces(statistics())
+    assert (set(changed), gone) == ({"1", "2", "3", "4"}, [])
+    assert told.changed_traces(statistics()) == ({}, [])
+    assert told.changed_traces(CheckpointsSnapshot(CheckpointSettings())) == ({}, ["1", "2", "3", "4"])
+    told.changed_traces(statistics())
+    told.forget()
+    assert set(told.changed_traces(statistics())[0]) == set(all_traces(statistics()))
+
+
+def test_traces_of_a_large_job_are_bounded() -> None:
+    tracked = CheckpointStatistics(CheckpointSettings())
+    vertices = {VertexId(f"{number:032x}"): 8 for number in range(50)}
+    for number in range(1, 101):
+        tracked.triggered(CheckpointId(number), 1_000, CheckpointOptions("file:///c", "file:///c"), vertices)
+        for vertex in vertices:
+            for index in range(8):
+                tracked.acknowledged(CheckpointId(number), TaskId(vertex, index), METRICS, 1_000 + 13 * index)
+        tracked.failed(CheckpointId(number), "it expired after 600 s", 601_000)
+    assert len(json.dumps(all_traces(tracked.snapshot()))) < 250_000
 
 
 def test_the_overview_says_when_the_last_checkpoint_was() -> None:

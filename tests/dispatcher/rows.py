@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from backend.cluster import services
-from backend.cluster.checkpoint_document import DETAILS, all_details, checkpoints_document
+from backend.cluster.checkpoint_document import DETAILS, TRACES, all_details, all_traces, checkpoints_document
 from backend.cluster.models import Job, JobException, TaskManager
 from runtime.common.typeinfo import Types
 from runtime.core.ids import OperatorId, VertexId, new_job_id
@@ -84,7 +84,12 @@ def running_document(document: dict[str, Any], now: int) -> dict[str, Any]:
     """A planned document as it is when all its tasks run."""
     document = dict(document) | {"state": "RUNNING", "version": document["version"] + 1, "now": now, "waiting_for": ""}
     document["vertices"] = [_running_vertex(vertex, now) for vertex in document["vertices"]]
-    return document | {"checkpoints": checkpoints_document(statistics()), DETAILS: all_details(statistics())}
+    told = statistics()
+    return document | {
+        "checkpoints": checkpoints_document(told),
+        DETAILS: all_details(told),
+        TRACES: all_traces(told),
+    }
 
 
 def _running_vertex(vertex: dict[str, Any], now: int) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 
 import type {
   CheckpointDetails,
+  CheckpointGantt,
   CheckpointSubtasks,
   OperationResult,
   RequirementsRequest,
@@ -24,6 +25,11 @@ export function fetchCheckpoint(jobId: string, id: number): Promise<CheckpointDe
 export function fetchCheckpointSubtasks(jobId: string, id: number, vertexId: string): Promise<CheckpointSubtasks> {
   const path = { job_id: jobId, checkpoint_id: String(id), vertex_id: vertexId };
   return call('GET /v1/jobs/{job_id}/checkpoints/details/{checkpoint_id}/subtasks/{vertex_id}', { path });
+}
+
+/** Where the time of the last checkpoints went. */
+export function fetchCheckpointGantt(jobId: string): Promise<CheckpointGantt> {
+  return call('GET /api/v1/jobs/{job_id}/checkpoints/gantt', { path: { job_id: jobId } });
 }
 
 export function fetchRestorePoints(jobId: string): Promise<RestorePoints> {

@@ -271,7 +271,7 @@ export interface CheckpointDetails {
 export interface CheckpointEntry {
   id: number;
   status: CheckpointState;
-  type: 'CHECKPOINT' | 'UNALIGNED_CHECKPOINT' | 'SAVEPOINT' | 'SYNC_SAVEPOINT';
+  type: CheckpointType;
   is_savepoint: boolean;
   /** Of savepoints only. */
   format?: 'CANONICAL' | 'NATIVE';
@@ -308,10 +308,18 @@ export interface CheckpointFigures {
   p999: number | 'NaN';
 }
 
+export interface CheckpointGantt {
+  /** The newest first, at most 60; a new leader knows its own only. */
+  checkpoints: CheckpointTrace[];
+}
+
 export interface CheckpointInfo {
   checkpointId?: number | null;
   failureCause?: Throwable;
 }
+
+/** In their order; rest: until the acknowledgement, which nobody measures. */
+export type CheckpointPhase = 'start-delay' | 'alignment' | 'sync' | 'async' | 'rest' | 'commit';
 
 export interface CheckpointRequest {
   /** CONFIGURED, FULL or INCREMENTAL; CONFIGURED if it is missing. */
@@ -381,6 +389,29 @@ export interface CheckpointTask {
   num_subtasks: number;
   num_acknowledged_subtasks: number;
 }
+
+/** Where the time of a checkpoint went. */
+export interface CheckpointTrace {
+  id: number;
+  status: CheckpointState;
+  type: CheckpointType;
+  trigger_timestamp: number;
+  /** From the trigger to its end; missing: it is in progress. */
+  duration?: number;
+  num_subtasks: number;
+  num_acknowledged_subtasks: number;
+  /** From the last acknowledgement until its metadata was written and it was recorded; missing: it is not complete. */
+  commit_duration?: number;
+  /** The longest phase of the slowest subtask, or the commit; missing: it is unknown. */
+  lost_in?: PhaseTime;
+  /** The same as a sentence. */
+  text: string;
+  failure_message?: string;
+  /** The slowest first, at most 16: those that have not acknowledged, then those that did so last. */
+  subtasks: SubtaskTrace[];
+}
+
+export type CheckpointType = 'CHECKPOINT' | 'UNALIGNED_CHECKPOINT' | 'SAVEPOINT' | 'SYNC_SAVEPOINT';
 
 export interface CheckpointsSummary {
   checkpointed_size: CheckpointFigures;
@@ -1409,6 +1440,11 @@ export interface PendingSubtask {
   status: 'pending_or_failed';
 }
 
+export interface PhaseTime {
+  phase: CheckpointPhase;
+  duration: number;
+}
+
 export interface Ping {
   type: 'ping';
 }
@@ -2016,6 +2052,19 @@ export interface SubtaskTimes {
   subtasks: SubtaskTime[];
 }
 
+/** A subtask's part of a checkpoint; its phases, ms, follow each other. */
+export interface SubtaskTrace {
+  vertex: string;
+  /** The vertex's name, and which of its subtasks it is. */
+  name: string;
+  index: number;
+  /** From the trigger to the acknowledgement; missing: it has not acknowledged. */
+  end_to_end_duration?: number;
+  is_unaligned: boolean;
+  /** {}: it has not acknowledged. */
+  phases: Partial<Record<CheckpointPhase, number>>;
+}
+
 export interface SubtaskWatermark {
   id: string;
   value: string;
@@ -2389,6 +2438,12 @@ export interface Routes {
     query: Record<never, never>;
     body: AutoscalerSwitch;
     answer: Autoscaler;
+  };
+  'GET /api/v1/jobs/{job_id}/checkpoints/gantt': {
+    path: { job_id: string };
+    query: { last?: number };
+    body: undefined;
+    answer: CheckpointGantt;
   };
   'GET /api/v1/jobs/{job_id}/live': {
     path: { job_id: string };

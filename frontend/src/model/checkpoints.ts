@@ -15,7 +15,7 @@ const TYPES: Record<CheckpointEntry['type'], string> = {
   SYNC_SAVEPOINT: 'Stop with savepoint',
 };
 
-export function typeOf(entry: CheckpointEntry): string {
+export function typeOf(entry: Pick<CheckpointEntry, 'type'>): string {
   // a newer server may know a type that this page does not
   return (TYPES as Partial<Record<string, string>>)[entry.type] ?? entry.type;
 }

@@ -2,6 +2,7 @@
 
 import type {
   CheckpointEntry,
+  CheckpointTrace,
   ExecutionState,
   Figures,
   JobCause,
@@ -11,6 +12,7 @@ import type {
   LiveJob,
   MovingJob,
   StaticVertex,
+  SubtaskTrace,
 } from '../gen/contract';
 import type { Metrics, Vertex } from './job';
 import type { Told } from './notices';
@@ -187,6 +189,33 @@ export function checkpoints(overrides: Partial<JobCheckpoints> = {}): JobCheckpo
     summary: {},
     latest: {},
     history: {},
+    ...overrides,
+  };
+}
+
+export function subtaskTrace(overrides: Partial<SubtaskTrace> = {}): SubtaskTrace {
+  return {
+    vertex: 'window',
+    name: 'Window',
+    index: 0,
+    end_to_end_duration: 800,
+    is_unaligned: false,
+    phases: { 'start-delay': 20, alignment: 700, sync: 5, async: 60, rest: 15 },
+    ...overrides,
+  };
+}
+
+export function checkpointTrace(id: number, overrides: Partial<CheckpointTrace> = {}): CheckpointTrace {
+  return {
+    id,
+    status: 'COMPLETED',
+    type: 'CHECKPOINT',
+    trigger_timestamp: 1_000,
+    duration: 830,
+    num_subtasks: 4,
+    num_acknowledged_subtasks: 4,
+    text: '',
+    subtasks: [subtaskTrace()],
     ...overrides,
   };
 }

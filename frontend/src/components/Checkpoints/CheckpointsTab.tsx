@@ -9,6 +9,7 @@ import { EmptyState } from '../EmptyState/EmptyState';
 import { Panel } from '../Panel/Panel';
 import { StatCard } from '../StatCard/StatCard';
 import { CheckpointConfiguration } from './CheckpointConfiguration';
+import { CheckpointGantt } from './CheckpointGantt';
 import { CheckpointHistory } from './CheckpointHistory';
 import classes from './Checkpoints.module.css';
 import { CheckpointSummary } from './CheckpointSummary';
@@ -56,6 +57,7 @@ export function CheckpointsTab() {
         <StatCard label="Restored" icon={<IconHistory {...ICON} />} value={formatCount(counts.restored)} note="times" />
       </div>
       <LatestCheckpoints latest={checkpoints.latest} />
+      {history.length > 0 && <CheckpointGantt checkpoints={checkpoints} />}
       <Panel title="History" flush>
         {history.length === 0 ? (
           <EmptyState compact icon={IconHistory} title="No checkpoint yet">
