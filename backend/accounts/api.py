@@ -76,6 +76,7 @@ class SessionView(ProductView):
 
     @operation(Nothing)
     def delete(self, request: Request) -> Response:
+        trail.acted_by(request._request, request.user.get_username())
         logout(request._request)
         return Response({})
 

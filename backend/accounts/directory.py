@@ -1,6 +1,6 @@
 """The users of the cluster and their tokens: what the REST routes, `tidemark` and Django's admin do with them.
 
-There is always an administrator who can log in. A user who is deactivated, or given another role, is so at once: roles
+There is always an active administrator. A user who is deactivated, or given another role, is so at once: roles
 are read with every request.
 """
 
@@ -10,7 +10,7 @@ import re
 from datetime import UTC
 from typing import Any, Final
 
-from django.contrib.auth.models import User
+from django.contrib.auth.models import Group, User
 from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
@@ -92,6 +92,7 @@ def change_user(
         UnknownError: there is no such user.
     """
     with transaction.atomic():
+        _lock_administrators()
         user = _user(name)
         changed: dict[str, Any] = {}
         if role is not None and (given := _role(role)) is not (before := own_role_of(user)):
@@ -117,6 +118,7 @@ def delete_user(name: str) -> None:
         UnknownError: there is no such user.
     """
     with transaction.atomic():
+        _lock_administrators()
         _user(name).delete()
         _check_administrators()
 
@@ -222,6 +224,11 @@ def _set_password(user: User, password: str) -> None:
     except ValidationError as error:
         raise DirectoryError(" ".join(error.messages)) from None
     user.set_password(password)
+
+
+def _lock_administrators() -> None:
+    """Have whoever else changes a user wait: two administrators could demote each other."""
+    list(Group.objects.select_for_update().filter(name=Role.ADMIN.group_name))
 
 
 def _check_administrators() -> None:

@@ -184,12 +184,12 @@ class RestoreJob(Act):
         return None
 
     def do(self, row: Any, asking: Asking) -> str:
-        obstacle = self.obstacle(row)
-        if obstacle is not None:
-            raise RefusedAct(obstacle)
         job_id = asking.id_for(row.pk)
         if Job.objects.filter(id=job_id).exists():
             return f"{row.name} was restored as job {job_id}."
+        obstacle = self.obstacle(row)
+        if obstacle is not None:
+            raise RefusedAct(obstacle)
         submission = row.submission
         body = {
             "jobId": job_id,
@@ -269,6 +269,8 @@ def _requested(
         operation = services.request_operation(job, kind, parameters, asking.user, trigger_id)
     except services.ClusterError as error:
         raise RefusedAct(str(error)) from error
+    if operation.parameters != dict(parameters):
+        raise RefusedAct(f"operation {operation.trigger_id} was requested with other values; open the page again.")
     return f"requested as operation {operation.trigger_id}."
 
 

@@ -27,6 +27,8 @@ from backend.cluster.redaction import redacted, redacted_arguments
 from backend.live.pages import PAGE_ROUTE
 
 MAX_FAILURES_SHOWN = 10
+LARGE_FIELDS = ("graph", "document", "plan")
+"""Of a job."""
 
 
 class ActingTable(Table):
@@ -101,7 +103,7 @@ class Jobs(ActingTable):
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Job]:
         # large, and of no use here
-        return super().get_queryset(request).defer("graph", "document", "plan")
+        return super().get_queryset(request).defer(*LARGE_FIELDS)
 
     def tools(self, row: Any) -> list[dict[str, str]]:
         page = {"url": f"{PAGE_ROUTE}jobs/{row.pk}", "label": "Show in the dashboard"}
@@ -147,10 +149,23 @@ class Jobs(ActingTable):
         return block("\n".join(f"{moment(row.timestamp)}  {row.task_name or '–'}  {row.message}" for row in rows))
 
 
-class Checkpoints(Table):
+class TableOfJobs(Table):
+    """A table whose rows belong to jobs."""
+
+    list_select_related: ClassVar[Any] = ("job",)
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        # large, and of no use here
+        return super().get_queryset(request).defer(*(f"job__{name}" for name in LARGE_FIELDS))
+
+    @shown("job", "job__name")
+    def of(self, row: Any) -> Any:
+        return _link_to_job(row)
+
+
+class Checkpoints(TableOfJobs):
     list_display = ("checkpoint_id", "of", "location", "completed", "bytes", "is_savepoint")
     list_filter = ("is_savepoint",)
-    list_select_related = ("job",)
     search_fields = ("job__id", "job__name", "location")
     ordering = ("-completed_at",)
     facts = (
@@ -166,10 +181,6 @@ class Checkpoints(Table):
         "leader_epoch",
     )
 
-    @shown("job", "job__name")
-    def of(self, row: Any) -> Any:
-        return _link_to_job(row)
-
     @shown("triggered", "triggered_at")
     def triggered(self, row: Any) -> str | None:
         return moment(row.triggered_at)
@@ -183,7 +194,7 @@ class Checkpoints(Table):
         return size(row.size)
 
 
-class Operations(Table):
+class Operations(TableOfJobs):
     list_display = ("trigger_id", "kind", "of", "state", "asked", "lasted", "asked_by", "outcome")
     list_filter = ("kind", "state")
     list_select_related = ("job", "requested_by")
@@ -193,10 +204,6 @@ class Operations(Table):
 
     def lookup_allowed(self, lookup: str, value: Any, request: Any = None) -> bool:
         return lookup == "job__id" or super().lookup_allowed(lookup, value, request)
-
-    @shown("job", "job__name")
-    def of(self, row: Any) -> Any:
-        return _link_to_job(row)
 
     @shown("asked", "created_at")
     def asked(self, row: Any) -> str | None:
@@ -236,7 +243,7 @@ class Operations(Table):
         return block(row.result)
 
 
-class Savepoints(ActingTable):
+class Savepoints(TableOfJobs, ActingTable):
     acts = SAVEPOINT_ACTS
     list_display = ("location", "of", "taken", "kind", "taken_as", "asked_by")
     list_filter = ("kind",)
@@ -244,10 +251,6 @@ class Savepoints(ActingTable):
     search_fields = ("job__id", "job__name")
     ordering = ("-finished_at",)
     facts = ("location", "of", "taken", "kind", "taken_as", "asked_by")
-
-    @shown("job", "job__name")
-    def of(self, row: Any) -> Any:
-        return _link_to_job(row)
 
     @shown("taken", "finished_at")
     def taken(self, row: Any) -> str | None:

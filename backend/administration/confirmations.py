@@ -21,10 +21,13 @@ from backend.audit import trail
 from backend.cluster.location_checks import StorageSilentError
 from backend.cluster.models import new_id
 from backend.cluster.program_files import StorageProblem
+from backend.cluster.redaction import redacted_text
 from backend.dispatcher.presence import has_left
 
 MAX_ROWS: Final = 100
 """Of one act: each is a request of its own, and somebody has to read what happens to it."""
+MAX_REFUSAL_CHARS: Final = 200
+"""Of a row in the audit trail; the page has it all."""
 _ID: Final = re.compile(r"[0-9a-f]{32}")
 
 
@@ -35,6 +38,11 @@ class Line:
     name: str
     text: str
     is_refused: bool
+
+
+def _told(line: Line) -> str:
+    """Return what the audit trail has of a row: no secret, and no output of a program."""
+    return f"refused: {redacted_text(line.text)[:MAX_REFUSAL_CHARS]}" if line.is_refused else "done"
 
 
 class Confirmation:
@@ -74,12 +82,8 @@ class Confirmation:
         asking = Asking(request.user, request_id, form.cleaned_data, has_left(request))
         done = [self._do(row, asking) for row in rows]
         refused = [line for line in (*done, *gone) if line.is_refused]
-        trail.note(
-            request,
-            act=self._act.name,
-            done=[line.name for line in done if not line.is_refused],
-            refused={line.name: line.text for line in refused},
-        )
+        told = {line.name: _told(line) for line in (*done, *gone)}
+        trail.note(request, **(told | {"act": self._act.name}))
         if refused:
             is_partial = len(refused) < len(done) + len(gone)
             problem = "Not all of it was done." if is_partial else "Nothing was done."

@@ -73,8 +73,12 @@ class NewUser(DirectoryForm):
 
 
 class ChangedUser(DirectoryForm):
-    role = forms.ChoiceField(choices=ROLES)
-    is_active = forms.BooleanField(required=False, label="Active", help_text="Others cannot log in; tokens end, too.")
+    """What is changed on the page, and that only: somebody else may have changed the user since it was opened."""
+
+    role = forms.ChoiceField(choices=ROLES, show_hidden_initial=True)
+    is_active = forms.BooleanField(
+        required=False, label="Active", help_text="Others cannot log in; tokens end, too.", show_hidden_initial=True
+    )
     password = forms.CharField(
         required=False,
         widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
@@ -94,8 +98,8 @@ class ChangedUser(DirectoryForm):
     def change(self, given: dict[str, Any]) -> None:
         self.instance, changed = directory.change_user(
             self.instance.get_username(),
-            role=given["role"],
-            is_active=given["is_active"],
+            role=given["role"] if "role" in self.changed_data else None,
+            is_active=given["is_active"] if "is_active" in self.changed_data else None,
             password=given["password"] or None,
         )
         trail.note(self.request, name=self.instance.get_username(), **changed)
@@ -176,6 +180,8 @@ class DirectoryTable(Table):
         return []
 
     def delete_view(self, request: HttpRequest, object_id: str, extra_context: Any = None) -> HttpResponse:
+        if request.method == "POST" and not request.POST:
+            return HttpResponse("Nothing was confirmed.\n", status=400, content_type="text/plain; charset=utf-8")
         try:
             return super().delete_view(request, object_id, extra_context)
         except directory.DirectoryError as error:

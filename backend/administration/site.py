@@ -25,6 +25,7 @@ from django.views.decorators.http import require_POST, require_safe
 from backend.accounts.errors import as_api_exception, headers_of
 from backend.accounts.roles import Role, role_of
 from backend.accounts.services import limit_session
+from backend.audit import trail
 from backend.cluster.location_checks import StorageSilentError
 from backend.cluster.program_files import StorageProblem
 from backend.live.pages import PAGE_ROUTE, secured
@@ -70,6 +71,7 @@ class TidemarkAdmin(AdminSite):
         return routes
 
     def logout(self, request: HttpRequest, extra_context: Any = None) -> Any:
+        trail.acted_by(request, request.user.get_username())
         logout(request)
         return HttpResponseRedirect(LOGIN)
 

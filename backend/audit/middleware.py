@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
+from django.db import Error
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 
@@ -48,11 +49,10 @@ def _is_marked(request: HttpRequest) -> bool:
 def _record(request: HttpRequest, status: int) -> None:
     match = request.resolver_match
     parameters = {} if match is None else match.kwargs
-    user = getattr(request, "user", None)
     token = getattr(getattr(request, "auth", None), "name", "")
     trail.record(
         f"{request.method} {match.route if match is not None else request.path}",
-        user=user.get_username() if user is not None and user.is_authenticated else "",
+        user=_name_of_user(request),
         token=token if isinstance(token, str) else "",
         address=request.META.get("REMOTE_ADDR", ""),
         object=" ".join(
@@ -62,6 +62,18 @@ def _record(request: HttpRequest, status: int) -> None:
         status=status,
         detail=trail.notes_of(request),
     )
+
+
+def _name_of_user(request: HttpRequest) -> str:
+    known = trail.actor_of(request)
+    if known:
+        return known
+    user = getattr(request, "user", None)
+    try:
+        # reads the session and the user, unless the view has
+        return user.get_username() if user is not None and user.is_authenticated else ""
+    except Error:
+        return ""
 
 
 def result_of(status: int) -> str:

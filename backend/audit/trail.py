@@ -23,6 +23,7 @@ DENIED: Final = "denied"
 FAILED: Final = "failed"
 MAX_DETAIL_CHARS: Final = 2000
 _NOTES = "tidemark_audit_notes"
+_ACTOR = "tidemark_audit_actor"
 
 
 def record(
@@ -66,7 +67,7 @@ def record(
         logger.exception("an audit event could not be stored: %s %s", event, json.dumps(told))
 
 
-def note(request: HttpRequest, **detail: Any) -> None:
+def note(request: HttpRequest, /, **detail: Any) -> None:
     """Add to the event that the request will leave: what a view alone knows, as a role before and after."""
     notes: dict[str, Any] = getattr(request, _NOTES, {})
     setattr(request, _NOTES, notes | detail)
@@ -76,6 +77,17 @@ def notes_of(request: HttpRequest) -> Mapping[str, Any]:
     """Return what views have noted."""
     found: Mapping[str, Any] = getattr(request, _NOTES, {})
     return found
+
+
+def acted_by(request: HttpRequest, name: str) -> None:
+    """Say whose request it is, where that is not known behind the view: of a logout."""
+    setattr(request, _ACTOR, name)
+
+
+def actor_of(request: HttpRequest) -> str:
+    """Return what a view has said with `acted_by`; "" if it has not."""
+    name: str = getattr(request, _ACTOR, "")
+    return name
 
 
 def _fits(value: object) -> bool:

@@ -81,7 +81,9 @@ class StorageCalls:
         silent = StorageSilentError(told or storage)
         with self._changed:
             if self._overdue[storage]:
-                deadline = min(deadline, time.monotonic() + PROMPT_S)
+                # a storage that hangs takes no upload either, but one dead handle is no such storage
+                is_long = answer_s is not None and answer_s > self._answer_s
+                deadline = min(deadline, time.monotonic() + (self._answer_s if is_long else PROMPT_S))
             while not self._has_place(storage):
                 if self._overdue[storage] >= self._places or not self._changed.wait(deadline - time.monotonic()):
                     raise silent

@@ -7,8 +7,9 @@ Offsets stay when the oldest files of a log are deleted: it then begins after 0.
 
 from __future__ import annotations
 
+import contextlib
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -60,7 +61,7 @@ def list_logs(job_id: str) -> list[LogFile]:
     root = job_log_directory(job_id).resolve()
     sizes: dict[Path, list[tuple[Path, int]]] = {}
     changed: dict[Path, int] = {}
-    for path in root.glob("attempt-*/slot-*"):
+    for path in _paths(root):
         log = log_of(path)
         # a symbolic link, of the file or of a directory on the way, could lead outside of the job's directory
         if _FILE.fullmatch(_name(log, root)) is None or path.resolve() != path or not path.is_file():
@@ -81,6 +82,13 @@ def list_logs(job_id: str) -> list[LogFile]:
         size = parts[-1].end - parts[0].start
         files.append(LogFile(name, int(match[1]), int(match[2]), match[3], size, changed[log], parts))
     return sorted(files, key=lambda file: (-file.attempt, file.slot, file.kind, file.name))
+
+
+def _paths(root: Path) -> Iterator[Path]:
+    for attempt in root.glob("attempt-*"):
+        # it may be deleted meanwhile: logs of old attempts are
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            yield from attempt.glob("slot-*")
 
 
 def find_log(job_id: str, name: str) -> LogFile | None:

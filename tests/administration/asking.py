@@ -18,7 +18,9 @@ def text_of(answer: Any) -> str:
 def hidden(answer: Any) -> dict[str, list[str]]:
     """The hidden fields of a confirmation's form."""
     found: dict[str, list[str]] = {}
-    for name, value in re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)">', answer.content.decode()):
+    for name, value in re.findall(
+        r'<input type="hidden" name="([\w-]+)" value="([^"]*)"[^>]*>', answer.content.decode()
+    ):
         found.setdefault(name, []).append(html.unescape(value))
     return found
 

@@ -69,7 +69,7 @@ def test_an_act_is_named_confirmed_and_asked_for_once_however_often_it_is_clicke
     assert f"as operation {operation.trigger_id}" in text_of(browser.get(JOBS))
     events = AuditEvent.objects.filter(action=f"POST admin/cluster/job/ask/{act}/")
     assert [(event.user, event.result) for event in events] == [("root", "done")] * 2
-    assert events[0].detail == {"act": act, "done": [f"Job flights ({job.id})"], "refused": {}}
+    assert events[0].detail == {"act": act, f"Job flights ({job.id})": "done"}
 
 
 def test_a_second_page_asks_a_second_time_for_what_can_be_done_twice(browser: Client, job: Job) -> None:
@@ -86,9 +86,32 @@ def test_of_several_jobs_those_that_have_ended_are_refused_by_name(browser: Clie
     assert answer.status_code == 207
     assert "Not all of it was done." in text_of(answer) and "requested as operation" in text_of(answer)
     assert [operation.job for operation in Operation.objects.all()] == [job]
-    assert latest_event().detail["refused"] == {
-        f"Job weather ({ended.id})": f"Job {ended.id} is already in state FINISHED"
+    assert latest_event().detail == {
+        "act": "cancel",
+        f"Job flights ({job.id})": "done",
+        f"Job weather ({ended.id})": f"refused: Job {ended.id} is already in state FINISHED",
     }
+
+
+def test_the_audit_trail_names_all_rows_of_an_act_and_takes_any_id(browser: Client) -> None:
+    jobs = [rows.running_job(f"job {number}") for number in range(60)]
+    page = browser.get(ask("cancel", *jobs))
+    ids = [*(job.id for job in jobs), "act", "request"]
+    answer = browser.post(f"{JOBS}ask/cancel/", hidden(page) | {"id": ids})
+    assert answer.status_code == 207
+    detail = latest_event().detail
+    assert {name: told for name, told in detail.items() if told == "done"}.keys() == {
+        f"Job {job.name} ({job.id})" for job in jobs
+    }
+    assert detail["request"] == "refused: It does not exist." and detail["act"] == "cancel"
+
+
+def test_a_page_stands_for_the_values_that_were_sent_first(browser: Client, job: Job) -> None:
+    form = hidden(browser.get(ask("savepoint", job)))
+    assert browser.post(f"{JOBS}ask/savepoint/", form | {"format": "CANONICAL"}).status_code == 302
+    answer = browser.post(f"{JOBS}ask/savepoint/", form | {"format": "NATIVE"})
+    assert answer.status_code == 409 and "was requested with other values" in text_of(answer)
+    assert Operation.objects.get().parameters["format"] == "CANONICAL"
 
 
 def test_a_job_that_ends_between_page_and_click_is_left_alone(browser: Client, job: Job) -> None:

@@ -6,14 +6,16 @@ import re
 
 import pytest
 from django.contrib.auth.models import User
+from django.contrib.sessions.backends.db import SessionStore
 from django.db import OperationalError
 from django.test import Client
 from rest_framework.test import APIClient
 
 import backend.administration.urls  # noqa: F401 (registers the tables)
+from backend.accounts import directory
 from backend.accounts import services as accounts
 from backend.accounts.models import ApiToken
-from backend.accounts.roles import Role, role_of, set_role
+from backend.accounts.roles import Role, own_role_of, role_of, set_role
 from backend.administration import confirmations
 from backend.administration.site import site
 from backend.audit import trail
@@ -144,7 +146,9 @@ def test_no_other_file_is_served(client: Client, name: str) -> None:
 def test_what_the_leader_owns_cannot_be_edited(browser: Client, job: Job, taskmanager: TaskManager, path: str) -> None:
     key = filled(job)[path]
     page = browser.get(f"{path}{key}/change/")
+    assert page.status_code == 200
     main = page.content.decode().partition('id="content-main"')[2]
+    assert main
     assert not re.search(r'<(input|textarea|select)(?![^>]*type="hidden")', main.partition("</form>")[0])
     assert browser.post(f"{path}{key}/change/", {"name": "x", "state": "FINISHED"}).status_code == 405
     for route in ("add/", f"{key}/delete/", f"{key}/history/"):
@@ -183,8 +187,62 @@ def test_a_user_is_created_changed_and_deleted(browser: Client) -> None:
     assert browser.post(f"{path}delete/", {"post": "yes"}).status_code == 302
     assert not User.objects.filter(username="dora").exists()
     # a second click
-    assert browser.post(f"{path}delete/", {"post": "yes"}).status_code == 302
+    assert browser.post(f"{path}delete/", {"post": "yes"}).status_code == 404
+    assert browser.post(f"{path}change/", {"role": "viewer"}).status_code == 404
     assert PASSWORD not in str(AuditEvent.objects.values())
+
+
+def test_a_page_of_a_user_changes_only_what_was_changed_on_it(browser: Client) -> None:
+    dora = directory.create_user("dora", "developer", PASSWORD)
+    path = f"/admin/auth/user/{dora.pk}/change/"
+    form = hidden(browser.get(path))
+    assert form["initial-role"] == ["developer"]
+    directory.change_user("dora", role="viewer", is_active=False)
+    shown = {"role": "developer", "is_active": "on", "password": "another " + PASSWORD}
+    assert browser.post(path, form | shown).status_code == 302
+    dora = User.objects.get(username="dora")
+    assert (dora.is_active, own_role_of(dora)) == (False, Role.VIEWER)
+    assert dora.check_password("another " + PASSWORD)
+
+
+def test_nothing_is_deleted_without_a_confirmation(browser: Client) -> None:
+    dora = directory.create_user("dora", "viewer", PASSWORD)
+    assert browser.post(f"/admin/auth/user/{dora.pk}/delete/").status_code == 400
+    assert User.objects.filter(username="dora").exists()
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/admin/auth/user/?password__startswith=md5",
+        "/admin/accounts/apitoken/?digest__startswith=a",
+        "/admin/cluster/job/?configuration__secret__startswith=a",
+        "/admin/cluster/operation/?job__configuration__secret__startswith=a",
+    ],
+)
+def test_what_pages_do_not_show_cannot_be_found_out_by_filters(browser: Client, path: str) -> None:
+    assert browser.get(path).status_code in (302, 400)
+
+
+def test_a_logout_is_recorded_with_its_user(browser: Client) -> None:
+    browser.post("/admin/logout/")
+    event = AuditEvent.objects.order_by("-pk").first()
+    assert event is not None
+    assert (event.action, event.user) == ("POST admin/logout/", "root")
+
+
+def test_a_change_is_answered_and_logged_while_the_database_is_away(
+    browser: Client, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def away(*args: object, **kwargs: object) -> None:
+        raise OperationalError("gone")
+
+    # the session is read before the view, and the user again behind it
+    monkeypatch.setattr(SessionStore, "load", away)
+    monkeypatch.setattr(AuditEvent, "save", away)
+    answer = browser.post("/admin/cluster/job/ask/cancel/", {"id": "1"})
+    assert (answer.status_code, answer["Retry-After"]) == (503, "2")
+    assert "an audit event could not be stored" in caplog.text
 
 
 @pytest.mark.parametrize(

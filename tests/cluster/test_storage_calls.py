@@ -84,6 +84,17 @@ def test_while_a_call_is_overdue_others_wait_but_briefly(gate: threading.Event) 
     assert calls.ask("a", lambda: "what answers is heard") == "what answers is heard"
 
 
+def test_a_call_that_may_take_long_is_not_cut_short_by_one_that_never_returns(gate: threading.Event) -> None:
+    calls = StorageCalls(answer_s=30)
+    with pytest.raises(StorageSilentError):
+        calls.ask("a", hanging(gate), answer_s=0.01)
+    slow = threading.Event()
+    timer = threading.Timer(PROMPT_S * 1.5, slow.set)
+    timer.start()
+    assert calls.ask("a", lambda: slow.wait(60), answer_s=300)
+    timer.join()
+
+
 def test_more_calls_than_places_are_made_one_after_the_other(gate: threading.Event) -> None:
     calls = StorageCalls(answer_s=60, places=1)
     answers: list[str] = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
@@ -210,6 +210,23 @@ def test_logs_are_listed_newest_attempt_first(api: APIClient, job: Job, logs: Pa
         "size": 10,
         "mtime": 0,
     }
+
+
+def test_logs_that_are_deleted_while_they_are_listed_are_left_out(
+    api: APIClient, job: Job, logs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    glob = Path.glob
+
+    def deleted(self: Path, pattern: str) -> Iterator[Path]:
+        if self.name == "attempt-0":
+            # what pathlib does in a directory that is gone by now
+            raise FileNotFoundError(self)
+        return glob(self, pattern)
+
+    monkeypatch.setattr(Path, "glob", deleted)
+    answer = api.get(f"/api/v1/jobs/{job.id}/logs")
+    assert answer.status_code == 200
+    assert {file["attempt"] for file in answer.json()["files"]} == {1}
 
 
 def test_a_job_without_logs_has_an_empty_list(api: APIClient, job: Job, home: Path) -> None:
