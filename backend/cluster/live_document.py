@@ -7,6 +7,7 @@ wall-clock time).
 
 from __future__ import annotations
 
+import logging
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -32,9 +33,10 @@ from runtime.jobmaster.findings import Finding, text_of
 from runtime.jobmaster.job_state import JobState
 from runtime.jobmaster.requirements import Requirements
 from runtime.jobmaster.status import ExceptionEntry, JobStatusSnapshot, Stall, TaskSnapshot
-from runtime.jobmaster.task_figures import FigureReader
+from runtime.jobmaster.task_figures import FigureReader, JobFigures, number_of
 from runtime.task.messages import FailureInfo, TaskState
 
+logger = logging.getLogger(__name__)
 Document = dict[str, Any]
 
 TOTALS = {
@@ -93,6 +95,7 @@ class LiveDocument:
         self._names = {v.vertex_id: v.name for v in graph.vertices}
         self._figures = FigureReader(graph)
         self._bottlenecks, self._event_time = BottleneckWatch(), EventTimeWatch()
+        self._has_failed_to_diagnose = False
         #: what was found last, and when, monotonic ms
         self._found: Document = {}
         self._found_ms = 0.0
@@ -169,16 +172,26 @@ class LiveDocument:
         if self._found and snapshot.state is JobState.RUNNING and 0.0 <= now_ms - self._found_ms < SAMPLE_MS:
             # documents are built twice a second, and a job of 400 tasks costs 14 ms
             return self._found
-        figures = self._figures.read(snapshot, now_ms, now)
+        self._found_ms = now_ms
+        try:
+            self._found = self._diagnosed(self._figures.read(snapshot, now_ms, now))
+        except Exception:
+            # what is only shown must not end a job
+            if not self._has_failed_to_diagnose:
+                logger.exception("job %s cannot be diagnosed; it runs on", self._job.id)
+            self._has_failed_to_diagnose = True
+            self._bottlenecks, self._event_time = BottleneckWatch(), EventTimeWatch()
+            self._found = {"event_time": event_time_document(EventTime())}
+        return self._found
+
+    def _diagnosed(self, figures: JobFigures) -> Document:
         time = self._event_time.observe(figures)
         hold = hold_of(time)
         findings = [*self._bottlenecks.observe(figures), *([] if hold is None else [hold])]
-        self._found_ms = now_ms
-        self._found = {
+        return {
             "causes": {f.topic.value: cause_document(f, self._names) for f in findings},
             "event_time": event_time_document(time),
         }
-        return self._found
 
     def _vertex(
         self,
@@ -442,7 +455,7 @@ def _for_users(text: str) -> str:
 
 
 def _number(value: object) -> float:
-    return float(value) if isinstance(value, (int, float)) else 0.0
+    return number_of(value) or 0.0
 
 
 def _whole(value: object) -> int:

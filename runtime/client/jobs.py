@@ -105,8 +105,12 @@ def restarts_text(number: int) -> str:
 
 
 def time_text(ms: float) -> str:
-    """Format epoch ms as the local time of this machine, to the second."""
-    return datetime.fromtimestamp(ms / 1000.0, UTC).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+    """Format epoch ms as the local time of this machine, to the second; what is no date, as the number itself."""
+    try:
+        return datetime.fromtimestamp(ms / 1000.0, UTC).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+    except (ValueError, OverflowError, OSError):
+        # event times in microseconds, say
+        return f"{ms:.0f} ms"
 
 
 def progress_text(document: dict[str, Any]) -> str:

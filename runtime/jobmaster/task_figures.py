@@ -172,34 +172,37 @@ def _subtask(task: TaskSnapshot, operators: Sequence[str], is_source: bool) -> S
     head = operators[0]
 
     def added_up(name: str) -> float:
-        return sum(_number(metrics.get(f"{operator}.{name}")) or 0.0 for operator in operators)
+        return sum(number_of(metrics.get(f"{operator}.{name}")) or 0.0 for operator in operators)
 
-    busy = _number(metrics["busyTimeMsPerSecond"]) or 0.0
-    running = _number(metrics.get("runningTimeMsPerSecond"))
-    pending = _number(metrics.get(f"{head}.pendingRecords"))
+    busy = number_of(metrics["busyTimeMsPerSecond"]) or 0.0
+    running = number_of(metrics.get("runningTimeMsPerSecond"))
+    running = busy if running is None else min(busy, running)
     return SubtaskFigures(
         index=task.task.subtask_index,
         busy=busy,
-        running=busy if running is None else min(busy, running),
-        idle=_number(metrics.get("idleTimeMsPerSecond")) or 0.0,
-        back_pressured=_number(metrics.get("backPressuredTimeMsPerSecond")) or 0.0,
-        outside=_number(metrics.get("outsideTimeMsPerSecond")) or 0.0,
-        sending=added_up("totalSendTimePerSecond"),
-        records_in=_number(metrics.get("numRecordsInPerSecond")) or 0.0,
+        running=running,
+        idle=number_of(metrics.get("idleTimeMsPerSecond")) or 0.0,
+        back_pressured=number_of(metrics.get("backPressuredTimeMsPerSecond")) or 0.0,
+        outside=number_of(metrics.get("outsideTimeMsPerSecond")) or 0.0,
+        sending=min(running, added_up("totalSendTimePerSecond")),
+        records_in=number_of(metrics.get("numRecordsInPerSecond")) or 0.0,
         late=added_up("lateRecordsDroppedRate"),
-        pending=None if pending is None else int(pending),
+        # elsewhere it is a user's metric of that name
+        pending=_whole(metrics.get(f"{head}.pendingRecords")) if is_source else None,
         resident_bytes=_whole(metrics.get("Status.Process.Memory.Resident")),
         available_bytes=_whole(metrics.get("Status.Process.Memory.Available")),
         input_watermark=_watermark(metrics.get("currentInputWatermark")),
         output_watermark=_watermark(metrics.get("currentOutputWatermark")),
         is_watermark_idle=metrics.get("isWatermarkIdle") is True,
-        source_idle_ms=_number(metrics.get(f"{head}.sourceIdleTime")) or 0.0,
-        event_time_lag_ms=_number(metrics.get(f"{head}.currentEmitEventTimeLag")),
+        source_idle_ms=number_of(metrics.get(f"{head}.sourceIdleTime")) or 0.0,
+        event_time_lag_ms=number_of(metrics.get(f"{head}.currentEmitEventTimeLag")),
         splits=_splits(metrics, f"{head}.split.") if is_source else {},
     )
 
 
 _SPLIT_WATERMARK = ".watermark.currentWatermark"
+_LARGEST = 1e18
+"""Larger values are no measurements; sums and products of these stay finite."""
 
 
 def _splits(metrics: Mapping[str, object], prefix: str) -> dict[str, SplitFigures]:
@@ -207,17 +210,21 @@ def _splits(metrics: Mapping[str, object], prefix: str) -> dict[str, SplitFigure
     for name, value in metrics.items():
         if name.startswith(prefix) and name.endswith(_SPLIT_WATERMARK):
             split = name.removeprefix(prefix).removesuffix(_SPLIT_WATERMARK)
-            idle = _number(metrics.get(f"{prefix}{split}.watermark.idleTimeMsPerSecond")) or 0.0
+            idle = number_of(metrics.get(f"{prefix}{split}.watermark.idleTimeMsPerSecond")) or 0.0
             found[split] = SplitFigures(_watermark(value), idle, metrics.get(f"{prefix}{split}.isWaiting") is True)
     return found
 
 
-def _number(value: object) -> float | None:
-    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+def number_of(value: object) -> float | None:
+    """Return a metric's value; None for what is no number, NaN and infinity: some metrics are users' gauges."""
+    if not isinstance(value, (int, float)) or isinstance(value, bool):
+        return None
+    return float(value) if -_LARGEST <= value <= _LARGEST else None
 
 
 def _whole(value: object) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
+    number = number_of(value)
+    return None if number is None else int(number)
 
 
 def _watermark(value: object) -> int:

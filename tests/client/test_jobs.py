@@ -19,6 +19,7 @@ from runtime.client.jobs import (
     resolve_job,
     slots_of,
     stall_lines,
+    time_text,
 )
 from tests.client.fake_cluster import document, overview
 
@@ -136,3 +137,11 @@ def test_paths_are_meant_from_where_the_user_is(tmp_path: Path, monkeypatch: pyt
     assert absolute_location("savepoints/../sp") == str(tmp_path / "sp")
     for same in (None, "", "/sp", "s3://bucket/sp", "file:/sp"):
         assert absolute_location(same) == same
+
+
+@pytest.mark.parametrize(
+    "ms", [1_700_000_000_000_000, 1_700_000_000_000_000_000, -70_000_000_000_000, -(1 << 63), 1e300]
+)
+def test_what_is_no_date_is_told_as_a_number(ms: float) -> None:
+    assert time_text(ms) == f"{ms:.0f} ms"
+    assert len(time_text(1_700_000_000_000)) == len("2023-11-14 22:13:20")

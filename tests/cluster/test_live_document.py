@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -21,7 +23,9 @@ from backend.cluster.models import Job, JobException
 from runtime.core.elements import MAX_WATERMARK, MIN_WATERMARK
 from runtime.core.ids import Attempt, OperatorId, SlotId, TaskId, VertexId
 from runtime.graph.job_graph import JobGraph
+from runtime.jobmaster.bottleneck import BottleneckWatch
 from runtime.jobmaster.events import Submitted
+from runtime.jobmaster.job_state import JobState
 from runtime.jobmaster.life_cycle import JobMasterMachine
 from runtime.jobmaster.requirements import Bounds, Requirements
 from runtime.jobmaster.status import ExceptionEntry, JobStatusSnapshot, Stall, TaskSnapshot
@@ -214,3 +218,87 @@ def test_bounds_are_those_that_a_user_gave_else_the_autoscalers_else_the_paralle
     assert bounds(room) == ({(1, 8)}, True)
     row.requirements = {vertex: [1, 4] for vertex in ids}
     assert bounds(room) == ({(1, 4)}, False)
+
+
+# --- the diagnosis ----------------------------------------------------------------------------------------------------
+
+USERS = (
+    "pendingRecords",
+    "sourceIdleTime",
+    "currentEmitEventTimeLag",
+    "totalSendTimePerSecond",
+    "lateRecordsDroppedRate",
+)
+"""Names that are read of operators, whose metrics are also those of users."""
+OURS = (
+    "busyTimeMsPerSecond",
+    "runningTimeMsPerSecond",
+    "idleTimeMsPerSecond",
+    "backPressuredTimeMsPerSecond",
+    "outsideTimeMsPerSecond",
+    "numRecordsInPerSecond",
+    "currentInputWatermark",
+    "currentOutputWatermark",
+    "isWatermarkIdle",
+    "Status.Process.Memory.Resident",
+    "Status.Process.Memory.Available",
+)
+
+
+def running(
+    job_graph: JobGraph, metrics: Mapping[str, object], of_operators: Mapping[str, object]
+) -> JobStatusSnapshot:
+    """Return the status of a job whose tasks all report the same metrics, and so do their operators."""
+    snapshot = machine_of(job_graph, state=JobState.RUNNING)
+    operators = {v.vertex_id: [operator.operator_id for operator in v.operators] for v in job_graph.vertices}
+    tasks = [
+        replace(
+            each,
+            state=TaskState.RUNNING,
+            metrics={
+                "busyTimeMsPerSecond": 950.0,
+                **metrics,
+                **{
+                    f"{operator}.{name}": value
+                    for operator in operators[each.task.vertex_id]
+                    for name, value in of_operators.items()
+                },
+            },
+        )
+        for each in snapshot.tasks
+    ]
+    return replace(snapshot, tasks=tasks)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf"), 1e300, 10**400, "text", None, True, [1]])
+def test_no_value_of_a_metric_can_spoil_a_document(value: Any, caplog: pytest.LogCaptureFixture) -> None:
+    job_graph = graph(2)
+    splits = {"split.a.watermark.currentWatermark": value, "split.b.watermark.currentWatermark": 7}
+    status = running(job_graph, dict.fromkeys(OURS, value), dict.fromkeys(USERS, value) | splits)
+    live = LiveDocument(job(), job_graph)
+    for second in range(12):
+        document = live.build(status, {}, NOW + 1_000 * second, (), float(NOW))
+        # as browsers and PostgreSQL read it
+        json.dumps(document, allow_nan=False)
+        assert "causes" in document
+    assert caplog.records == []
+
+
+def test_a_diagnosis_that_fails_leaves_the_job_its_document_and_is_logged_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    job_graph = graph(2)
+    live, status = LiveDocument(job(), job_graph), running(job_graph, {}, {})
+    before = live.build(status, {}, NOW, (), float(NOW))
+    sound = BottleneckWatch.observe
+
+    def fails(*arguments: object) -> Any:
+        raise ZeroDivisionError("a fault in the rule")
+
+    monkeypatch.setattr(BottleneckWatch, "observe", fails)
+    for second in range(1, 4):
+        document = live.build(status, {}, NOW + 1_000 * second, (), float(NOW))
+        assert document["vertices"] == before["vertices"] and "causes" not in document
+    assert [record.levelname for record in caplog.records] == ["ERROR"] and "cannot be diagnosed" in caplog.text
+    monkeypatch.setattr(BottleneckWatch, "observe", sound)
+    assert "causes" in live.build(status, {}, NOW + 9_000, (), float(NOW))
