@@ -21,7 +21,9 @@ MAX_CALLS = 1_000
 MAX_BUS_CALLS = 3_000
 
 
-@pytest.mark.parametrize("step", [97, pytest.param(7, marks=pytest.mark.slow), pytest.param(1, marks=pytest.mark.soak)])
+@pytest.mark.parametrize(
+    "step", [97, pytest.param(23, marks=pytest.mark.slow), pytest.param(1, marks=pytest.mark.soak)]
+)
 @pytest.mark.parametrize("action", [Action.FAIL, Action.LOSE_ANSWER], ids=lambda action: action.name)
 @pytest.mark.parametrize("scenario", SWEPT)
 def test_whichever_call_fails_every_job_has_one_runner_and_every_operation_its_effect(
@@ -38,7 +40,7 @@ def test_whichever_call_fails_every_job_has_one_runner_and_every_operation_its_e
 
 
 @pytest.mark.parametrize(
-    "step", [389, pytest.param(29, marks=pytest.mark.slow), pytest.param(1, marks=pytest.mark.soak)]
+    "step", [389, pytest.param(101, marks=pytest.mark.slow), pytest.param(1, marks=pytest.mark.soak)]
 )
 @pytest.mark.parametrize("action", [Action.FAIL, Action.LOSE_ANSWER, Action.KILL], ids=lambda action: action.name)
 @pytest.mark.parametrize("scenario", SWEPT)
@@ -53,7 +55,7 @@ def test_whichever_call_to_the_bus_fails_nothing_is_stranded(scenario: Scenario,
     pytest.fail(f"there are more than {MAX_BUS_CALLS} calls")
 
 
-@pytest.mark.parametrize("step", [29, pytest.param(3, marks=pytest.mark.slow), pytest.param(1, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("step", [29, pytest.param(7, marks=pytest.mark.slow), pytest.param(1, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("is_adopted", [True, False], ids=["adopted", "restarted"])
 def test_at_whichever_call_the_leader_dies_every_savepoint_is_told(is_adopted: bool, step: int) -> None:
     submissions = (Submission(0, is_adopted=is_adopted),)
