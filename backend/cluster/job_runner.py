@@ -42,13 +42,13 @@ from runtime.core.ids import Attempt, SlotId
 from runtime.graph.job_graph import JobGraph
 from runtime.graph.plan import job_plan
 from runtime.jobmaster.actions import RequestAnswered
+from runtime.jobmaster.checkpoint_home import CheckpointHome
 from runtime.jobmaster.driver import JobMasterDriver
 from runtime.jobmaster.events import JobMasterEvent
 from runtime.jobmaster.execution_graph import ExecutionGraph, Region, num_slots
 from runtime.jobmaster.job_state import JobState
 from runtime.jobmaster.rescaling import rescaled
 from runtime.jobmaster.status import JobStatusSnapshot, TaskSnapshot
-from runtime.jobmaster.storage_worker import CheckpointHome
 
 logger = logging.getLogger(__name__)
 

@@ -18,7 +18,7 @@ from backend.cluster.storage_names import storage_of
 from runtime.checkpoint.errors import CheckpointStorageError, NotASnapshotError, StorageAwayError
 from runtime.checkpoint.snapshot_files import SnapshotFiles
 from runtime.core.clock import Clock
-from runtime.jobmaster.storage_worker import LEFT_STOP_MS
+from runtime.jobmaster.restore_reader import LEFT_STOP_MS
 from runtime.state.handles import DamagedSnapshotError
 
 logger = logging.getLogger(__name__)

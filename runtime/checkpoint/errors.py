@@ -122,3 +122,8 @@ class PickledStateError(CheckpointStorageError):
             f"{what} holds pickled values, and unpickling runs whatever the writer put there: "
             "allow_pickle=True reads them if you trust the snapshot",
         )
+
+
+def described(error: Exception) -> str:
+    """Return an error's message, with its class unless the message says everything."""
+    return str(error) if getattr(error, "is_self_explanatory", False) else f"{type(error).__name__}: {error}"

@@ -25,6 +25,7 @@ from runtime.execution.spark_session import acquire_context, is_local
 from runtime.execution.tenure import Application, Tenure, begin
 from runtime.graph.job_graph import JobGraph
 from runtime.jobmaster.actions import RequestAnswered
+from runtime.jobmaster.checkpoint_home import CheckpointHome
 from runtime.jobmaster.client_outputs import ClientOutputs, CollectedBatches
 from runtime.jobmaster.driver import JobMasterDriver
 from runtime.jobmaster.events import AfterSavepoint, JobMasterEvent
@@ -33,7 +34,6 @@ from runtime.jobmaster.job_state import JobState
 from runtime.jobmaster.life_cycle import FIRST_ATTEMPT
 from runtime.jobmaster.metric_names import with_names
 from runtime.jobmaster.status import JobStatusSnapshot
-from runtime.jobmaster.storage_worker import CheckpointHome
 
 T = TypeVar("T")
 

@@ -22,13 +22,13 @@ from runtime.execution.local_link import LocalControlLink
 from runtime.execution.micro_batch import MicroBatchSlots, MicroBatchStop
 from runtime.graph.job_graph import JobGraph
 from runtime.jobmaster.actions import SlotProcess
+from runtime.jobmaster.checkpoint_home import CheckpointHome
 from runtime.jobmaster.client_outputs import ClientOutputs
 from runtime.jobmaster.driver import JobMasterDriver
 from runtime.jobmaster.events import AfterSavepoint, JobMasterEvent, SlotLost
 from runtime.jobmaster.execution_graph import Region
 from runtime.jobmaster.life_cycle import FIRST_ATTEMPT
 from runtime.jobmaster.placement import PlacedRegion
-from runtime.jobmaster.storage_worker import CheckpointHome
 from runtime.network.local import LocalNetwork
 from runtime.task.messages import JobMasterMessage
 from runtime.task.slot import MAX_WAIT_MS, Slot

@@ -44,6 +44,7 @@ from runtime.jobmaster.actions import (
     RequestSlots,
     SendToSlot,
 )
+from runtime.jobmaster.checkpoint_home import CheckpointHome
 from runtime.jobmaster.client_outputs import Outputs
 from runtime.jobmaster.events import (
     AfterSavepoint,
@@ -65,7 +66,7 @@ from runtime.jobmaster.placement import PlacedRegion
 from runtime.jobmaster.restart_strategy import create_restart_strategy
 from runtime.jobmaster.slot_provider import SlotProvider
 from runtime.jobmaster.status import JobStatusSnapshot
-from runtime.jobmaster.storage_worker import CheckpointHome, StorageWorker
+from runtime.jobmaster.storage_worker import StorageWorker
 from runtime.task.messages import ClientAck, Deploy, FailureInfo
 
 logger = logging.getLogger(__name__)

@@ -21,7 +21,7 @@ from runtime.checkpoint.snapshot_files import SnapshotFiles
 from runtime.checkpoint.state_files import Retries, default_file_system
 from runtime.core.checkpoint_options import CheckpointOptions
 from runtime.core.ids import CheckpointId, JobId
-from runtime.jobmaster.storage_worker import LEFT_STOP_MS
+from runtime.jobmaster.restore_reader import LEFT_STOP_MS
 from runtime.testing.clock import ManualClock
 from tests.checkpoint.snapshots import with_checksum
 from tests.support.waiting import wait_until

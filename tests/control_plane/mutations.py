@@ -40,6 +40,7 @@ from backend.cluster.taskmanager import TaskManager
 from runtime.checkpoint.coordinator import CheckpointCoordinator
 from runtime.checkpoint.retained_checkpoints import RetainedCheckpoints
 from runtime.jobmaster.life_cycle import JobMasterMachine
+from runtime.jobmaster.restore_reader import RestoreReader
 from runtime.jobmaster.storage_worker import StorageWorker
 from tests.control_plane.oracle import (
     BEYOND,
@@ -342,8 +343,8 @@ MISTAKES = (
     Mistake(
         Mutation(
             "a savepoint to stop with that is not recorded is nobody's business",
-            StorageWorker,
-            "_recover",
+            RestoreReader,
+            "read",
             "if self._home.left_stop is not None:",
             "if False:",
             found_as=NOT_FINISHED,

@@ -27,12 +27,12 @@ from runtime.datastream import KeyedProcessFunction, RuntimeContext, StreamExecu
 from runtime.datastream.state import ValueStateDescriptor
 from runtime.execution.mini_cluster import MiniCluster
 from runtime.graph.job_graph import JobGraph
+from runtime.jobmaster.checkpoint_home import CheckpointHome
 from runtime.jobmaster.client_outputs import ClientOutputs
 from runtime.jobmaster.driver import JobRequestError
 from runtime.jobmaster.events import AfterSavepoint
 from runtime.jobmaster.job_state import JobState
 from runtime.jobmaster.rescaling import RescaleError, rescaled
-from runtime.jobmaster.storage_worker import CheckpointHome
 from runtime.state.handles import DamagedSnapshotError
 from runtime.task.slot import Slot
 from runtime.testing.clock import ManualClock

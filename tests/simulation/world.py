@@ -32,6 +32,7 @@ from runtime.core.ids import Attempt, CheckpointId, SlotId
 from runtime.graph.job_graph import JobGraph
 from runtime.jobmaster.actions import RequestAnswered
 from runtime.jobmaster.actions import SlotProcess as SlotProcessId
+from runtime.jobmaster.checkpoint_home import CheckpointHome
 from runtime.jobmaster.client_outputs import ClientOutputs
 from runtime.jobmaster.driver import JobMasterDriver
 from runtime.jobmaster.events import AfterSavepoint, JobMasterEvent, SlotMessageReceived, StorageAnswered
@@ -40,7 +41,7 @@ from runtime.jobmaster.job_state import JobState
 from runtime.jobmaster.phases import Phase
 from runtime.jobmaster.placement import PlacedRegion
 from runtime.jobmaster.rescaling import rescaled
-from runtime.jobmaster.storage_worker import CheckpointHome, StorageWorker
+from runtime.jobmaster.storage_worker import StorageWorker
 from runtime.task.control_link import ControlLostError
 from runtime.task.control_session import AdoptionOffer, AdoptionRefusedError, ControlSession, SessionTerms
 from runtime.task.messages import (
