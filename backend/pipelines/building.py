@@ -35,7 +35,7 @@ def catalog_json() -> tuple[Mapping[str, Any], str]:
 
 
 def validated(document: Document) -> dict[str, Any]:
-    """Return what is known of a pipeline: see `backend.pipelines.answers.ValidationAnswer`."""
+    """Return what is known of a pipeline: see `backend.pipelines.answers.building.ValidationAnswer`."""
     with _memo_lock:
         found = validate(document, catalog(), _memo)
     return _validation(document, found)
@@ -68,7 +68,7 @@ def _validation(document: Document, found: Validation) -> dict[str, Any]:
 
 
 def program_json(document: Document, program: Program) -> dict[str, Any]:
-    """Return a program with its problems: see `backend.pipelines.answers.ProgramAnswer`."""
+    """Return a program with its problems: see `backend.pipelines.answers.building.ProgramAnswer`."""
     return {
         "source": program.source,
         "lines": program.source_map.to_json(),

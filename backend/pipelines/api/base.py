@@ -15,12 +15,8 @@ from rest_framework.response import Response
 from backend.accounts.errors import Conflict, as_api_exception, product_errors
 from backend.accounts.views import ErrorHandler, ProductView, ShallowJson, is_clean_text
 from backend.pipelines import services
-from backend.pipelines.answers import (
-    DraftAnswer,
-    PipelineErrors,
-    VersionAnswer,
-    VersionListed,
-)
+from backend.pipelines.answers.errors import PipelineErrors
+from backend.pipelines.answers.pipelines import DraftAnswer, VersionAnswer, VersionListed
 from backend.pipelines.deployments import NotDeployableError, StateRefusedError
 from backend.pipelines.documents import Checked, DocumentRefused, check
 from backend.pipelines.models import Draft, Pipeline, Version

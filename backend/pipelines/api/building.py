@@ -8,7 +8,8 @@ from rest_framework.response import Response
 
 from backend.accounts.roles import Role, role_of
 from backend.contract.operation import operation
-from backend.pipelines import answers, building, previews
+from backend.pipelines import building, previews
+from backend.pipelines.answers import building as answers
 from backend.pipelines.api.base import PipelinesView, body_of, document_of
 from runtime.pipeline.templates import templates
 

@@ -14,7 +14,9 @@ from backend.accounts.roles import Role
 from backend.cluster.services import now_ms
 from backend.contract.operation import operation
 from backend.dispatcher.presence import has_left
-from backend.pipelines import answers, checking, schemas
+from backend.pipelines import checking, schemas
+from backend.pipelines.answers import checks as answers
+from backend.pipelines.answers.building import DocumentBody
 from backend.pipelines.api.base import PipelinesView, body_of, document_of
 
 MAX_NAME_CHARS = 200
@@ -45,7 +47,7 @@ class PlanView(PipelinesView):
 
     roles = {"POST": Role.DEVELOPER}  # noqa: RUF012
 
-    @operation(answers.DraftPlanAnswer, body=answers.DocumentBody)
+    @operation(answers.DraftPlanAnswer, body=DocumentBody)
     def post(self, request: Request) -> Response:
         return Response(checking.draft_plan(document_of(body_of(request)).document, has_left(request)))
 

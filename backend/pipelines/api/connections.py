@@ -11,8 +11,9 @@ from backend.accounts.errors import Conflict
 from backend.accounts.roles import Role
 from backend.accounts.views import is_clean_text
 from backend.contract.operation import operation
-from backend.pipelines import answers, connections
-from backend.pipelines.answers import ConnectionAnswer
+from backend.pipelines import connections
+from backend.pipelines.answers import connections as answers
+from backend.pipelines.answers.connections import ConnectionAnswer
 from backend.pipelines.api.base import PipelinesView, body_of
 from backend.pipelines.models import Connection
 from runtime.common.secrets import variable_of

@@ -13,8 +13,9 @@ from backend.accounts.roles import Role, role_of
 from backend.cluster.storage_calls import check_in_time
 from backend.contract.operation import operation
 from backend.dispatcher.presence import has_left
-from backend.pipelines import answers, deployments, services
-from backend.pipelines.answers import DeploymentAnswer, DeploymentListed
+from backend.pipelines import deployments, services
+from backend.pipelines.answers import deployments as answers
+from backend.pipelines.answers.deployments import DeploymentAnswer, DeploymentListed
 from backend.pipelines.api.base import (
     PipelinesView,
     PipelineView,

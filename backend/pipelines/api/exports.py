@@ -8,7 +8,9 @@ from rest_framework.response import Response
 
 from backend.accounts.roles import Role
 from backend.contract.operation import operation
-from backend.pipelines import answers, building, services
+from backend.pipelines import building, services
+from backend.pipelines.answers import exports as answers
+from backend.pipelines.answers.pipelines import NewPipeline
 from backend.pipelines.api.base import PipelinesView, PipelineView, body_of, document_of, key_of, message_of, tags_of
 from backend.pipelines.api.pipelines import number_in_query, pipeline_answer
 from backend.pipelines.deployments import file_stem
@@ -42,7 +44,7 @@ class ImportView(PipelinesView):
 
     roles = {"POST": Role.DEVELOPER}  # noqa: RUF012
 
-    @operation(answers.ImportedPipeline, body=answers.NewPipeline, status=201)
+    @operation(answers.ImportedPipeline, body=NewPipeline, status=201)
     def post(self, request: Request) -> Response:
         body = body_of(request)
         document_of(body)

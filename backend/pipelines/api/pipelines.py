@@ -13,8 +13,9 @@ from rest_framework.response import Response
 from backend.accounts.answers import Nothing
 from backend.accounts.roles import Role
 from backend.contract.operation import operation
-from backend.pipelines import answers, deployments, services
-from backend.pipelines.answers import DraftListed, Editor, PipelineAnswer, PipelineListed
+from backend.pipelines import deployments, services
+from backend.pipelines.answers import pipelines as answers
+from backend.pipelines.answers.pipelines import DraftListed, Editor, PipelineAnswer, PipelineListed
 from backend.pipelines.api.base import (
     PipelinesView,
     PipelineView,

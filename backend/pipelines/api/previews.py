@@ -14,7 +14,8 @@ from backend.accounts.errors import Unavailable
 from backend.accounts.roles import Role
 from backend.cluster.services import PreviewUnknownError
 from backend.contract.operation import operation
-from backend.pipelines import answers, previews
+from backend.pipelines import previews
+from backend.pipelines.answers import previews as answers
 from backend.pipelines.api.base import PipelinesView, body_of, document_of
 from runtime.client.preview import DEFAULT_ROWS, MAX_ROWS
 

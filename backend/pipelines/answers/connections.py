@@ -1,0 +1,52 @@
+"""Connections."""
+
+from __future__ import annotations
+
+from typing import Literal, NotRequired, TypedDict
+
+
+class ConnectionSecret(TypedDict):
+    key: str
+    variable: str
+    """Of the jobmanager's environment, which may hold the value."""
+    is_known: bool
+    """Whether this web process knows a value, so that the connection can be tested here."""
+
+
+class ConnectionTest(TypedDict):
+    ok: bool
+    message: str
+
+
+class ConnectionAnswer(TypedDict):
+    name: str
+    kind: Literal["postgres", "redis"]
+    options: dict[str, str]
+    secrets: list[ConnectionSecret]
+    updated_at: int
+    tested_at: int | None
+    test: ConnectionTest | None
+    """Result of the last test."""
+
+
+class ConnectionsAnswer(TypedDict):
+    connections: list[ConnectionAnswer]
+
+
+class ConnectionChange(TypedDict):
+    kind: Literal["postgres", "redis"]
+    options: NotRequired[dict[str, str]]
+
+
+class DescribeQuery(TypedDict, total=False):
+    name: str
+    """A table; without it, those that there are."""
+
+
+class Description(TypedDict):
+    """Lists the tables or streams behind a connection, or gives the row type of one of them."""
+
+    names: list[str]
+    row: str | None
+    columns: list[list[str]]
+    """[name, type] of each."""

@@ -1,0 +1,110 @@
+"""Deployments, and what becomes of the state of the job that one replaces."""
+
+from __future__ import annotations
+
+from typing import Literal, NotRequired, TypedDict
+
+
+class DeploymentListed(TypedDict):
+    id: str
+    version: int
+    semantic_hash: str
+    """Of that version: a draft with the same one would change nothing."""
+    state: str
+    """COMPILED, CHECKED, STOPPING, SUBMITTED, RUNNING; ROLLING_BACK, ROLLED_BACK; FAILED."""
+    job_id: str | None
+    job_state: str | None
+    """null: there is no job yet."""
+    created_at: int
+
+
+class StateVerdict(TypedDict):
+    """A named state of an operator."""
+
+    name: str
+    fate: Literal["kept", "empty", "unread", "lost", "refused", "unknown"]
+    written: str | None
+    """Kind and type in the snapshot; null: it is not in it."""
+    expected: str | None
+    """Kind and type in the new graph; null: the operator does not declare it."""
+
+
+class OperatorVerdict(TypedDict):
+    operator_id: str
+    uid: str
+    name: str
+    verdict: Literal["kept", "rescaled", "new", "lost", "refused", "unknown"]
+    why: str
+    """Of refused."""
+    before: int | None
+    """Parallelism in the snapshot; null: it is not in it."""
+    after: int | None
+    """Parallelism in the new graph; null: it is not in it."""
+    size_bytes: int
+    has_state: bool
+    states: NotRequired[list[StateVerdict]]
+    """As far as they are named; the user functions' own only once a snapshot has them. Missing in reports of earlier
+    versions."""
+
+
+class Report(TypedDict):
+    """Says what happens to the state of the running job."""
+
+    operators: list[OperatorVerdict]
+    refusal: str
+    """Why the graph as a whole cannot be restored; empty: it can."""
+    is_restorable: bool
+    loses_state: bool
+
+
+class DeploymentAnswer(DeploymentListed):
+    state_times: dict[str, int]
+    message: str
+    """Why it failed or was rolled back."""
+    previous: str | None
+    """Id of the deployment whose job it replaces."""
+    keeps_state: bool
+    allows_loss: bool
+    savepoint: str | None
+    """Location of the snapshot that the job begins with, and that a rollback uses."""
+    report: Report | None
+    operators: dict[str, str]
+    """Operator id → node."""
+    created_by: str | None
+
+
+class DeploymentsAnswer(TypedDict):
+    deployments: list[DeploymentAnswer]
+    """Newest first."""
+
+
+class NewDeployment(TypedDict):
+    version: int
+    keeps_state: NotRequired[bool]
+    """Whether the job goes on from the savepoint of the one that it replaces; default true."""
+    allows_loss: NotRequired[bool]
+    """Whether state of operators that the version does not have may be left behind."""
+    location: NotRequired[str]
+    """A snapshot to start from where no job runs."""
+
+
+class CompatibilityRequest(TypedDict):
+    version: int
+
+
+class CompatibilityAnswer(TypedDict):
+    running: DeploymentListed | None
+    report: Report | None
+    """null: nothing runs, or it has no snapshot yet."""
+    nodes: dict[str, str]
+    """Operator id → node, of the version."""
+    warnings: list[str]
+
+
+class JobPipeline(TypedDict):
+    pipeline: str
+    name: str
+    version: int
+    deployment: str
+    operators: dict[str, str]
+    """Operator id → node."""
