@@ -5,11 +5,12 @@ One attempt goes: request slots → all registered → Deploy → all tasks INIT
 turns into the teardown: cancel tasks → release slots → kill what did not leave; then the next attempt begins, or the
 job has ended. There is at most one attempt at a time.
 
-The machine owns the state of the job and decides what follows from an event. Its parts: AttemptPlan (which attempt is
-next), AttemptPhases (how it comes up and goes down), AttemptRun (its slots and tasks), SlotWatch (what slots say and
-how they end), Failover (what a failure leads to), RegionRestarts (regions that restart alone while the attempt stays
-STARTED), Adoption (slots that come over from an earlier JobMaster), JobCheckpoints (snapshots) and JobOperations (what
-the job was asked to do). Decisions of the last two are followed after each event. Times are monotonic milliseconds.
+The machine decides what follows from an event. Its parts: JobHistory (the state and the failures of the job),
+AttemptPlan (which attempt is next), AttemptPhases (how it comes up and goes down), AttemptRun (its slots and tasks),
+SlotWatch (what slots say and how they end), Failover (what a failure leads to), RegionRestarts (regions that restart
+alone while the attempt stays STARTED), Adoption (slots that come over from an earlier JobMaster), JobCheckpoints
+(snapshots) and JobOperations (what the job was asked to do). Decisions of the last two are followed after each event.
+Times are monotonic milliseconds.
 Source: Flink, JobMaster, DefaultScheduler, states of the AdaptiveScheduler.
 """
 
@@ -27,7 +28,7 @@ from runtime.checkpoint.statistics import StatisticsRecord
 from runtime.common.configuration import Configuration
 from runtime.core.ids import Attempt, SlotId
 from runtime.graph.job_graph import JobGraph
-from runtime.jobmaster.actions import JobMasterAction, JobStateChanged
+from runtime.jobmaster.actions import JobMasterAction
 from runtime.jobmaster.adoption import Adoption
 from runtime.jobmaster.attempt_phases import AttemptPhases
 from runtime.jobmaster.attempt_plan import AttemptPlan
@@ -59,7 +60,8 @@ from runtime.jobmaster.events import (
 from runtime.jobmaster.execution_graph import Region
 from runtime.jobmaster.failover import Failover
 from runtime.jobmaster.job_checkpoints import JobCheckpoints
-from runtime.jobmaster.job_state import TRANSITIONS, JobState
+from runtime.jobmaster.job_history import JobHistory
+from runtime.jobmaster.job_state import JobState
 from runtime.jobmaster.journal import Journal
 from runtime.jobmaster.operations import JobOperations
 from runtime.jobmaster.options import JobMasterOptions
@@ -68,7 +70,7 @@ from runtime.jobmaster.placement import PlacedRegion
 from runtime.jobmaster.regions import RegionOwner, RegionRestarts
 from runtime.jobmaster.restart_strategy import RestartStrategy, create_restart_strategy
 from runtime.jobmaster.slot_watch import SlotWatch, SlotWatchOwner
-from runtime.jobmaster.status import ExceptionHistory, Failure, JobStatusSnapshot
+from runtime.jobmaster.status import Failure, JobStatusSnapshot
 from runtime.jobmaster.waiting import Standing, waiting_for
 from runtime.task.messages import FailureInfo, JobMasterMessage, ResyncSources, TaskState
 
@@ -114,12 +116,9 @@ class JobMasterMachine:
         if restart_strategy is None:
             restart_strategy = create_restart_strategy(configuration, Random(graph.job_id).random)
         self.options = options if options is not None else JobMasterOptions.from_configuration(configuration)
-        self.state = JobState.CREATED
         self._plan = AttemptPlan(graph, first_attempt)
         self._sources = frozenset(v.vertex_id for v in graph.vertices if not graph.in_edges(v.vertex_id))
-        self._state_since_ms: dict[JobState, float] = {}
-        self._exceptions = ExceptionHistory()
-        self._submitted = self._is_broken = False
+        self._submitted = False
         self._was_suspended = was_suspended
         #: why it is not known yet what the job restores
         self._waiting_for = ""
@@ -130,6 +129,7 @@ class JobMasterMachine:
         self._has_ended = False
         self._cancel_after_commit = False
         self._journal = journal = Journal()
+        self._history = JobHistory(journal)
         self._decisions: deque[Decision] = deque()
         decide = self._decisions.append
         self._checkpoints = JobCheckpoints(
@@ -152,6 +152,11 @@ class JobMasterMachine:
     def graph(self) -> JobGraph:
         """Return the job with its parallelisms."""
         return self._plan.graph
+
+    @property
+    def state(self) -> JobState:
+        """Return the state of the job."""
+        return self._history.state
 
     @property
     def attempt(self) -> Attempt:
@@ -193,15 +198,9 @@ class JobMasterMachine:
             cause: why.
             now_ms: monotonic.
         """
-        self._journal.tell(f"broken off: {cause.message}")
-        self._exceptions.add(self.attempt, now_ms, cause, is_symptom=False)
-        self._is_broken = True
-        if self.state.is_terminal:
-            return
-        self._phases.break_off()
-        self._regions.clear()
-        self.state = JobState.FAILED
-        self._state_since_ms[JobState.FAILED] = now_ms
+        if self._history.break_off(self.attempt, cause, now_ms):
+            self._phases.break_off()
+            self._regions.clear()
 
     def next_deadline_ms(self) -> float | None:
         """Return when the next Tick is due; None = not before another event."""
@@ -245,19 +244,19 @@ class JobMasterMachine:
             restarts=self._plan.restarts,
             tasks=tasks,
             slots=slots,
-            exceptions=self._exceptions.entries(),
-            state_since_ms=dict(self._state_since_ms),
+            exceptions=self._history.failures,
+            state_since_ms=self._history.since_ms,
             refused_messages=self._watch.refused_messages,
             checkpoints=checkpoints,
             parallelism={v.vertex_id: v.parallelism for v in self.graph.vertices},
             restored_from=self._checkpoints.report,
             waiting_for=waiting_for(standing),
-            failures=self._exceptions.count,
+            failures=self._history.num_failures,
             next_attempt_ms=self._next_attempt_ms,
             stalls=stalls,
             last_rescale_ms=self._operations.last_rescale_ms,
             rescale_costs_ms=self._operations.rescale_costs_ms,
-            leaves_checkpoints=self._is_broken or self._checkpoints.are_left_alone,
+            leaves_checkpoints=self._history.is_broken or self._checkpoints.are_left_alone,
             stops_with=None if self._checkpoints.stopped_by is None else self._checkpoints.stopped_by.location,
         )
 
@@ -478,7 +477,7 @@ class JobMasterMachine:
         for index, cause in failures.items():
             if self.state is JobState.RECONCILING:
                 self._set_state(JobState.RESTARTING, cause)
-            entry = self._exceptions.add(self.attempt, self._journal.now_ms, cause, is_symptom=False)
+            entry = self._history.failed(self.attempt, cause)
             self._restart_region(self._run.regions[index], entry, self._journal.now_ms)
         self._advance()
 
@@ -487,7 +486,7 @@ class JobMasterMachine:
             self._redeploy(self.graph, cause.message)
             return
         self._plan.follow(self._failover.after_lost_leader(cause))
-        self._exceptions.add(self.attempt, self._journal.now_ms, cause, is_symptom=False)
+        self._history.failed(self.attempt, cause)
         self._set_state(JobState.FAILING, cause)
         self._tear_down(cause.message)
 
@@ -497,7 +496,7 @@ class JobMasterMachine:
         self._phases.wait_until(None)
         is_restart = self.state is JobState.RESTARTING
         if not is_restart:
-            self._state_since_ms[JobState.CREATED] = self._journal.now_ms
+            self._history.begin()
         self._plan.begin(is_restart)
         if not self._assign():
             return
@@ -527,13 +526,13 @@ class JobMasterMachine:
         failure = None
         if state is JobState.FAILED:
             failure = FailureInfo("the job had failed under an earlier JobMaster", is_fatal=True)
-            self._exceptions.add(self.attempt, self._journal.now_ms, failure, is_symptom=False)
+            self._history.failed(self.attempt, failure)
         self._set_state(state, failure)
 
     def _refuse_start(self, cause: str) -> None:
         """Fail a job that cannot begin and never will."""
         failure = FailureInfo(cause, is_fatal=True)
-        self._exceptions.add(self.attempt, self._journal.now_ms, failure, is_symptom=False)
+        self._history.failed(self.attempt, failure)
         self._set_state(JobState.FAILING, failure)
         if self.phase is Phase.IDLE:
             self._set_state(JobState.FAILED, failure)
@@ -597,12 +596,12 @@ class JobMasterMachine:
         if self._run.is_torn_down:
             # ends that the teardown itself brings about say nothing
             if self.state is JobState.FAILING and self.phase is Phase.CANCELLING_TASKS:
-                self._exceptions.add_suppressed(cause, is_symptom)
+                self._history.failed_also(cause, is_symptom)
             return
         if slot is not None and self._regions.is_going_down(slot):
             failure = self._regions.failure(slot)
             if failure is not None:
-                self._exceptions.add_suppressed(cause, is_symptom, failure)
+                self._history.failed_also(cause, is_symptom, failure)
             return
         if slot is not None and self.phase is Phase.RECONCILING:
             self._adoption.failed(slot, cause)
@@ -610,7 +609,7 @@ class JobMasterMachine:
         decision = self._failover.decide(cause, slot, self._run, self._regions, self._is_working)
         self._plan.follow(decision)
         attempt = self.attempt if slot is None else self._run.attempt_of(slot)
-        entry = self._exceptions.add(attempt, self._journal.now_ms, decision.cause, is_symptom)
+        entry = self._history.failed(attempt, decision.cause, is_symptom)
         if decision.region is not None and decision.restart_at_ms is not None:
             self._restart_region(decision.region, entry, decision.restart_at_ms)
         elif self._cancel_after_commit:
@@ -637,9 +636,9 @@ class JobMasterMachine:
         elif self.state is JobState.RESTARTING:
             self._start_attempt()
         elif self._plan.restart_at_ms is None:
-            self._set_state(JobState.FAILED, self._exceptions.latest)
+            self._set_state(JobState.FAILED, self._history.latest_failure)
         else:
-            self._set_state(JobState.RESTARTING, self._exceptions.latest)
+            self._set_state(JobState.RESTARTING, self._history.latest_failure)
             self._phases.wait_until(self._plan.restart_at_ms)
             if self._plan.restart_at_ms <= self._journal.now_ms:
                 self._start_attempt()
@@ -675,15 +674,7 @@ class JobMasterMachine:
         return self.state is JobState.RUNNING or bool(self._regions)
 
     def _set_state(self, state: JobState, cause: FailureInfo | None = None) -> None:
-        if state not in TRANSITIONS[self.state]:
-            story = self._journal.story()
-            raise IllegalTransitionError(f"a job cannot go from {self.state.name} to {state.name}", story)
-        self._journal.tell(f"job {self.state.name} → {state.name}" + (f": {cause.message}" if cause else ""))
-        if not (self.state is JobState.RECONCILING and state is JobState.RUNNING):
-            # a job that was adopted has been running all the time
-            self._state_since_ms[state] = self._journal.now_ms
-        self.state = state
-        self._journal.act(JobStateChanged(state, self.attempt, cause))
+        self._history.enter(state, self.attempt, cause)
         if state.is_terminal:
             self._end_job()
 
