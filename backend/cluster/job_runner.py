@@ -223,6 +223,7 @@ class JobRunner:
             home,
             placement=[of.region for of in past.placement],
             was_suspended=newest_state == SUSPENDED,
+            has_run=self._has_run,
             statistics=past.statistics,
             secrets=environment.secret_store(),
         )

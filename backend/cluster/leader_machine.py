@@ -42,6 +42,8 @@ class JobRow:
     """Whether it was ever RUNNING."""
     has_failed: bool = False
     """Whether one of its attempts has failed."""
+    attempt_has_failed: bool = False
+    """Whether the attempt in the row has."""
     is_cancelled: bool = False
     """Whether a cancellation is requested and not answered."""
     is_held_up: bool = False
@@ -350,6 +352,9 @@ class LeaderMachine:
         if not (row.has_run or row.has_failed):
             return TakeJob(row.job_id, "CREATED", attempt)
         state = "RESTARTING" if row.has_run else "CREATED"
+        if row.state == "RESTARTING" and not (row.is_placed or row.attempt_has_failed):
+            # it has asked for slots and waits for them: it has none to lose
+            return TakeJob(row.job_id, state, attempt)
         if row.state == SUSPENDED and row.restarts:
             # its leader has ended as planned: no failure of the job, and no restart
             return TakeJob(row.job_id, state, attempt)

@@ -415,6 +415,7 @@ def _observe(job: Job, stored_attempt: int, *, is_held_up: bool) -> JobRow:
         job.attempt,
         has_run="RUNNING" in job.state_times,
         has_failed=job.exceptions.exists(),
+        attempt_has_failed=job.exceptions.filter(attempt=job.attempt).exists(),
         is_placed=job.placements.exists(),
         is_cancelled=open_cancellations.exists(),
         is_held_up=is_held_up,

@@ -20,9 +20,10 @@ class AttemptPlan:
     Args:
         graph: the job.
         first_attempt: number of the first attempt.
+        is_planned: whether it follows from a change of JobMasters, and may wait for its slots.
     """
 
-    def __init__(self, graph: JobGraph, first_attempt: Attempt) -> None:
+    def __init__(self, graph: JobGraph, first_attempt: Attempt, *, is_planned: bool = False) -> None:
         #: the job with its parallelisms
         self.graph = graph
         #: the newest attempt; below the first one until that begins
@@ -34,7 +35,7 @@ class AttemptPlan:
         #: whether the current attempt does not follow from a failure
         self.follows_plan = False
         #: whether the next attempt does not
-        self._is_planned = False
+        self._is_planned = is_planned
         #: the job with the parallelisms that its next attempt is to have; None: with those that it has
         self._offered: JobGraph | None = None
 

@@ -98,6 +98,7 @@ class JobMasterDriver:
         placement: where the job runs under an earlier JobMaster, whose slots are to be adopted; `graph` has its
             parallelisms, and the attempt before `first_attempt` is its latest.
         was_suspended: whether that JobMaster ended as planned.
+        has_run: whether the job ran under an earlier JobMaster: then it waits for its first slots as long as it takes.
         record_attempt: makes an attempt's number durable before any of it runs; raises OSError if it cannot, which
             fails the attempt. None: the slot provider does, or nobody needs it.
         statistics: of checkpoints, as an earlier JobMaster has recorded them; None = they begin here.
@@ -119,6 +120,7 @@ class JobMasterDriver:
         max_slots: int | None = None,
         placement: Sequence[PlacedRegion] = (),
         was_suspended: bool = False,
+        has_run: bool = False,
         record_attempt: Callable[[Attempt], None] | None = None,
         statistics: StatisticsRecord | None = None,
         secrets: SecretStore | None = None,
@@ -151,6 +153,7 @@ class JobMasterDriver:
             max_slots,
             placement,
             was_suspended,
+            has_run,
         )
         is_taken_over = first_attempt > FIRST_ATTEMPT
         self._storage = StorageWorker(

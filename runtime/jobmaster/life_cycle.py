@@ -93,6 +93,8 @@ class JobMasterMachine:
         placement: where the job runs under an earlier JobMaster; empty: nowhere. Then `graph` has its parallelisms,
             and the attempt before `first_attempt` is its latest.
         was_suspended: whether that JobMaster ended as planned: if nothing can be adopted, that is no failure.
+        has_run: whether the job ran under an earlier JobMaster: it is no failure of the job that this one has no slots
+            for it yet.
 
     Raises:
         ConfigurationError: an option of the job cannot be read.
@@ -108,6 +110,7 @@ class JobMasterMachine:
         max_slots: int | None = None,
         placement: Sequence[PlacedRegion] = (),
         was_suspended: bool = False,
+        has_run: bool = False,
     ) -> None:
         configuration = Configuration.from_dict(graph.configuration)
         if coordinator is None:
@@ -116,7 +119,7 @@ class JobMasterMachine:
         if restart_strategy is None:
             restart_strategy = create_restart_strategy(configuration, Random(graph.job_id).random)
         self.options = options if options is not None else JobMasterOptions.from_configuration(configuration)
-        self._plan = AttemptPlan(graph, first_attempt)
+        self._plan = AttemptPlan(graph, first_attempt, is_planned=has_run)
         self._sources = frozenset(v.vertex_id for v in graph.vertices if not graph.in_edges(v.vertex_id))
         self._submitted = False
         self._was_suspended = was_suspended

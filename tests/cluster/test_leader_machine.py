@@ -12,6 +12,7 @@ from backend.cluster.leader_machine import (
     SLOT_PATIENCE_MS,
     SLOTS_LOST,
     SUSPENDED,
+    AdoptJob,
     Answer,
     CancelJob,
     CarryOut,
@@ -59,6 +60,8 @@ NEW = JobRow("j", "INITIALIZING", 0, 0)
 WAITED = JobRow("j", "CREATED", 6, 2)
 RAN = JobRow("j", "RUNNING", 6, 2, has_run=True)
 HELD_UP = replace(WAITED, leader_epoch=EPOCH)
+#: it was moved away from a TaskManager that drained, and there was nowhere to go
+WAITS_AGAIN = replace(RAN, state="RESTARTING")
 
 
 @pytest.mark.parametrize(
@@ -86,6 +89,19 @@ HELD_UP = replace(WAITED, leader_epoch=EPOCH)
             replace(RAN, state=SUSPENDED, restarts=False), EndJob("j", "FAILED", NOT_RESTARTED), id="cannot go on"
         ),
         pytest.param(replace(RAN, state="FAILING"), TakeJob("j", "RESTARTING", 3, SLOTS_LOST), id="failing"),
+        pytest.param(WAITS_AGAIN, TakeJob("j", "RESTARTING", 3), id="waits for slots: it has none to lose"),
+        pytest.param(replace(WAITS_AGAIN, restarts=False), TakeJob("j", "RESTARTING", 3), id="waiting again is none"),
+        pytest.param(
+            replace(WAITS_AGAIN, attempt_has_failed=True),
+            TakeJob("j", "RESTARTING", 3, SLOTS_LOST),
+            id="has failed, and was to be restarted",
+        ),
+        pytest.param(replace(WAITS_AGAIN, is_placed=True), AdoptJob("j"), id="other regions of it run"),
+        pytest.param(
+            replace(WAITS_AGAIN, is_placed=True, stored_attempt=5),
+            TakeJob("j", "RESTARTING", 6, SLOTS_LOST),
+            id="has run somewhere else since the backup",
+        ),
         pytest.param(replace(NEW, stored_attempt=4), TakeJob("j", "CREATED", 5), id="has run since the backup"),
         pytest.param(replace(RAN, stored_attempt=2), TakeJob("j", "RESTARTING", 3, SLOTS_LOST), id="as the row says"),
         pytest.param(replace(RAN, stored_attempt=7), TakeJob("j", "RESTARTING", 8, SLOTS_LOST), id="from a backup"),

@@ -73,6 +73,26 @@ def test_a_savepoint_that_cancels_its_job_is_answered_whenever_the_leader_dies()
     pytest.fail("the document of the job is published without end")
 
 
+@pytest.mark.parametrize("leader", [None, Event.KILL_LEADER, Event.FREEZE_LEADER], ids=["stays", "dies", "freezes"])
+def test_a_job_that_must_leave_and_finds_no_slots_waits_with_its_state_whoever_leads(leader: Event | None) -> None:
+    comes, drains, returns = (
+        TimedFault(0, Event.ADD_TASKMANAGER),
+        TimedFault(3_500, Event.DRAIN_TASKMANAGER),
+        TimedFault(11_500, Event.ADD_TASKMANAGER),
+    )
+    changes = () if leader is None else (TimedFault(9_000, leader, 7_000),)
+    # the only other TaskManager has too few slots
+    scenario = Scenario(
+        9, taskmanagers=(1,), submissions=(Submission(300, parallelism=2),), events=(comes, drains, *changes, returns)
+    )
+    verdict = simulate(scenario)
+    check(verdict)
+    job = Job.objects.get()
+    assert (job.state, job.restarts, job.exceptions.count()) == ("RUNNING", 0, 0), verdict.report()
+    assert job.attempt == (1 if leader is None else 2), verdict.report()
+    assert Checkpoint.objects.filter(job=job).exists()
+
+
 # --- savepoints over a change of leader -------------------------------------------------------------------------------
 
 #: text of the call → whether the leader ends before it (0) or behind it (1), and what becomes of the operation

@@ -217,6 +217,7 @@ class Simulation:
         placement: Sequence[PlacedRegion] = (),
         first_attempt: Attempt = FIRST_ATTEMPT,
         was_suspended: bool = False,
+        has_run: bool = False,
     ) -> None:
         self.graph = graph or keyed_job()
         self.epoch = epoch
@@ -235,6 +236,7 @@ class Simulation:
             max_slots=max_slots,
             placement=placement,
             was_suspended=was_suspended,
+            has_run=has_run,
         )
         #: where regions run, as it is recorded
         self.placement: dict[int, PlacedRegion] = {}
@@ -328,7 +330,7 @@ class Simulation:
         self.settle()
         assert self.machine.state is JobState.RUNNING
 
-    def successor(self, was_suspended: bool = False) -> Simulation:
+    def successor(self, was_suspended: bool = False, has_run: bool = False) -> Simulation:
         """Return the JobMaster of the next leader, with the same slots and what is recorded, before it is submitted."""
         placement = tuple(self.placement.values())
         next_attempt = Attempt(self.machine.attempt + 1)
@@ -340,6 +342,7 @@ class Simulation:
             placement=placement,
             first_attempt=next_attempt,
             was_suspended=was_suspended,
+            has_run=has_run,
         )
         successor.slots, successor.now_ms = self.slots, self.now_ms
         successor.placement, successor.recorded = self.placement, self.recorded

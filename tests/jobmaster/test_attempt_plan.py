@@ -46,6 +46,15 @@ def test_the_first_attempt_is_no_restart_and_those_of_regions_and_behind_failure
     assert (p.restarts, p.restart_at_ms, p.follows_plan) == (2, None, False)
 
 
+def test_the_first_attempt_behind_a_change_of_jobmasters_may_wait_and_the_one_behind_it_may_not() -> None:
+    p = AttemptPlan(GRAPH, Attempt(3), is_planned=True)
+    p.begin(is_restart=False)
+    assert (p.attempt, p.restarts, p.follows_plan) == (3, 0, True)
+    p.follow(RestartDecision(BROKEN, 9_000))
+    p.begin(is_restart=True)
+    assert (p.restarts, p.follows_plan) == (1, False)
+
+
 def test_a_planned_attempt_is_no_restart_and_the_one_behind_it_is() -> None:
     p = plan()
     p.begin(is_restart=False)

@@ -341,6 +341,28 @@ def test_a_job_that_gave_up_its_slots_as_told_waits_for_others_as_long_as_it_tak
     assert S.FAILING not in s.states
 
 
+def test_a_job_that_has_left_its_slots_waits_under_the_next_jobmaster_as_it_did() -> None:
+    old = saving_job(restarts=0)
+    old.register_automatically = False
+    old.deliver(RescaleRequested("move", {}, is_move=True))
+    old.settle()
+    assert (old.machine.state, old.machine.phase) == (S.RESTARTING, Phase.REQUESTING)
+    [saved] = old.completed
+    new = old.successor(has_run=True)
+    new.register_automatically = False
+    new.take_over()
+    for _ in range(12):
+        new.advance(301_000)
+        new.settle()
+    assert (new.machine.state, new.machine.phase) == (S.CREATED, Phase.REQUESTING)
+    for slot in (0, 1):
+        new.deliver_registration(slot)
+    new.settle()
+    assert (new.machine.state, new.machine.attempt, new.machine.status().restarts) == (S.RUNNING, 2, 0)
+    assert new.machine.status().exceptions == ()
+    assert set(new.restored_from()) == {saved}
+
+
 def test_a_checkpoint_that_fails_leaves_the_job_as_it_is() -> None:
     s = saving_job()
     s.storage_is_slow = True
