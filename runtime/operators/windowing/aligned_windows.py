@@ -3,9 +3,9 @@
 The elements of a batch are first sorted into cells, one for each key and window. Each window collects the contents of
 its cells in a pane, a plain dict by key, until the window fires: most keys and windows thus never reach the state
 backend. Panes are written to state and timers before a snapshot, and when they have grown large; a window with
-something in the state continues there. State and timers are those of the general operator, so snapshots fit both. With
-an allowed lateness, and for keys that a dict cannot distinguish, cells go to the state at once. Used by the task's
-thread.
+something in the state continues there. State and timers are those of the general operator, so snapshots fit both, and
+windows of another size that come with a snapshot fire as they were. With an allowed lateness, and for keys that a dict
+cannot distinguish, cells go to the state at once. Used by the task's thread.
 """
 
 from __future__ import annotations
@@ -67,6 +67,8 @@ class AlignedWindowOperator(WindowOperator):
         self._firing: deque[tuple[int, Iterator[tuple[Any, Any]]]] = deque()
         #: starts of the windows with something in the state; not tracked with an allowed lateness
         self._written: set[int] = set()
+        #: windows of other sizes with something in the state: the snapshot was of windows of another size
+        self._foreign: set[Namespace] = set()
         #: the end of the first window that has cells or a pane, inclusive, ms
         self._next_end: float = math.inf
         #: distinguishing form of a key → key; None if keys distinguish themselves
@@ -76,7 +78,10 @@ class AlignedWindowOperator(WindowOperator):
 
     def open(self) -> None:
         super().open()
-        self._written = {namespace[0] for namespace in self.timers.event_time_namespaces()}
+        namespaces = set(self.timers.event_time_namespaces())
+        own = {namespace for namespace in namespaces if namespace[1] - namespace[0] == self._size_ms}
+        self._written = {namespace[0] for namespace in own}
+        self._foreign = namespaces - own
 
     def prepare_keys(self, keys: list[Any]) -> list[Any]:
         """Return the keys of a batch in a form that distinguishes them: a dict would take 1, 1.0 and True for one
@@ -159,7 +164,10 @@ class AlignedWindowOperator(WindowOperator):
         if timer.timestamp == window.max_timestamp():
             self._fire(window, namespace, namespace)
         if timer.timestamp == self._cleanup_time(window):
-            self._written.discard(window.start)
+            if window.end - window.start == self._size_ms:
+                self._written.discard(window.start)
+            else:
+                self._foreign.discard(namespace)
             self._state.set_current_namespace(namespace)
             self._state.clear()
             if self._lateness_ms:
@@ -265,7 +273,8 @@ class AlignedWindowOperator(WindowOperator):
         state."""
         last_start = watermark - self._size_ms + 1
         due = sorted(start for start in self._panes if start <= last_start)
-        if due and any(start <= last_start for start in self._written):
+        in_state = any(start <= last_start for start in self._written)
+        if due and (in_state or any(end - 1 <= watermark for _, end in self._foreign)):
             self._write_panes()
         else:
             self._firing.extend((start, iter(self._panes.pop(start).items())) for start in due)

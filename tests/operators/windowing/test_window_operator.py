@@ -380,3 +380,37 @@ def test_a_snapshot_of_one_operator_is_continued_by_the_other() -> None:
             restored.process([("a", 2)], [2])
             restored.process_watermark(9)
         assert restored.values == [3]
+
+
+def of(size: int, slide: int, offset: int = 0) -> WindowAssigner[Any, Any]:
+    return SlidingEventTimeWindows.of(Time.milliseconds(size), Time.milliseconds(slide), Time.milliseconds(offset))
+
+
+RESIZED = [(of(10, 10), of(20, 20)), (of(20, 10), of(40, 10)), (of(40, 20), of(20, 20)), (of(20, 10), of(30, 10, 5))]
+
+
+@pytest.mark.parametrize(("before", "after"), RESIZED)
+@pytest.mark.parametrize("lateness", [0, 7])
+@given(runs(), st.integers(0, 14))
+def test_windows_of_another_size_go_on_beside_the_new_ones(
+    before: Any, after: Any, lateness: int, run: Run, cut: int
+) -> None:
+    results = []
+    for trigger in (None, EventTimeTrigger.create()):
+        steps, records, snapshot, gone = list(events(run)), [], None, 0
+        for assigner, part in ((before, steps[:cut]), (after, steps[cut:])):
+            factory = summing(assigner, trigger=trigger, allowed_lateness_ms=lateness)
+            with OneInputHarness(factory, snapshot=snapshot) as harness:
+                for step in part:
+                    if isinstance(step, int):
+                        harness.process_watermark(step)
+                    else:
+                        harness.process([step[0]], [step[1]])
+                snapshot = harness.snapshot()
+                records += harness.records
+                gone += harness.counter("numLateRecordsDropped")
+        results.append((sorted(map(repr, records)), gone))
+        ends = [timestamp for _, timestamp in records]
+        if lateness == 0:
+            assert ends == sorted(ends), "windows fire in the order of their ends"
+    assert results[0] == results[1]
