@@ -51,7 +51,8 @@ class TableSplit(SourceSplit):
 class PostgresSource(Source):
     """Reads a table once. Made by `for_table`."""
 
-    split_format = "ranges of a table"
+    #: the table was not part of it
+    former_split_formats = ("ranges of a table",)
 
     def __init__(
         self,
@@ -65,6 +66,8 @@ class PostgresSource(Source):
     ) -> None:
         self.url = url
         self.table = table
+        # what was read of one table says nothing of another
+        self.split_format = f"ranges of the table {table}"
         self.row_type = row_type
         self.where = where
         self._split_column = split_column

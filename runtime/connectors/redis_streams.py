@@ -49,6 +49,9 @@ READ_ENTRIES = 2000
 BLOCK_MS = 200
 #: A server that does not answer within this time counts as lost.
 SOCKET_TIMEOUT_S = 10.0
+#: Streams that a subtask has open at once, at least. A snapshot may have split that many among fewer subtasks, or have
+#: streams that are not the source's any more: one that waited for its turn would wait for ever, and event time with it.
+SPLITS_AT_ONCE = 1 << 10
 ENTRY_TYPE = Types.ROW_NAMED(["id", "fields"], [Types.STRING(), Types.MAP(Types.STRING(), Types.STRING())])
 """An entry as it is: its id, and its fields as texts."""
 
@@ -95,8 +98,8 @@ class RedisStreamSource(Source):
             _entry_id(start)
         self.url = url
         self.streams = list(streams)
-        # streams without end are read side by side, however few subtasks there are
-        self.splits_at_once = len(streams)
+        # streams without end are read side by side, however few subtasks there are; a snapshot may hold more of them
+        self.splits_at_once = max(len(streams), SPLITS_AT_ONCE)
         self.start = start
         self.bounded = bounded
         self.boundedness = Boundedness.BOUNDED if bounded else Boundedness.CONTINUOUS_UNBOUNDED
@@ -109,10 +112,20 @@ class RedisStreamSource(Source):
         return ENTRY_TYPE if self._format is None else message_type(self._format)
 
     def create_enumerator(self, parallelism: int, restored: Any | None) -> SplitEnumerator:
-        names = self.streams if restored is None else restored
-        return _StreamQueue([StreamSplit(name) for name in names], self.split_to_json, parallelism)
+        if restored is None:
+            names = self.streams
+        elif isinstance(restored, dict):
+            known = set(restored["known"])
+            left = [name for name in restored["left"] if name in self.streams]
+            names = left + [name for name in self.streams if name not in known]
+        else:
+            # earlier versions saved those alone that had not been dealt out: which of the others are new nobody knows
+            names = restored
+        return _StreamQueue(self.streams, [StreamSplit(name) for name in names], self.split_to_json, parallelism)
 
     def create_reader(self, split: SourceSplit, position: Any | None, context: ReaderContext) -> SplitReader:
+        if split.split_id not in self.streams:
+            return _RemovedStream()
         handler = BadRecordHandler(self._bad_records, context.metrics.counter(ERRORS_METRIC))
         decoder = None if self._format is None else MessageDecoder(self._format, handler, f"stream {split.split_id}")
         return _StreamReader(
@@ -130,9 +143,14 @@ class _StreamQueue(SplitQueue):
     """Deals out an even share to each subtask: else the first one to ask would read them all."""
 
     def __init__(
-        self, splits: Sequence[SourceSplit], split_to_json: Callable[[SourceSplit], Any], parallelism: int
+        self,
+        streams: Sequence[str],
+        splits: Sequence[SourceSplit],
+        split_to_json: Callable[[SourceSplit], Any],
+        parallelism: int,
     ) -> None:
         super().__init__(splits, split_to_json)
+        self._streams = list(streams)
         self._share = math.ceil(len(splits) / parallelism)
         self._dealt = [0] * parallelism
 
@@ -145,6 +163,20 @@ class _StreamQueue(SplitQueue):
     def add_splits_back(self, splits: Sequence[SourceSplit]) -> None:
         super().add_splits_back(splits)
         self._share += len(splits)
+
+    def snapshot(self) -> Any:
+        return {"known": self._streams, "left": super().snapshot()}
+
+
+class _RemovedStream(SplitReader):
+    """Reads a stream that the snapshot has, and the source no longer: it ends at once, and event time goes on."""
+
+    def read(self, max_rows: int) -> RecordBatch | ReadStatus:
+        return ReadStatus.END_OF_SPLIT
+
+    @property
+    def position(self) -> Any:
+        return None
 
 
 class _Chunk(NamedTuple):

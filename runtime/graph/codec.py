@@ -182,6 +182,13 @@ class _Fields:
     def text_if_there(self, name: str) -> str:
         return self.take(name, str) if name in self._left else ""
 
+    def list_if_there(self, name: str) -> tuple[str, ...]:
+        """Return a list of texts; empty if it is missing."""
+        found = self.take(name, list) if name in self._left else []
+        if not all(isinstance(text, str) for text in found):
+            raise GraphFormatError(self.at(name), "must be a list of texts")
+        return tuple(found)
+
     def number(self, name: str, least: int) -> int:
         value = self.take(name, int)
         if value < least:
@@ -286,6 +293,7 @@ def _state_from_json(fields: _Fields) -> StateMeta:
         serializer=fields.take("serializer", str),
         namespaced=fields.flag("namespaced"),
         has_ttl=fields.flag("has_ttl"),
+        former=fields.list_if_there("former"),
     )
 
 

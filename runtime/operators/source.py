@@ -165,6 +165,8 @@ class Source(ABC):
     split_format: str = ""
     """Name of the form of splits and positions in snapshots: state of a source of another form is refused. "" = it is
     not known, and not compared."""
+    former_split_formats: Sequence[str] = ()
+    """Names of forms that earlier versions wrote, and that this source reads as well."""
     dead_letter_tag: OutputTag | None = None
     """Side output for what readers set aside instead of failing; see `SplitReader.take_dead_letters`."""
 

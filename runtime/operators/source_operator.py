@@ -537,8 +537,10 @@ class SourceOperatorFactory:
     @property
     def declared_states(self) -> DeclaredStates:
         kind = json_of(self.source.split_format)
-        splits = StateMeta(SPLITS_STATE, LIST_OF_OPERATOR, kind, namespaced=False)
-        return DeclaredStates((splits, StateMeta(COORDINATOR_STATE, UNION_OF_OPERATOR, kind, namespaced=False)))
+        former = tuple(map(json_of, self.source.former_split_formats))
+        splits = StateMeta(SPLITS_STATE, LIST_OF_OPERATOR, kind, namespaced=False, former=former)
+        coordinator = StateMeta(COORDINATOR_STATE, UNION_OF_OPERATOR, kind, namespaced=False, former=former)
+        return DeclaredStates((splits, coordinator))
 
 
 __all__ = [

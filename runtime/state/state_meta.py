@@ -37,6 +37,8 @@ class StateMeta:
     namespaced: bool
     has_ttl: bool = False
     """Whether values carry the times at which they were last touched."""
+    former: tuple[str, ...] = ()
+    """Of a declared state: other serializers' names under which earlier versions wrote what can be read."""
 
     @property
     def is_keyed(self) -> bool:
@@ -47,7 +49,8 @@ class StateMeta:
         """Return whether state written as `self` can be read as `other`: time to live may be added or removed."""
         if (self.kind, self.namespaced) != (other.kind, other.namespaced):
             return False
-        return self.serializer == other.serializer or not (self.serializer and other.serializer)
+        is_named = bool(self.serializer and other.serializer)
+        return not is_named or self.serializer in (other.serializer, *other.former)
 
     def describe(self) -> str:
         """Describe the state for error messages."""
@@ -87,6 +90,24 @@ def is_json(serializer: str) -> bool:
     return serializer.startswith("json<")
 
 
+def timed_windows(name: str, *, is_event_time: bool) -> str:
+    """Return the type of windows of a time, given its name without it."""
+    return f"{name} of {'event' if is_event_time else 'processing'} time"
+
+
+def are_windows_readable(written: str, expected: str) -> bool:
+    """Return whether state of windows of one type can be read as of another.
+
+    Args:
+        written: type of the windows in a snapshot; earlier versions do not say of which time a "TimeWindow" is.
+        expected: type of the windows of the operator.
+    """
+    if written == expected:
+        return True
+    times = (timed_windows(written, is_event_time=is_event_time) for is_event_time in (True, False))
+    return written in ("TimeWindow", "merging TimeWindow") and expected in times
+
+
 def keyed_state(descriptor: StateDescriptor, *, namespaced: bool = False) -> StateMeta:
     """Return the meta of the keyed state of a descriptor.
 
@@ -111,15 +132,17 @@ def broadcast_state(descriptor: MapStateDescriptor) -> StateMeta:
 
 def meta_to_json(meta: StateMeta) -> dict[str, Any]:
     """Return a state's meta as JSON."""
-    return {
+    saved = {
         "name": meta.name,
         "kind": meta.kind,
         "serializer": meta.serializer,
         "namespaced": meta.namespaced,
         "has_ttl": meta.has_ttl,
     }
+    return saved | ({"former": list(meta.former)} if meta.former else {})
 
 
 def meta_from_json(saved: Mapping[str, Any]) -> StateMeta:
     """Return the meta passed to `meta_to_json`."""
-    return StateMeta(saved["name"], saved["kind"], saved["serializer"], saved["namespaced"], saved["has_ttl"])
+    former = tuple(saved.get("former", ()))
+    return StateMeta(saved["name"], saved["kind"], saved["serializer"], saved["namespaced"], saved["has_ttl"], former)

@@ -16,7 +16,7 @@ from runtime.common.watermark_strategy import WatermarkStrategy
 from runtime.connectors import BadRecords, NdjsonFormat, TextWriterFormat
 from runtime.connectors.redis_streams import RedisStreamSink, RedisStreamSource
 from runtime.operators.sink import SinkError
-from runtime.operators.source import Boundedness, SourceError
+from runtime.operators.source import Boundedness, NoSplit, SourceError
 from tests.cluster.redis_fixture import running_redis
 from tests.connectors.rigs import SinkRig, SourceRig
 from tests.datastream.running import environment
@@ -116,6 +116,39 @@ def test_a_restored_source_goes_on_behind_the_last_entry(server: str, client: re
         second.run_until(lambda: len(second.values) == len(expected), "the rest", max_rows=2)
         second.close()
     assert second.values == expected
+
+
+def test_streams_may_be_added_and_removed_at_a_restore(server: str, client: redis.Redis) -> None:
+    for stream in ("a", "b", "c", "d"):
+        add(client, stream, f"{stream}1")
+    monotonous = WatermarkStrategy.for_monotonous_timestamps()
+    first = SourceRig(text_source(server, "a", "b", "c", bounded=False), strategy=monotonous)
+    first.run_until(lambda: len(first.values) == 3, "an entry of each")
+    snapshots = first.snapshot()
+    first.close()
+    add(client, "a", "a2", first_ms=9000)
+    add(client, "b", "b2", first_ms=9000)
+    # one is new; two are gone, which would hold event time back for ever
+    second = SourceRig(text_source(server, "a", "d", bounded=False), strategy=monotonous, snapshots=snapshots)
+    second.run_until(lambda: len(second.values) == 2, "the new stream's entry too")
+    assert sorted(second.values) == ["a2", "d1"]
+    add(client, "d", "d2", first_ms=9000)
+    second.run_until(lambda: second.watermarks()[-1] == 8999, "event time to go on")
+    snapshots = second.snapshot()
+    second.close()
+    # what is taken up again is new
+    third = SourceRig(text_source(server, "a", "b", bounded=False), 2, strategy=monotonous, snapshots=snapshots)
+    third.run_until(lambda: len(third.values) == 2, "both entries of it")
+    third.close()
+    assert third.values == ["b1", "b2"]
+
+
+def test_streams_of_snapshots_of_earlier_versions_go_on(server: str) -> None:
+    source = text_source(server, "a", "b", "c")
+    assert source.create_enumerator(1, []).next_split(0) is NoSplit.NEVER
+    enumerator = source.create_enumerator(1, ["c"])
+    assert enumerator.next_split(0) == source.split_from_json("c")
+    assert enumerator.snapshot() == {"known": ["a", "b", "c"], "left": []}
 
 
 def test_a_bounded_source_ends_though_its_last_entry_was_deleted(server: str, client: redis.Redis) -> None:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from runtime.common import Duration, Types
+from runtime.common.typeinfo import RowTypeInfo
 from runtime.common.watermark_strategy import WatermarkStrategy
 from runtime.connectors import CollectionSource, DataGeneratorSource, NumberSequenceSource
+from runtime.connectors.postgres_source import PostgresSource
 from runtime.connectors.split_queue import SplitQueue
 from runtime.core.batch import RecordBatch
 from runtime.core.elements import MAX_WATERMARK, WatermarkStatus
@@ -23,8 +26,9 @@ from runtime.operators.source import (
     SplitEnumerator,
     SplitReader,
 )
-from runtime.operators.source_operator import EmitStatus
+from runtime.operators.source_operator import EmitStatus, SourceOperatorFactory
 from runtime.state.snapshot import OperatorSnapshot
+from runtime.state.state_meta import StateMeta
 from runtime.testing.clock import ManualClock
 from tests.connectors.rigs import SourceRig, run_with_rescaling
 
@@ -295,3 +299,15 @@ def test_unknown_events_are_refused() -> None:
     with pytest.raises(TypeError, match="cannot handle"):
         rig.coordinator.handle_event(0, "hello", lambda to, event: None)
     rig.close()
+
+
+def test_what_was_read_of_one_table_is_not_taken_for_another() -> None:
+    def splits(table: str) -> StateMeta:
+        source = PostgresSource("unused", table, RowTypeInfo([Types.LONG()], ["id"]), None, None, None, None)
+        return SourceOperatorFactory(source, WatermarkStrategy.no_watermarks(), "table").declared_states.states[0]
+
+    assert splits("orders").is_readable_as(splits("orders"))
+    assert not splits("orders").is_readable_as(splits("customers"))
+    assert "of the table orders" in splits("orders").describe()
+    old = replace(splits("orders"), serializer="json<ranges of a table>")
+    assert old.is_readable_as(splits("orders"))

@@ -7,6 +7,7 @@ format's: a byte offset, or a row group and a row. Source: PyFlink, connectors/f
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -59,7 +60,11 @@ class FileSource(Source):
     ) -> None:
         self._format = file_format
         # a position is one of the format's: that of a line is no row group
-        self.split_format = f"ranges of files, {type(file_format).__name__}"
+        own = type(file_format).__name__
+        self.split_format = f"ranges of files, {file_format.position_of or own}"
+        self.former_split_formats = tuple(
+            f"ranges of files, {name}" for name in dict.fromkeys((*file_format.formerly, own))
+        )
         self._paths = paths
         self._splits = splits
         self._rate = rate
@@ -102,13 +107,21 @@ class FileSource(Source):
         return self._paths
 
     def create_enumerator(self, parallelism: int, restored: Any | None) -> SplitEnumerator:
+        # earlier versions saved the splits alone if the files were not watched
+        state = restored if restored is None or isinstance(restored, dict) else {"seen": None, "splits": restored}
+        waiting = [] if state is None else [self.split_from_json(item) for item in state["splits"]]
         if self._discovery_interval_ms is not None:
-            state = restored or {"seen": [], "splits": []}
-            waiting = [self.split_from_json(item) for item in state["splits"]]
-            return FileMonitor(self._find_new, self._discovery_interval_ms, self.split_to_json, state["seen"], waiting)
-        if restored is not None:
-            return SplitQueue([self.split_from_json(item) for item in restored], self.split_to_json)
-        return SplitQueue(self._plan(parallelism), self.split_to_json)
+            seen = [] if state is None else state["seen"]
+            if seen is None:
+                raise SourceError(
+                    "the snapshot does not say which files were read, as it began with an earlier version: watched, "
+                    "all of them would be read again. Do not watch them, or give the source another uid to begin anew"
+                )
+            return FileMonitor(self._find_new, self._discovery_interval_ms, self.split_to_json, seen, waiting)
+        if state is not None:
+            return _FileQueue(waiting, self.split_to_json, state["seen"])
+        planned = self._plan(parallelism)
+        return _FileQueue(planned, self.split_to_json, sorted({split.path for split in planned}))
 
     def create_reader(self, split: SourceSplit, position: Any | None, context: ReaderContext) -> SplitReader:
         assert isinstance(split, FileSplit)
@@ -145,6 +158,25 @@ class FileSource(Source):
             for start, end in self._format.cut(file, parts):
                 splits.append(FileSplit(f"{len(splits)}:{Path(file).name}:{start}", file, start, end))
         return splits
+
+
+class _FileQueue(SplitQueue):
+    """Deals out the splits of files that are not watched; its snapshot has the form of FileMonitor's.
+
+    Args:
+        splits: those that have not been dealt out.
+        split_to_json: as `Source.split_to_json`.
+        seen: every file that was found; None: nobody knows any more.
+    """
+
+    def __init__(
+        self, splits: Sequence[SourceSplit], split_to_json: Callable[[SourceSplit], Any], seen: Sequence[str] | None
+    ) -> None:
+        super().__init__(splits, split_to_json)
+        self._seen = seen
+
+    def snapshot(self) -> Any:
+        return {"seen": self._seen, "splits": super().snapshot()}
 
 
 class FileSourceBuilder:

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from runtime.common import options
 from runtime.common.typeinfo import TypeInformation
@@ -44,6 +44,12 @@ class FileSplit(SourceSplit):
 
 class FileFormat(ABC):
     """Reads one kind of file."""
+
+    position_of: ClassVar[str] = ""
+    """What its ranges and positions count: a job goes on from those of any format that counts the same. "" = something
+    of its own. Part of saved state."""
+    formerly: ClassVar[tuple[str, ...]] = ()
+    """Names of the classes under which earlier versions saved such positions."""
 
     @property
     def takes_from_file(self) -> bool:
@@ -95,6 +101,8 @@ class FileFormat(ABC):
 class LineFormat(FileFormat):
     """A format whose records are lines."""
 
+    position_of = "bytes of lines"
+    formerly = ("TextLineFormat", "NdjsonFormat", "CsvFormat", "_CsvSchemaFormat", "RawLineFormat")
     block_bytes: int = BLOCK_BYTES
     """Bytes that are read and decoded at a time."""
 

@@ -45,6 +45,9 @@ class AvroFormat(FileFormat):
         TypeError: it describes no record, or something that has no type here.
     """
 
+    position_of = "blocks of Avro"
+    formerly = ("AvroFormat",)
+
     def __init__(self, schema: str | None = None) -> None:
         self._schema = schema
         self._type: RowTypeInfo | None = None

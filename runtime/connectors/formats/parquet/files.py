@@ -34,6 +34,9 @@ class ParquetFormat(FileFormat):
         row_type: their names and types where they are not to be taken from the first file.
     """
 
+    position_of = "row groups"
+    formerly = ("ParquetFormat", "ParquetColumnarRowInputFormat")
+
     def __init__(self, columns: Sequence[str] | None = None, row_type: RowTypeInfo | None = None) -> None:
         self._columns = None if columns is None else list(columns)
         self._row_type = row_type
