@@ -113,10 +113,12 @@ class PostgresSink(Sink):
         return self._is_transactional
 
     def create_committer(self) -> Committer | None:
-        return TransactionCommitter(self._target) if self._is_transactional else None
+        # also at least once: a snapshot may hold transactions, which were written exactly once. Without any it does not
+        # connect
+        return TransactionCommitter(self._target)
 
     def create_sweeper(self, context: WriterContext) -> Sweeper | None:
-        return TransactionSweeper(self._target, context) if self._is_transactional else None
+        return TransactionSweeper(self._target, context) if self._is_transactional or context.held else None
 
 
 class _Run(NamedTuple):

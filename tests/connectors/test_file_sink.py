@@ -9,6 +9,7 @@ import os
 import stat
 import sys
 import time
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -298,6 +299,52 @@ def test_a_writer_goes_on_with_a_copy_that_no_older_process_can_write_to(tmp_pat
     rig.finish()
     assert lines(tmp_path) == ["kept", "new"]
     assert hidden(tmp_path) == []
+
+
+WIDE = RowTypeInfo([Types.LONG(), Types.STRING()], ["id", "name"])
+OTHER_FORMATS = {
+    "ndjson": (FileSink.for_ndjson, WIDE, ['{"id":2,"name":"b"}']),
+    "another delimiter": (lambda path: FileSink.for_csv(path, delimiter=";"), WIDE, ['"id";"name"', '2;"b"']),
+    "fewer columns": (FileSink.for_csv, RowTypeInfo([Types.LONG()], ["id"]), ['"id"', "2"]),
+    "parquet": (FileSink.for_parquet, WIDE, None),
+}
+
+
+@pytest.mark.parametrize("other", OTHER_FORMATS)
+def test_a_file_in_one_format_is_not_continued_in_another(other: str, tmp_path: Path) -> None:
+    before, after = tmp_path / "before", tmp_path / "after"
+    make, row_type, written = OTHER_FORMATS[other]
+    first = SinkRig(without_buckets(FileSink.for_csv(before)).build(), WIDE)
+    first.write(Row(id=1, name="a"))
+    snapshot = first.snapshot(1)
+    kill(first)
+    second = SinkRig(without_buckets(make(after)).build(), row_type, snapshot=snapshot, attempt=1)
+    second.write(Row(**dict(zip(row_type.get_field_names(), (2, "b"), strict=False))))
+    second.finish()
+    contents = [path.read_text().splitlines() for path in visible(after) if path.suffix != ".parquet"]
+    assert sorted(contents) == sorted([['"id","name"', '1,"a"'], *([] if written is None else [written])])
+    assert len(visible(after)) == 2
+
+
+def test_a_file_of_an_earlier_version_is_continued_unless_its_name_says_that_it_is_another_format(
+    tmp_path: Path,
+) -> None:
+    def unmarked(snapshot: OperatorSnapshot) -> OperatorSnapshot:
+        [item] = [json.loads(item) for item in snapshot.operator_states[WRITER_STATE].items]
+        del item["format"]
+        state = replace(snapshot.operator_states[WRITER_STATE], items=[json.dumps(item).encode()])
+        return replace(snapshot, operator_states={**snapshot.operator_states, WRITER_STATE: state})
+
+    for make, files in ((FileSink.for_csv, 1), (FileSink.for_ndjson, 2)):
+        directory = tmp_path / str(files)
+        first = SinkRig(without_buckets(FileSink.for_csv(directory)).build(), WIDE)
+        first.write(Row(id=1, name="a"))
+        snapshot = unmarked(first.snapshot(1))
+        kill(first)
+        second = SinkRig(without_buckets(make(directory)).build(), WIDE, snapshot=snapshot, attempt=1)
+        second.write(Row(id=2, name="b"))
+        second.finish()
+        assert len(visible(directory)) == files
 
 
 def test_a_checkpoint_commits_what_is_finished_and_lets_go_of_it(tmp_path: Path) -> None:

@@ -159,6 +159,26 @@ def test_what_a_completed_checkpoint_holds_is_committed_by_the_next_attempt(
     assert ids(database) == [0, 1]
 
 
+@pytest.mark.parametrize("keys", [None, ["id"]])
+def test_rows_that_were_written_exactly_once_are_committed_by_a_sink_that_writes_at_least_once(
+    keys: list[str] | None, server: str, database: psycopg.Connection[Any]
+) -> None:
+    database.execute("CREATE UNIQUE INDEX ON numbers (id)")
+    rig = SinkRig(exactly_once(server), TYPE)
+    rig.write(*rows(0, 1))
+    held = rig.snapshot(1)
+    rig.write(*rows(2))
+    rig.snapshot(2)
+    kill(rig)
+    assert len(prepared(database)) == 2
+    again = SinkRig(PostgresSink(server, "numbers", keys), TYPE, snapshot=held, attempt=1)
+    assert (ids(database), prepared(database)) == ([0, 1], [])
+    again.write(*rows(2))
+    assert again.snapshot(3).operator_states[COMMITTABLES_STATE].items == []
+    again.finish()
+    assert ids(database) == [0, 1, 2]
+
+
 def test_a_savepoint_whose_rows_the_job_has_committed_since_is_restored_without_a_double(
     server: str, database: psycopg.Connection[Any]
 ) -> None:

@@ -18,6 +18,7 @@ from typing import Any, ClassVar
 from runtime.common.serialization import Encoder
 from runtime.connectors.background import BackgroundCall
 from runtime.connectors.files.part_file import (
+    AsItIs,
     PartFile,
     check_part,
     check_writable,
@@ -27,6 +28,7 @@ from runtime.connectors.files.part_file import (
     maker_of,
     remove_leftovers,
     size_of,
+    suffix_of,
     sync_above,
     sync_all,
 )
@@ -218,6 +220,7 @@ class _FileSinkWriter(SinkWriter):
         #: directories that this writer has used
         self._known = {self._base}
         options.file_format.check(context.input_type)
+        self._fingerprint = options.file_format.fingerprint(context.input_type)
         relies_on_base = any(Path(item["temporary"]).is_relative_to(self._base) for item in context.held)
         if relies_on_base and not self._base.is_dir():
             # a directory made anew would look as if its files had been removed
@@ -271,7 +274,13 @@ class _FileSinkWriter(SinkWriter):
         sync_all(self._parts.values(), self._new_directories())
         self._kept.update(self._prepared.values(), self._parts.values())
         return [
-            {**part.committable(), "bucket": bucket, "rows": part.rows, "created_ms": part.created_ms}
+            {
+                **part.committable(),
+                "bucket": bucket,
+                "rows": part.rows,
+                "created_ms": part.created_ms,
+                "format": self._fingerprint,
+            }
             for bucket, part in self._parts.items()
         ]
 
@@ -292,9 +301,29 @@ class _FileSinkWriter(SinkWriter):
         for part in parts:
             part.close(remove=part not in self._kept)
 
-    def _begin(self, bucket: str, now_ms: int, beginning: tuple[Path, int] | None = None) -> PartFile:
+    @property
+    def _suffix(self) -> str:
+        suffix = self._options.output_file_config.part_suffix
+        return self._options.file_format.suffix if suffix is None else suffix
+
+    def _begin(
+        self,
+        bucket: str,
+        now_ms: int,
+        beginning: tuple[Path, int] | None = None,
+        only_copied: str | None = None,
+    ) -> PartFile:
+        """Begin a file.
+
+        Args:
+            bucket: directory below the base path.
+            now_ms: wall-clock time.
+            beginning: as of PartFile.
+            only_copied: suffix of a file to which nothing will be added; None: of the sink's format.
+        """
         config, context = self._options.output_file_config, self._context
-        suffix = self._options.file_format.suffix if config.part_suffix is None else config.part_suffix
+        suffix = self._suffix if only_copied is None else only_copied
+        file_format = self._options.file_format if only_copied is None else AsItIs()
         name = f"{config.part_prefix}-{self._uid}-{context.subtask_index}-{self._counter}"
         self._counter += 1
         directory = self._base / bucket
@@ -308,7 +337,7 @@ class _FileSinkWriter(SinkWriter):
         self._new_in.add(directory)
         temporary = directory / hidden_name(name, context.origin, context.owner, context.attempt)
         target = directory / f"{name}{suffix}"
-        return PartFile(temporary, target, self._options.file_format, context.input_type, now_ms, beginning)
+        return PartFile(temporary, target, file_format, context.input_type, now_ms, beginning)
 
     def _resume(self, item: Any) -> None:
         """Continue with a copy of a former writer's file, as long as it was at the snapshot; one for each bucket."""
@@ -321,9 +350,17 @@ class _FileSinkWriter(SinkWriter):
             # only if the newest checkpoint was damaged, or the job goes back to an old savepoint
             logger.warning("%s was committed after the restored checkpoint: its rows stay", item["target"])
             return
-        part = self._begin(bucket, self._context.clock.now_ms(), (origin, item["bytes"]))
+        suffix = suffix_of(origin, Path(item["target"]))
+        # snapshots of earlier versions do not say what the file holds
+        written = item.get("format", self._fingerprint if suffix == self._suffix else "")
+        is_other = written != self._fingerprint or not self._options.file_format.can_resume
+        beginning = (origin, item["bytes"])
+        part = self._begin(bucket, self._context.clock.now_ms(), beginning, suffix if is_other else None)
         part.rows, part.created_ms = item["rows"], item["created_ms"]
         self._parts[bucket] = part
+        if is_other:
+            # the program writes another format, or other columns, now: it is committed as it was
+            self._finish_part(bucket)
 
     def _new_directories(self) -> set[Path]:
         new_in, self._new_in = self._new_in, set()

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from runtime.common.typeinfo import TypeInformation
-from runtime.connectors.formats.writer_format import FileWriterFormat
+from runtime.connectors.formats.writer_format import FileWriterFormat, FormatWriter
 from runtime.core.batch import RecordBatch
 from runtime.operators.sink import SinkError, SnapshotUnusableError
 
@@ -34,6 +34,18 @@ _IS_UNNAMED = stat.S_ISVTX
 SYNC_THREADS = 8
 """How many files are made durable at a time. 128 small ones take 780 ms one by one and 60 ms with eight threads, on a
 machine of two processors; more threads gain little."""
+
+
+class AsItIs(FileWriterFormat):
+    """The format of a file that is only copied: nothing is added to it."""
+
+    def open(self, file: IO[bytes], input_type: TypeInformation | None, is_new: bool) -> FormatWriter:
+        return _NothingMore()
+
+
+class _NothingMore(FormatWriter):
+    def write(self, batch: RecordBatch) -> None:
+        raise AssertionError("records for a file that is only copied")
 
 
 class PartFile:
@@ -310,6 +322,12 @@ def lock(file: IO[bytes]) -> None:
 def hidden_name(name: str, origin: str, owner: str, attempt: int) -> str:
     """Return the name of a part file until it is committed; see WriterContext for whose it is."""
     return f".{name}.inprogress.{origin}.{owner}.{attempt}"
+
+
+def suffix_of(temporary: Path, target: Path) -> str:
+    """Return the suffix of a part file, given both its names."""
+    name = temporary.name.rpartition(".inprogress.")[0].removeprefix(".")
+    return target.name.removeprefix(name)
 
 
 def maker_of(path: Path) -> tuple[str, int] | None:

@@ -6,6 +6,7 @@ file that was cut at a snapshot, others begin a new one.
 
 from __future__ import annotations
 
+import hashlib
 from abc import ABC, abstractmethod
 from typing import IO
 
@@ -14,6 +15,7 @@ import pyarrow as pa
 from runtime.common.typeinfo import TypeInformation
 from runtime.core.arrow import has_columns, to_arrow
 from runtime.core.batch import RecordBatch
+from runtime.core.serializers import serializer_for
 from runtime.operators.sink import SinkError
 
 
@@ -51,6 +53,15 @@ class FileWriterFormat(ABC):
         Raises:
             SinkError: what is missing.
         """
+
+    def fingerprint(self, input_type: TypeInformation | None) -> str:
+        """Return what tells files of this format and these columns from others: a file is continued by the same only.
+
+        16 hex digits, of the class, its attributes and the type.
+        """
+        attributes = sorted(vars(self).items(), key=lambda item: item[0])
+        what = f"{type(self).__name__} {attributes!r} {serializer_for(input_type).name}"
+        return hashlib.blake2b(what.encode(), digest_size=8).hexdigest()
 
     @abstractmethod
     def open(self, file: IO[bytes], input_type: TypeInformation | None, is_new: bool) -> FormatWriter:
