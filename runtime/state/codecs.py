@@ -184,6 +184,24 @@ class MapCodec(StateCodec):
         return [dict_key(key) for key in keys], end
 
 
+def bytes_with_times(kind: str, data: bytes, now_ms: int) -> bytes:
+    """Return the bytes of a value with time to live, given those of one without: all of it was touched at `now_ms`.
+
+    Args:
+        kind: of the state.
+        data: from `StateCodec.encode`; nothing in it is decoded.
+        now_ms: wall-clock time.
+    """
+    if kind == ListCodec.kind:
+        count, where = _COUNT.unpack_from(data)[0], _COUNT.size
+    elif kind == MapCodec.kind:
+        count, size = _COUNT_AND_SIZE.unpack_from(data)
+        where = _COUNT_AND_SIZE.size + size
+    else:
+        count, where = 1, 0
+    return data[:where] + _TIME.pack(now_ms) * count + data[where:]
+
+
 def codec_of(descriptor: StateDescriptor) -> StateCodec:
     """Return the codec of the state that `descriptor` describes.
 

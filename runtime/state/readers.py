@@ -9,16 +9,19 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
+from runtime.core.clock import SYSTEM_CLOCK, Clock
 from runtime.core.ids import KeyGroup
 from runtime.state.canonical import CANONICAL_FILE, CANONICAL_FORMAT, CanonicalFile
+from runtime.state.codecs import bytes_with_times
 from runtime.state.errors import RedistributionError, StateError
 from runtime.state.handles import DamagedSnapshotError, KeyedStateHandle, StateFileReader
 from runtime.state.hashmap.files import HASHMAP_FORMAT, read_hashmap_state
 from runtime.state.key_groups import KeyGroupRange
 from runtime.state.rocksdb.restore import download_rocksdb_state
-from runtime.state.rocksdb.snapshot import ROCKSDB_FORMAT, RocksDBSnapshot
+from runtime.state.rocksdb.snapshot import ROCKSDB_FORMAT, RocksDBSnapshot, RocksDBSource
 from runtime.state.snapshot import KeyedSnapshot, KeyGroupSnapshot, StateMeta
 
 
@@ -28,6 +31,7 @@ def load_keyed_state(
     max_parallelism: int,
     files: StateFileReader,
     working_directory: Path,
+    clock: Clock = SYSTEM_CLOCK,
 ) -> KeyedSnapshot:
     """Return the keyed state of some key groups.
 
@@ -38,6 +42,7 @@ def load_keyed_state(
         max_parallelism: number of key groups of the operator.
         files: reads the handles' files.
         working_directory: the result may read files below it until the backend that restores it is disposed of.
+        clock: see `merge_snapshots`.
 
     Returns:
         One without metas and groups if there are no handles. Its groups may load on request.
@@ -56,14 +61,31 @@ def load_keyed_state(
             )
     if wanted and all(handle.format == ROCKSDB_FORMAT for handle in wanted):
         sources = [download_rocksdb_state(handle, files, _fresh(working_directory)) for handle in wanted]
-        return RocksDBSnapshot.of(sources, key_groups, max_parallelism)
-    return merge_snapshots(
-        [_load(handle, key_groups, max_parallelism, files, working_directory) for handle in wanted], max_parallelism
-    )
+        if len(set(_times_of(sources))) == len(dict(_times_of(sources))):
+            return RocksDBSnapshot.of(sources, key_groups, max_parallelism)
+        loaded: list[KeyedSnapshot] = [RocksDBSnapshot.of([s], key_groups, max_parallelism) for s in sources]
+    else:
+        loaded = [_load(handle, key_groups, max_parallelism, files, working_directory) for handle in wanted]
+    return merge_snapshots(loaded, max_parallelism, clock)
 
 
-def merge_snapshots(snapshots: Sequence[KeyedSnapshot], max_parallelism: int) -> KeyedSnapshot:
+def _times_of(sources: Sequence[RocksDBSource]) -> list[tuple[str, bool]]:
+    """Return the name of each state in each of some databases, and whether its values have times there."""
+    return [(name, state.meta.has_ttl) for source in sources for name, state in source.states.items()]
+
+
+def merge_snapshots(
+    snapshots: Sequence[KeyedSnapshot], max_parallelism: int, clock: Clock = SYSTEM_CLOCK
+) -> KeyedSnapshot:
     """Merge several snapshots with different key groups into one.
+
+    A state that a program has given a time to live, or taken it from, is in both forms until all subtasks have asked
+    for it, which some functions do late. The result has times then.
+
+    Args:
+        snapshots: of the subtasks.
+        max_parallelism: number of key groups of the operator.
+        clock: gives the time for values of a state without time to live that another subtask has saved with it.
 
     Raises:
         RedistributionError: two have the same key group, or saved a state differently.
@@ -72,15 +94,54 @@ def merge_snapshots(snapshots: Sequence[KeyedSnapshot], max_parallelism: int) ->
     sources: dict[KeyGroup, Mapping[KeyGroup, KeyGroupSnapshot]] = {}
     for snapshot in snapshots:
         for name, meta in snapshot.metas.items():
-            if metas.setdefault(name, meta) != meta:
+            known = metas.setdefault(name, meta)
+            if replace(known, has_ttl=meta.has_ttl) != meta:
                 raise RedistributionError(
-                    f"subtasks saved state {name!r} differently: {metas[name].describe()}, {meta.describe()}"
+                    f"subtasks saved state {name!r} differently: {known.describe()}, {meta.describe()}"
                 )
-        for key_group in snapshot.groups:
+            if meta.has_ttl:
+                metas[name] = meta
+    for snapshot in snapshots:
+        timeless = {name: meta.kind for name, meta in snapshot.metas.items() if meta.has_ttl != metas[name].has_ttl}
+        groups = _TimedGroups(snapshot.groups, timeless, clock.now_ms()) if timeless else snapshot.groups
+        for key_group in groups:
             if key_group in sources:
                 raise RedistributionError(f"two subtasks saved key group {key_group}")
-            sources[key_group] = snapshot.groups
+            sources[key_group] = groups
     return KeyedSnapshot(max_parallelism, metas, _MergedGroups(dict(sorted(sources.items()))))
+
+
+class _TimedGroups(Mapping[KeyGroup, KeyGroupSnapshot]):
+    """Key groups in which the values of some states get a time.
+
+    Args:
+        groups: the key groups.
+        timeless: kinds of the states whose values have none, by name.
+        now_ms: the time.
+    """
+
+    def __init__(self, groups: Mapping[KeyGroup, KeyGroupSnapshot], timeless: Mapping[str, str], now_ms: int) -> None:
+        self._groups = groups
+        self._timeless = timeless
+        self._now_ms = now_ms
+
+    def __getitem__(self, key_group: KeyGroup) -> KeyGroupSnapshot:
+        group, timeless = self._groups[key_group], self._timeless
+        timed = {
+            name: [replace(e, value=bytes_with_times(timeless[name], e.value, self._now_ms)) for e in entries]
+            for name, entries in group.states.items()
+            if name in timeless
+        }
+        return replace(group, states={**group.states, **timed})
+
+    def __contains__(self, key_group: object) -> bool:
+        return key_group in self._groups
+
+    def __iter__(self) -> Iterator[KeyGroup]:
+        return iter(self._groups)
+
+    def __len__(self) -> int:
+        return len(self._groups)
 
 
 class _MergedGroups(Mapping[KeyGroup, KeyGroupSnapshot]):

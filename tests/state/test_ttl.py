@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import copy
+import tempfile
 from collections.abc import Callable
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from runtime.common.time import Duration, Time
 from runtime.common.typeinfo import Types
+from runtime.core.checkpoint_options import SnapshotKind
+from runtime.core.ids import CheckpointId
 from runtime.state.backend import KeyedStateBackend
 from runtime.state.descriptors import (
     AggregatingStateDescriptor,
@@ -20,15 +25,23 @@ from runtime.state.descriptors import (
     StateTtlConfig,
     ValueStateDescriptor,
 )
+from runtime.state.handles import KeyedStateHandle, PendingKeyedState
+from runtime.state.readers import load_keyed_state
+from runtime.state.snapshot import SnapshotRequest
 from tests.state.backends import (
     BACKENDS,
+    MAX_PARALLELISM,
+    TEMPORARY,
     AverageFunction,
     BackendFactory,
     SettableClock,
     canonical,
     rescaled,
+    subtask_of,
+    subtasks,
     whole_range,
 )
+from tests.state.files import DirectoryFiles
 
 TTL_MS = 100
 
@@ -279,3 +292,76 @@ def test_cleanup_that_is_not_done_is_refused() -> None:
         builder().cleanup_incrementally(5, True)
     with pytest.raises(ValueError, match="cleanup_size"):
         builder().cleanup_incrementally(0)
+
+
+SOME: list[tuple[StateDescriptor, Callable[[Any], object], Callable[[Any], object], object]] = [
+    (ValueStateDescriptor("value", Types.LONG()), lambda s: s.update(5), lambda s: s.value(), 5),
+    (ValueStateDescriptor("pickled"), lambda s: s.update((1, "x")), lambda s: s.value(), (1, "x")),
+    (ListStateDescriptor("list", Types.STRING()), lambda s: s.update(["a", "b"]), lambda s: list(s.get()), ["a", "b"]),
+    (
+        MapStateDescriptor("map", Types.STRING(), Types.LONG()),
+        lambda s: s.put_all({"a": 1, "b": 2}),
+        lambda s: dict(s.items()),
+        {"a": 1, "b": 2},
+    ),
+    (ReducingStateDescriptor("sum", int.__add__, Types.LONG()), lambda s: s.add(7), lambda s: s.get(), 7),
+    (AggregatingStateDescriptor("mean", AverageFunction(), None), lambda s: s.add(4), lambda s: s.get(), 4.0),
+]
+
+
+@pytest.mark.parametrize("form", [SnapshotKind.CANONICAL, SnapshotKind.INCREMENTAL])
+@pytest.mark.parametrize("is_added", [True, False])
+def test_subtasks_that_ask_late_for_a_state_with_another_time_to_live_can_be_rescaled(
+    factory: BackendFactory, clock: SettableClock, form: SnapshotKind, is_added: bool
+) -> None:
+    # on the file system of the databases, which are moved into place
+    directory = Path(tempfile.mkdtemp(dir=TEMPORARY))
+    files = DirectoryFiles(directory / "files")
+
+    def described(descriptor: StateDescriptor, has_ttl: bool) -> StateDescriptor:
+        descriptor = copy.deepcopy(descriptor)
+        return with_ttl(descriptor) if has_ttl else descriptor
+
+    def handle_of(backend: KeyedStateBackend) -> KeyedStateHandle:
+        pending = backend.snapshot(SnapshotRequest(form, CheckpointId(1)))
+        assert isinstance(pending, PendingKeyedState)
+        while not pending.advance(1):
+            pass
+        handle = pending.write(files)
+        backend.dispose()
+        return handle
+
+    def load(handles: list[KeyedStateHandle], backend: KeyedStateBackend, name: str) -> None:
+        backend.restore(
+            load_keyed_state(handles, backend.key_group_range, MAX_PARALLELISM, files, directory / name, clock)
+        )
+
+    keys = [next(f"k{i}" for i in range(99) if subtask_of(f"k{i}", 2) == subtask) for subtask in (0, 1)]
+    first = []
+    for key, backend in zip(keys, subtasks(factory, 2, clock), strict=True):
+        backend.set_current_key(key)
+        for descriptor, write, _, _ in SOME:
+            write(backend.get_state(described(descriptor, not is_added)))
+        first.append(handle_of(backend))
+    clock.time_ms += 10
+    second = []
+    for subtask, backend in enumerate(subtasks(factory, 2, clock)):
+        load(first, backend, f"second-{subtask}")
+        if subtask == 0:
+            for descriptor, _, _, _ in SOME:
+                backend.get_state(described(descriptor, is_added))
+        second.append(handle_of(backend))
+    clock.time_ms += 10
+    whole = whole_range(factory, clock)
+    load(second, whole, "third")
+    states = [(whole.get_state(described(descriptor, True)), read, value) for descriptor, _, read, value in SOME]
+    for key in keys:
+        whole.set_current_key(key)
+        for state, read, value in states:
+            assert read(state) == value
+    clock.time_ms += TTL_MS - 1
+    # it begins when the values get a time: at the restore behind which the first subtask asks, or at the next
+    for key, is_over in zip(keys, (is_added, not is_added), strict=True):
+        whole.set_current_key(key)
+        for state, read, value in states:
+            assert (read(state) != value) is is_over
