@@ -30,6 +30,7 @@ from runtime.state.handles import KeyedStateHandle
 from runtime.state.key_groups import KeyGroupRange, default_max_parallelism, key_group_range
 from runtime.state.redistribution import redistribute
 from runtime.state.snapshot import OperatorSnapshot, OperatorStateSnapshot, Redistribution
+from runtime.state.state_meta import are_windows_readable
 
 
 class StateAssignmentError(Exception):
@@ -280,12 +281,13 @@ def _refuse_other_states(graph: JobGraph, saved: Mapping[OperatorId, OperatorSta
         if state is None:
             continue
         has_keys = any(subtask.keyed is not None for subtask in state.subtasks)
-        for what, written, expected in (
-            ("keys", state.key_type, operator.key_type),
-            ("windows", state.window_type, operator.window_type),
+        windows = (state.window_type, operator.window_type)
+        for what, written, expected, is_readable in (
+            ("keys", state.key_type, operator.key_type, state.key_type == operator.key_type),
+            ("windows", *windows, are_windows_readable(*windows)),
         ):
             # snapshots of earlier versions do not record it
-            if has_keys and written and expected and written != expected:
+            if has_keys and written and expected and not is_readable:
                 raise KeyedStateMismatchError(what, state, written, expected)
         refused = fate_of(state, operator).refused
         if refused is not None:

@@ -162,6 +162,11 @@ class OperatorState:
         return found
 
     @property
+    def has_timers(self) -> bool:
+        """Return whether timers of it are known to be there."""
+        return any(subtask.keyed is not None and subtask.keyed.has_timers for subtask in self.subtasks)
+
+    @property
     def operator_states(self) -> Mapping[str, StateMeta]:
         """Return its operator states that have items, by name; the coordinator's among them."""
         saved = [pair for subtask in self.subtasks for pair in subtask.operator_states.items()]

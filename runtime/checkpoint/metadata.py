@@ -203,6 +203,7 @@ def _keyed_to_json(keyed: KeyedStateHandle, files: _FileTable) -> dict[str, Any]
         "files": [[name, files.add(file)] for name, file in keyed.files.items()],
         "metadata": _bytes_to_json(keyed.metadata),
         "states": None if keyed.states is None else [meta_to_json(state) for state in keyed.states],
+        "has_timers": keyed.has_timers,
     }
 
 
@@ -216,6 +217,7 @@ def _keyed_from_json(saved: Mapping[str, Any], files: Sequence[FileHandle]) -> K
         {name: files[place] for name, place in saved["files"]},
         _bytes_from_json(saved["metadata"]),
         None if states is None else tuple(meta_from_json(state) for state in states),
+        saved.get("has_timers"),
     )
 
 

@@ -20,6 +20,9 @@ from runtime.state.state_meta import DeclaredStates, StateMeta
 _BOOKKEEPING = frozenset({FIRING_STATE, HISTORY_STATE, ORIGIN_STATE, RECEIVED_STATE})
 """Operator states that say how far something had come, and are nothing without the states beside them."""
 
+_TIMERS = StateMeta("timers", "timer", "", namespaced=False)
+"""Stands for the timers of an operator that is lost: they belong to no state."""
+
 
 class Fate(enum.Enum):
     """Outcome of a restore for one state."""
@@ -92,8 +95,10 @@ def fate_of(saved: OperatorState, operator: ChainedOperator) -> OperatorFate:
         unknown = tuple(StateFate(Fate.UNKNOWN, state, None) for state in written)
         return OperatorFate(unknown, is_known=keyed is not None and not unknown)
     met = {(state.name, state.is_keyed) for state in written if declared.of(state.name, is_keyed=state.is_keyed)}
-    is_lost = declared.is_complete and bool(written) and not met and keyed is not None
+    is_lost = declared.is_complete and (bool(written) or saved.has_timers) and not met and keyed is not None
     fates = [_fate(state, declared, is_lost) for state in written]
+    if is_lost and saved.has_timers:
+        fates.append(StateFate(Fate.LOST, _TIMERS, None))
     named = {(state.name, state.is_keyed) for state in written}
     missing = [s for s in declared.states if s.is_keyed and (s.name, True) not in named and keyed is not None]
     fates += [StateFate(Fate.EMPTY, None, state) for state in missing]

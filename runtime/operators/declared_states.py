@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from runtime.operators.checkpointed_function import CheckpointedFunction
 from runtime.operators.functions import Function, KeySelector
 from runtime.state.state_meta import DeclaredStates, StateMeta
 
@@ -24,6 +25,6 @@ def states_with_functions(functions: Iterable[Any], states: Sequence[StateMeta] 
 
 def _may_ask_for_more(function: Any) -> bool:
     # also one that asks for nothing: it may have done so before, and what it had is carried along until it does again
-    if isinstance(function, KeySelector):
+    if isinstance(function, KeySelector) and not isinstance(function, CheckpointedFunction):
         return type(function).open is not Function.open
     return isinstance(function, Function)

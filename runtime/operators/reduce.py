@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from runtime.common.typeinfo import TypeInformation
+from runtime.common.typeinfo import RowTypeInfo, TypeInformation
 from runtime.common.types import Row, row_of
 from runtime.core.elements import MAX_WATERMARK
 from runtime.core.keys import encode_key
@@ -119,6 +119,11 @@ class ReduceOperatorFactory:
         own = keyed_state(_reduced(self.output_type))
         return states_with_functions([self.function, self.key_selector], [own])
 
+    @property
+    def state_content(self) -> str:
+        """Return what its value is, if that is known."""
+        return content_of(self.function, self.output_type)
+
     def create(self) -> ReduceOperator:
         return ReduceOperator(self.function, self.key_selector, self.output_type)
 
@@ -197,6 +202,22 @@ class AccumulateFunction(ReduceFunction):
             copy[self.position] = field
             return copy
         return field
+
+
+def content_of(function: Any, type_info: TypeInformation | None) -> str:
+    """Return what the values are that a function reduces records to: "sum of field 'price'".
+
+    Args:
+        function: any; "" unless it is an AccumulateFunction: of another nothing is known.
+        type_info: of the records; a field by its index and by its name is the same.
+    """
+    if not isinstance(function, AccumulateFunction):
+        return ""
+    position = function.position
+    if isinstance(type_info, RowTypeInfo) and isinstance(position, int):
+        names = type_info.get_field_names()
+        position = names[position] if -len(names) <= position < len(names) else position
+    return f"{function.kind.value} of field {position!r}"
 
 
 def coercing(call: Callable[..., Any], coercer: Coercer) -> Callable[..., Any]:

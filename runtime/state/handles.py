@@ -58,6 +58,8 @@ class KeyedStateHandle:
     """The format's own, JSON, small."""
     states: Sequence[StateMeta] | None = None
     """The states in it; None: not recorded, as in snapshots of earlier versions."""
+    has_timers: bool | None = None
+    """Whether there are timers in it, which are no states; None: not recorded."""
 
     @property
     def size(self) -> int:
@@ -115,6 +117,8 @@ class PendingKeyedState(ABC):
 
     compression = "none"
     """Of block files, none | zstd | lz4; set it before `write`."""
+    has_timers: bool | None = None
+    """Whether there are timers in it; None: nobody says."""
 
     @abstractmethod
     def advance(self, budget_ms: float) -> bool:

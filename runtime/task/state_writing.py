@@ -6,11 +6,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from runtime.checkpoint.channel_state import ChannelPart, write_channel_states
 from runtime.checkpoint.handles import OperatorSubtaskState, TaskRestore, TaskStateHandle
+from runtime.core.clock import SYSTEM_CLOCK, Clock
 from runtime.core.ids import OperatorId, TaskId
 from runtime.graph.job_graph import JobVertex
 from runtime.state.canonical import CANONICAL_FILE, CANONICAL_FORMAT, encode_canonical
@@ -44,7 +45,7 @@ def write_task_state(state: TaskState, files: StateFileWriter) -> TaskStateHandl
         keyed = None
         if snapshot.pending is not None:
             snapshot.pending.compression = state.compression
-            keyed = snapshot.pending.write(files)
+            keyed = replace(snapshot.pending.write(files), has_timers=snapshot.pending.has_timers)
         elif snapshot.keyed is not None and snapshot.keyed.groups:
             keyed = _write_canonical(snapshot.keyed, state, files)
         operators[operator_id] = OperatorSubtaskState(keyed, snapshot.operator_states, snapshot.watermark)
@@ -54,8 +55,14 @@ def write_task_state(state: TaskState, files: StateFileWriter) -> TaskStateHandl
 def _write_canonical(keyed: KeyedSnapshot, state: TaskState, files: StateFileWriter) -> KeyedStateHandle:
     file = files.write("keyed-state", encode_canonical(keyed, state.compression))
     states = tuple(keyed.metas.values())
+    has_timers = any(group.event_timers or group.processing_timers for group in keyed.groups.values())
     return KeyedStateHandle(
-        CANONICAL_FORMAT, state.key_groups, state.max_parallelism, {CANONICAL_FILE: file}, states=states
+        CANONICAL_FORMAT,
+        state.key_groups,
+        state.max_parallelism,
+        {CANONICAL_FILE: file},
+        states=states,
+        has_timers=has_timers,
     )
 
 
@@ -77,11 +84,13 @@ def operator_snapshots(
     task: TaskId,
     files: StateFileReader,
     working_directory: Callable[[str], Path],
+    clock: Clock = SYSTEM_CLOCK,
 ) -> dict[OperatorId, OperatorSnapshot]:
     """Return what each operator of a task restores; nothing if the task starts empty.
 
     Args:
         working_directory: gives the directory of an operator, by its id.
+        clock: says when state got a time to live that subtasks had saved without one.
 
     Raises:
         DamagedSnapshotError: a file is missing or not what was written.
@@ -96,6 +105,6 @@ def operator_snapshots(
         keyed = None
         if saved.keyed:
             directory = working_directory(operator_id)
-            keyed = load_keyed_state(saved.keyed, key_groups, vertex.max_parallelism, files, directory)
+            keyed = load_keyed_state(saved.keyed, key_groups, vertex.max_parallelism, files, directory, clock)
         snapshots[operator_id] = OperatorSnapshot(keyed, saved.operator_states, saved.watermark)
     return snapshots

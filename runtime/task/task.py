@@ -163,7 +163,9 @@ class Task:
         restore = self.deployment.restore
         files = self._services.state_reader(None if restore is None else restore.location)
         self.chain.initialize_state(
-            operator_snapshots(restore, self.deployment.vertex, self.task_id, files, self._contexts.working_directory)
+            operator_snapshots(
+                restore, self.deployment.vertex, self.task_id, files, self._contexts.working_directory, self._clock
+            )
         )
         self.chain.open()
         if restore is not None and restore.channels:

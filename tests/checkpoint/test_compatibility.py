@@ -177,3 +177,32 @@ def test_values_that_mean_something_else_are_refused() -> None:
     graph = with_types(job(2), "window", state_content="rows, max")
     assert verdicts(saved, graph)["window"] is Verdict.REFUSED
     assert verdicts(saved, job(2))["window"] is Verdict.KEPT
+
+
+def test_an_operator_that_had_timers_only_is_lost_where_nothing_takes_them() -> None:
+    def saved(has_timers: bool | None) -> CheckpointMetadata:
+        subtasks = [replace(s, keyed=replace(s.keyed, states=(), has_timers=has_timers)) for s in keyed(2) if s.keyed]
+        return metadata(operator("window", subtasks))
+
+    assert fates(saved(True), job(2, [])) == (Verdict.LOST, {"timers": Fate.LOST})
+    with pytest.raises(StateAssignmentError, match="has other states now"):
+        assign_state(saved(True), job(2, []))
+    # a function may register them again, and one that had none has lost none
+    assert fates(saved(True), job(2, [], is_complete=False)) == (Verdict.KEPT, {})
+    assert fates(saved(False), job(2, [])) == (Verdict.KEPT, {})
+    assert fates(saved(None), job(2, [])) == (Verdict.KEPT, {})
+
+
+def test_windows_of_the_other_time_are_refused() -> None:
+    def verdict(written: str, expected: str) -> Verdict:
+        graph = with_types(job(2), "window", window_type=expected)
+        return verdicts(metadata(window(window_type=written)), graph)["window"]
+
+    event, processing = "TimeWindow of event time", "TimeWindow of processing time"
+    assert verdict(event, event) is verdict(processing, processing) is Verdict.KEPT
+    assert verdict(event, processing) is verdict(processing, event) is Verdict.REFUSED
+    # earlier versions did not say of which time they are
+    assert verdict("TimeWindow", event) is verdict("TimeWindow", processing) is Verdict.KEPT
+    assert verdict("merging TimeWindow", f"merging {event}") is Verdict.KEPT
+    assert verdict("merging TimeWindow", event) is verdict("TimeWindow", f"merging {event}") is Verdict.REFUSED
+    assert verdict("panes of 10 ms", "panes of 10 ms of processing time") is Verdict.REFUSED

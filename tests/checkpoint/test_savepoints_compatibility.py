@@ -275,13 +275,19 @@ def in_windows(assigner: WindowAssigner[Any, Any]) -> Build:
 
 TUMBLING = TumblingEventTimeWindows.of(Time.hours(1))
 SESSIONS = EventTimeSessionWindows.with_gap(Time.hours(1))
+OF_EVENT_TIME = "TimeWindow of event time"
 OTHER_KEYS: dict[str, tuple[Build, Build, str, str]] = {
     "declared": (counting, by(first_as_number, Types.LONG()), "string", "long"),
     "undeclared": (by(first, None), by(first_as_number, Types.LONG()), "no declared type", "long"),
     "timers": (reminding(first, Types.STRING()), reminding(first_as_number, Types.LONG()), "string", "long"),
     "columns": (first_by_column("name"), first_by_column("number"), "string", "long"),
-    "windows": (in_windows(TUMBLING), in_windows(GlobalWindows.create()), "TimeWindow", "GlobalWindow"),
-    "sessions": (in_windows(TUMBLING), in_windows(SESSIONS), "TimeWindow", "merging TimeWindow"),
+    "windows": (in_windows(TUMBLING), in_windows(GlobalWindows.create()), OF_EVENT_TIME, "GlobalWindow"),
+    "sessions": (
+        in_windows(TUMBLING),
+        in_windows(SESSIONS),
+        "TimeWindow of event time",
+        "merging TimeWindow of event time",
+    ),
 }
 
 

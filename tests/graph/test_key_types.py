@@ -64,20 +64,24 @@ def first(one: Any, other: Any) -> Any:
             "string",
             "panes of 60000 ms",
         ),
-        (lambda s: s.key_by(abs).window(MINUTES).reduce(first), "any", "TimeWindow"),
+        (lambda s: s.key_by(abs).window(MINUTES).reduce(first), "any", "TimeWindow of event time"),
         (
             lambda s: s.key_by(abs).window(EventTimeSessionWindows.with_gap(Time.minutes(1))).reduce(first),
             "any",
-            "merging TimeWindow",
+            "merging TimeWindow of event time",
         ),
         (lambda s: s.window_all(GlobalWindows.create()).reduce(first), "byte", "GlobalWindow"),
         (lambda s: s.key_by(abs, Types.LONG()).count_window(3).reduce(first), "long", "CountWindow"),
         (
             lambda s: s.join(s).where(abs, Types.LONG()).equal_to(abs, Types.LONG()).window(MINUTES).apply(first),
             "long",
-            "TimeWindow",
+            "TimeWindow of event time",
         ),
-        (lambda s: s.join(s).where(abs, Types.LONG()).equal_to(abs).window(MINUTES).apply(first), "any", "TimeWindow"),
+        (
+            lambda s: s.join(s).where(abs, Types.LONG()).equal_to(abs).window(MINUTES).apply(first),
+            "any",
+            "TimeWindow of event time",
+        ),
     ],
 )
 def test_the_types_of_keys_and_windows(

@@ -6,22 +6,56 @@ The choice has no visible effect, not even on snapshots.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
 from runtime.common.typeinfo import TypeInformation
 from runtime.operators.declared_states import states_with_functions
 from runtime.operators.output_tag import OutputTag
+from runtime.operators.reduce import content_of
 from runtime.operators.windowing.aligned_windows import AlignedWindowOperator, is_aligned
-from runtime.operators.windowing.assigners import MergingWindowAssigner, WindowAssigner
-from runtime.operators.windowing.contents import EvictableContents, ListContents, WindowContents
+from runtime.operators.windowing.assigners import (
+    GlobalWindows,
+    MergingWindowAssigner,
+    SlidingEventTimeWindows,
+    SlidingProcessingTimeWindows,
+    TumblingEventTimeWindows,
+    TumblingProcessingTimeWindows,
+    WindowAssigner,
+)
+from runtime.operators.windowing.contents import EvictableContents, ListContents, ReduceContents, WindowContents
 from runtime.operators.windowing.count_windows import CountWindowAssigner
+from runtime.operators.windowing.cumulative_windows import CumulativeEventTimeWindows, CumulativeProcessingTimeWindows
 from runtime.operators.windowing.evictors import Evictor
 from runtime.operators.windowing.merging_windows import MergingWindowOperator, open_windows
 from runtime.operators.windowing.session_operator import SessionWindowOperator, is_plain_session
+from runtime.operators.windowing.session_windows import (
+    DynamicEventTimeSessionWindows,
+    DynamicProcessingTimeSessionWindows,
+    EventTimeSessionWindows,
+    ProcessingTimeSessionWindows,
+)
 from runtime.operators.windowing.triggers import PurgingTrigger, Trigger
 from runtime.operators.windowing.window_functions import check_window_function
 from runtime.operators.windowing.window_operator import WindowOperator, WindowSpec
-from runtime.state.state_meta import DeclaredStates, keyed_state
+from runtime.operators.windowing.windows import TimeWindowSerializer
+from runtime.state.state_meta import DeclaredStates, keyed_state, timed_windows
+
+_STATELESS_ASSIGNERS: Final = frozenset(
+    {
+        TumblingEventTimeWindows,
+        TumblingProcessingTimeWindows,
+        SlidingEventTimeWindows,
+        SlidingProcessingTimeWindows,
+        CumulativeEventTimeWindows,
+        CumulativeProcessingTimeWindows,
+        EventTimeSessionWindows,
+        ProcessingTimeSessionWindows,
+        DynamicEventTimeSessionWindows,
+        DynamicProcessingTimeSessionWindows,
+        GlobalWindows,
+    }
+)
+"""Assigners that keep no state, nor do their default triggers."""
 
 
 @dataclass(frozen=True)
@@ -69,9 +103,20 @@ class WindowOperatorFactory:
     @property
     def window_type(self) -> str:
         """Return the window type of its state: state of other windows cannot be taken over."""
-        serializer = type(self.assigner.get_window_serializer()).__name__.removesuffix("Serializer")
+        serializer = self.assigner.get_window_serializer()
+        name = type(serializer).__name__.removesuffix("Serializer")
+        if isinstance(serializer, TimeWindowSerializer):
+            name = timed_windows(name, is_event_time=self.assigner.is_event_time())
         # the state of merged windows is kept under one of them
-        return f"merging {serializer}" if isinstance(self.assigner, MergingWindowAssigner) else serializer
+        return f"merging {name}" if isinstance(self.assigner, MergingWindowAssigner) else name
+
+    @property
+    def state_content(self) -> str:
+        """Return what the value of a window is, if that is known; for an evictor they keep the elements themselves."""
+        contents = self.contents
+        if not isinstance(contents, ReduceContents) or self.evictor is not None:
+            return ""
+        return content_of(contents.function, contents.element_type)
 
     @property
     def declared_states(self) -> DeclaredStates:
@@ -80,8 +125,9 @@ class WindowOperatorFactory:
         if isinstance(self.assigner, MergingWindowAssigner):
             own.append(keyed_state(open_windows(self.assigner)))
         known = states_with_functions([contents.function, self.window_function, self.key_selector], own)
-        # triggers may keep state of their own, and so do windows by count
-        is_plain = self.trigger is None and not isinstance(self.assigner, CountWindowAssigner)
+        # triggers may keep state of their own, and so do windows by count; an assigner of the user's may as well, and
+        # its default trigger
+        is_plain = self.trigger is None and type(self.assigner) in _STATELESS_ASSIGNERS
         return replace(known, is_complete=known.is_complete and is_plain)
 
     def create(self) -> WindowOperator:

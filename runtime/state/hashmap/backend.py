@@ -166,6 +166,8 @@ class HashMapKeyedStateBackend(KeyedStateBackend):
             [SavedService(name, service.event, service.processing) for name, service in self._timers.items()],
             self._restored.frozen(),
         )
+        queues = (queue for service in self._timers.values() for queue in (service.event, service.processing))
+        pending.has_timers = self._restored.has_timers or any(queue.next_timestamp() is not None for queue in queues)
         if self.current_entry is not NO_ENTRY:
             # state objects write to the entry without another set_current_key
             self._log.touch(self.current_entry)

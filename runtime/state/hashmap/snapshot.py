@@ -155,6 +155,16 @@ class RestoredState:
             [timer for group in groups for timer in group.processing_timers.pop(service, ())],
         )
 
+    @property
+    def has_timers(self) -> bool:
+        """Return whether there are timers of services that have not been requested."""
+        return any(
+            timers
+            for group in self._groups.values()
+            for by_service in (group.event_timers, group.processing_timers)
+            for timers in by_service.values()
+        )
+
     def frozen(self) -> KeyedSnapshot:
         """Return a copy of the current content, unaffected by later removals."""
         groups = {

@@ -45,6 +45,7 @@ from runtime.state.rocksdb.rows import (
     TIMER_VALUE,
     Keep,
     StoredState,
+    group_end,
     read_entries,
     read_group,
     timer_row,
@@ -263,6 +264,7 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
             self._shared_files,
             self._kept(),
         )
+        pending.has_timers = self._has_timers()
         self._awaiting.append(pending)
         self._undecided[request.checkpoint_id] = pending
         return pending
@@ -355,6 +357,16 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
             if group.states or group.event_timers or group.processing_timers:
                 groups[KeyGroup(number)] = group
         return KeyedSnapshot(self.max_parallelism, {s.meta.name: s.meta for s in self._stored.values()}, groups)
+
+    def _has_timers(self) -> bool:
+        queues = (queue for service in self._timers.values() for queue in (service.event, service.processing))
+        if any(queue.next_timestamp() is not None for queue in queues):
+            return True
+        # of services that have not been requested
+        known = {prefix + name for name in self._timers for prefix in (EVENT_COLUMN, PROCESSING_COLUMN)}
+        columns = [name for name in self._db.columns if name.startswith((EVENT_COLUMN, PROCESSING_COLUMN))]
+        end = group_end(self.key_group_range.end)
+        return any(next(iter(self._db.scan(name, b"", end)), None) is not None for name in columns if name not in known)
 
     def _kept(self) -> dict[str, Keep]:
         """Return, by state, functions that drop expired values of states with time to live from a canonical snapshot
