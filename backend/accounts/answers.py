@@ -35,6 +35,8 @@ class SessionUser(TypedDict):
 
 class Session(TypedDict):
     user: SessionUser
+    submission: str
+    """Why this cluster takes no programs from anybody; empty: it does."""
 
 
 class Credentials(TypedDict):

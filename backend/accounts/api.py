@@ -20,6 +20,7 @@ from backend.accounts import services
 from backend.accounts.answers import Credentials, Nothing, Session
 from backend.accounts.authentication import BearerAuthentication
 from backend.accounts.roles import role_of
+from backend.accounts.submission import refusal
 from backend.accounts.views import ProductView, is_clean_text
 from backend.audit import trail
 from backend.audit.middleware import audited
@@ -99,4 +100,8 @@ def use_login_link(request: HttpRequest, secret: str) -> HttpResponse:
 
 def _answer(user: Any) -> dict[str, Any]:
     assert isinstance(user, User)
-    return {"user": {"name": user.get_username(), "role": role_of(user).group_name}}
+    refused = refusal()
+    return {
+        "user": {"name": user.get_username(), "role": role_of(user).group_name},
+        "submission": "" if refused is None else str(refused.detail),
+    }

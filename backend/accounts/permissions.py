@@ -1,18 +1,22 @@
-"""The permission of all views: a login, and a role for the method."""
+"""The permission of all views: a login, a role for the method, and, where code of users would run, that it may."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from rest_framework.permissions import IsAuthenticated
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
 from backend.accounts.roles import Role, role_of
+from backend.accounts.submission import refusal
 
 
 class HasRole(IsAuthenticated):
-    """Requires a login and the role that the view's `roles` names for the method (default VIEWER)."""
+    """Requires a login and the role that the view's `roles` names for the method (default VIEWER).
+
+    Methods in the view's `runs_programs` and `runs_drafts` are refused for everybody where the cluster takes none.
+    """
 
     def has_permission(self, request: Request, view: APIView) -> bool:
         if not super().has_permission(request, view):
@@ -22,4 +26,12 @@ class HasRole(IsAuthenticated):
         # the framework answers with the permission's message
         self.message = f"Requires the role {needed.group_name}."
         # every user is a viewer, so reads need no query
-        return needed is Role.VIEWER or role_of(request.user) >= needed
+        if needed is not Role.VIEWER and role_of(request.user) < needed:
+            return False
+        drafts: Collection[str] = getattr(view, "runs_drafts", ())
+        if request.method in drafts or request.method in getattr(view, "runs_programs", ()):
+            refused = refusal(is_draft=request.method in drafts)
+            if refused is not None:
+                # says more than a permission's message: which code, and that it is no matter of roles
+                raise refused
+        return True

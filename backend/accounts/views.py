@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, ClassVar
 
 from rest_framework import exceptions
@@ -18,6 +18,8 @@ from backend.accounts.authentication import BearerAuthentication, CookieAuthenti
 from backend.accounts.errors import product_errors
 from backend.accounts.permissions import HasRole
 from backend.accounts.roles import Role
+from backend.accounts.submission import SubmissionRefused
+from backend.audit import trail
 
 ErrorHandler = Callable[[Exception, dict[str, Any]], Response | None]
 
@@ -57,7 +59,10 @@ class ShallowJson(JSONParser):
 
 
 class ClosedView(APIView):
-    """A view that requires a login, and the role that `roles` names for the method."""
+    """A view that requires a login, and the role that `roles` names for the method.
+
+    Methods that run uploaded programs, or take them, are in `runs_programs`; those that run drafts in `runs_drafts`.
+    """
 
     authentication_classes = (BearerAuthentication, CookieAuthentication)
     permission_classes = (HasRole,)
@@ -67,8 +72,16 @@ class ClosedView(APIView):
     #: no OPTIONS: other origins have no access
     metadata_class = None
     roles: ClassVar[Mapping[str, Role]] = {}
+    runs_programs: ClassVar[Collection[str]] = ()
+    runs_drafts: ClassVar[Collection[str]] = ()
     #: type of the body of every error, for the contract with clients
     errors: ClassVar[Any] = None
+
+    def handle_exception(self, exc: Exception) -> Response:
+        if isinstance(exc, SubmissionRefused):
+            # also of a GET: with a note it leaves an event
+            trail.note(self.request._request, refused=str(exc.detail))
+        return super().handle_exception(exc)
 
     def finalize_response(self, request: Request, response: Any, *args: Any, **kwargs: Any) -> Any:
         final = super().finalize_response(request, response, *args, **kwargs)

@@ -16,6 +16,7 @@ from django import forms
 from django.http import QueryDict
 from rest_framework.exceptions import APIException
 
+from backend.accounts.submission import refusal
 from backend.administration.models import Savepoint
 from backend.cluster import services
 from backend.cluster.job_requests import SAVEPOINT_FORMATS
@@ -179,6 +180,9 @@ class RestoreJob(Act):
             return f"{row.name} is {row.state}: end it first, or two jobs would write to the same places."
         if row.artifact is None:
             return "Its program has been deleted."
+        refused = refusal()
+        if refused is not None:
+            return str(refused.detail)
         if not restore_points(row):
             return "It has neither savepoints nor checkpoints."
         return None

@@ -1,7 +1,7 @@
 """Leaves one audit event for every request that changes something, or tries to: here, and in no view.
 
-A request is one that reads if its method is GET, HEAD or OPTIONS and its view is not marked with `audited`. The user is
-known behind the view: routes authenticate by themselves.
+A request is one that reads if its method is GET, HEAD or OPTIONS, its view is not marked with `audited`, and nothing
+was noted about it. The user is known behind the view: routes authenticate by themselves.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class AuditTrail:
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
         response = self._get_response(request)
-        if request.method not in READS or _is_marked(request):
+        if request.method not in READS or _is_marked(request) or trail.notes_of(request):
             _record(request, response.status_code)
         return response
 

@@ -131,6 +131,12 @@ def kept_logs() -> int:
     return integer("TIDEMARK_KEPT_LOGS", DEFAULT_KEPT_LOGS, 1, 1_000_000)
 
 
+def allowed_programs() -> str:
+    """Return TIDEMARK_ALLOWED_PROGRAMS: a file of sha256 digests, as `sha256sum` writes it, of the only programs that are
+    taken; empty: all are."""
+    return os.environ.get("TIDEMARK_ALLOWED_PROGRAMS") or ""
+
+
 def jobmanagers() -> int:
     """Return TIDEMARK_JOBMANAGERS: how many of them `make run` starts; one leads, the others stand by."""
     return integer("TIDEMARK_JOBMANAGERS", DEFAULT_JOBMANAGERS, 1, 10)

@@ -124,6 +124,10 @@ SECURE_REFERRER_POLICY = "same-origin"
 X_FRAME_OPTIONS = "DENY"
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if HTTPS else None
 
+#: whether programs are taken and run; what runs goes on
+TIDEMARK_SUBMIT = os.environ.get("TIDEMARK_SUBMIT") != "0"
+#: file of the sha256 of the only programs that are taken; empty: all are
+TIDEMARK_ALLOWED_PROGRAMS = environment.allowed_programs()
 #: limit of one program; uploads are streamed to disk
 TIDEMARK_MAX_UPLOAD_BYTES = 256 << 20
 FILE_UPLOAD_TEMP_DIR = None

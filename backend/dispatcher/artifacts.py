@@ -24,6 +24,7 @@ from django.core.files.uploadedfile import TemporaryUploadedFile
 from django.db import Error as DatabaseFailure
 from django.db import transaction
 
+from backend.accounts.submission import check_program
 from backend.cluster.location_checks import StorageSilentError
 from backend.cluster.models import TERMINAL_STATES, Artifact, ClusterIdentity, Job
 from backend.cluster.program_files import ProgramFiles, owner_of, program_files, storage_problems
@@ -90,12 +91,14 @@ def store(upload: TemporaryUploadedFile, user: Any) -> Artifact:
     Raises:
         RefusedFile: its name or content is not that of a program.
         FileTooLarge: it is larger than `TIDEMARK_MAX_UPLOAD_BYTES`.
+        SubmissionRefused: the cluster does not take it.
         backend.dispatcher.archives.ArchiveError: it is an archive that the checks refuse.
         StorageProblem: the storage is full, or cannot be used; nothing was changed.
     """
     name = safe_name(upload.name or "")
     received = Path(upload.temporary_file_path())
     digest, size = _measure(upload)
+    check_program(name, digest)
     module = check_archive(received) if name.endswith(ARCHIVE_SUFFIXES) else None
     values = {
         "file_name": name,

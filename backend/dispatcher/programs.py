@@ -20,6 +20,7 @@ from django.http import QueryDict
 from rest_framework import exceptions
 
 from backend.accounts.errors import Unavailable
+from backend.accounts.submission import check_program
 from backend.accounts.views import is_clean_text
 from backend.cluster.checkpoint_home import cluster_storage
 from backend.cluster.connections import without_connection
@@ -172,7 +173,9 @@ def extract(artifact: Artifact, wanted: ProgramRequest, has_left: Callable[[], b
         PlanningBusy: too many programs are being planned.
         ClientLeft: the client is gone.
         StorageProblem: the program cannot be read.
+        SubmissionRefused: the cluster does not run it; it may have done when the program was uploaded.
     """
+    check_program(artifact.file_name, artifact.id)
     files = program_files()
     # the wait may be long, so release the database connection
     with without_connection(), _turn(artifact.file_name, has_left), files.opened(artifact.path) as program:

@@ -45,7 +45,7 @@ def run_program(
     Raises:
         BadRequest: the program defines no job, or one with options that are wrong.
         Conflict: a job has the id that the client chose, or the snapshot is needed by another job.
-        PlanningBusy, ClientLeft, StorageProblem: as `extract`.
+        PlanningBusy, ClientLeft, StorageProblem, SubmissionRefused: as `extract`.
     """
     if wanted.job_id is not None and Job.objects.filter(id=wanted.job_id).exists():
         raise Conflict(str(services.JobExistsError(wanted.job_id)))

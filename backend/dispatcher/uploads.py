@@ -20,10 +20,14 @@ from django.contrib.auth import get_user
 from django.contrib.auth.models import User
 from django.contrib.sessions.backends.db import SessionStore
 from django.http import HttpRequest, parse_cookie
+from django.urls import Resolver404, resolve
 
 from backend.accounts.authentication import token_of_header
 from backend.accounts.roles import Role, role_of
 from backend.accounts.services import limit_session, user_of_token
+from backend.accounts.submission import refusal
+from backend.audit import trail
+from backend.audit.middleware import result_of
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -56,8 +60,9 @@ class Drain:
 
 
 NOT_LOGGED_IN = json.dumps({"errors": ["Log in, or send a valid token, to upload a program."]}).encode()
-NOT_ALLOWED = json.dumps({"errors": ["Requires the role developer."]}).encode()
+NOT_ALLOWED = "Requires the role developer."
 MayUpload = Callable[[Message], Awaitable[tuple[bool, bool]]]
+Record = Callable[[Message, int], Awaitable[None]]
 
 
 async def may_upload(scope: Message) -> tuple[bool, bool]:
@@ -68,7 +73,37 @@ async def may_upload(scope: Message) -> tuple[bool, bool]:
     return await sync_to_async(_may_upload, thread_sensitive=True)(dict(headers))
 
 
+async def record_refusal(scope: Message, status: int) -> None:
+    """Leave the audit event of a request that Django never sees."""
+    await sync_to_async(_record_refusal, thread_sensitive=True)(scope, status)
+
+
+def _record_refusal(scope: Message, status: int) -> None:
+    user = _user_of({name.lower(): value for name, value in scope["headers"]})
+    try:
+        # not the path itself, which may hold a secret
+        route = resolve(scope["path"]).route
+    except Resolver404:
+        route = scope["path"]
+    refused = refusal() if user is not None and status == 403 else None
+    trail.record(
+        f"{scope['method']} {route}",
+        user="" if user is None else user.get_username(),
+        address=(scope.get("client") or [""])[0],
+        result=result_of(status),
+        status=status,
+        detail={} if refused is None else {"refused": str(refused.detail)},
+    )
+
+
 def _may_upload(headers: Mapping[bytes, bytes]) -> tuple[bool, bool]:
+    user = _user_of(headers)
+    if user is None:
+        return False, False
+    return True, role_of(user) >= Role.DEVELOPER and refusal() is None
+
+
+def _user_of(headers: Mapping[bytes, bytes]) -> User | None:
     request = HttpRequest()
     token = token_of_header(headers.get(b"authorization", b"").decode("latin-1"))
     user: User | None
@@ -79,9 +114,7 @@ def _may_upload(headers: Mapping[bytes, bytes]) -> tuple[bool, bool]:
         request.session = SessionStore(cookies.get(settings.SESSION_COOKIE_NAME))
         found = get_user(request)
         user = found if isinstance(found, User) and limit_session(request.session, found) else None
-    if user is None:
-        return False, False
-    return True, role_of(user) >= Role.DEVELOPER
+    return user
 
 
 class _TooLarge(Exception):
@@ -106,12 +139,20 @@ class BodyLimit:
         application: the application that handles all other requests.
         drain: limits on reading after a response.
         may_upload: returns (whether a request is logged in, whether its user may upload programs).
+        record: writes down that a request was refused, with its status.
     """
 
-    def __init__(self, application: Application, drain: Drain = Drain(), may_upload: MayUpload = may_upload) -> None:
+    def __init__(
+        self,
+        application: Application,
+        drain: Drain = Drain(),
+        may_upload: MayUpload = may_upload,
+        record: Record = record_refusal,
+    ) -> None:
         self._application = application
         self._drain = drain
         self._may_upload = may_upload
+        self._record = record
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -127,7 +168,7 @@ class BodyLimit:
             if may_upload:
                 limit = settings.TIDEMARK_MAX_UPLOAD_BYTES + MULTIPART_OVERHEAD_BYTES
             else:
-                refused = (403, NOT_ALLOWED) if is_known else (401, NOT_LOGGED_IN)
+                refused = (403, _not_allowed()) if is_known else (401, NOT_LOGGED_IN)
         # int() fails on thousands of digits
         if announced.isdigit() and (len(announced) > MAX_DIGITS or int(announced) > limit):
             await self._refuse(scope, receive, send, refused or _refusal(scope, limit), has_more=True)
@@ -166,11 +207,17 @@ class BodyLimit:
         await send({"type": "http.response.start", "status": status, "headers": headers})
         # complete for the client, but not yet for the server, which would close the connection after the last part
         await send({"type": "http.response.body", "body": body, "more_body": True})
+        await self._record(scope, status)
         if has_more:
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._drain.seconds):
                     await _read_on(receive, self._drain.max_bytes)
         await send({"type": "http.response.body", "body": b""})
+
+
+def _not_allowed() -> bytes:
+    refused = refusal()
+    return json.dumps({"errors": [NOT_ALLOWED if refused is None else str(refused.detail)]}).encode()
 
 
 async def _read_on(receive: Receive, max_bytes: int) -> None:

@@ -12,6 +12,7 @@ from typing import Final
 from django.contrib.auth.models import User
 from django.db import transaction
 
+from backend.accounts.submission import refusal
 from backend.cluster.services import any_job_active, now_ms
 from backend.pipelines import deployments
 from backend.pipelines.documents import check
@@ -24,7 +25,12 @@ KEY: Final = "first-run"
 
 
 def is_due() -> bool:
-    """Return whether there is something to do: nothing has been made here yet, or what was made was never deployed."""
+    """Return whether there is something to do: nothing has been made here yet, or what was made was never deployed.
+
+    Where the cluster's owner says which programs are run, if any, there is not.
+    """
+    if refusal(is_draft=True) is not None:
+        return False
     mark = Mark.objects.filter(name=KEY).first()
     if mark is None:
         # whoever has pipelines or jobs already knows what this is about

@@ -14,6 +14,8 @@ from pytest_django import Settings
 
 from backend.accounts.roles import Role, set_role
 from backend.accounts.services import create_token
+from backend.accounts.submission import OFF
+from backend.audit.models import AuditEvent
 from backend.dispatcher.uploads import MAX_BODY_BYTES, MULTIPART_OVERHEAD_BYTES, BodyLimit, Drain
 
 LIMIT = 2 * MAX_BODY_BYTES
@@ -26,6 +28,10 @@ def small_uploads(settings: Settings) -> None:
 
 async def everybody_with_a_token(scope: Any) -> tuple[bool, bool]:
     return (TOKEN in scope["headers"],) * 2
+
+
+async def nowhere(scope: Any, status: int) -> None:
+    """Where a refusal is recorded that no test asks for."""
 
 
 async def status_of(
@@ -51,7 +57,13 @@ async def status_of(
         await send({"type": "http.response.start", "status": 200, "headers": []})
 
     scope = {"type": "http", "method": method, "path": path, "headers": list(headers)}
-    await BodyLimit(application, Drain(max_bytes=5 * LIMIT), everybody_with_a_token)(scope, receive, send)
+    recorded: list[int] = []
+
+    async def record(scope: Any, status: int) -> None:
+        recorded.append(status)
+
+    await BodyLimit(application, Drain(max_bytes=5 * LIMIT), everybody_with_a_token, record)(scope, receive, send)
+    assert recorded == [sent[0]["status"]] * (sent[0]["status"] != 200)
     if sent[0]["status"] != 200:
         assert list(json.loads(sent[1]["body"])) == ["errors"]
         # the client has its answer before the rest is read, and the connection is closed behind that
@@ -94,7 +106,7 @@ async def test_a_client_that_sends_nothing_more_does_not_hold_the_connection_for
 
     announced = (b"content-length", str(LIMIT + 1).encode())
     scope = {"type": "http", "method": "POST", "path": "/v1/jars/upload", "headers": [TOKEN, announced]}
-    await BodyLimit(application, Drain(seconds=0.01), everybody_with_a_token)(scope, receive, send)
+    await BodyLimit(application, Drain(seconds=0.01), everybody_with_a_token, nowhere)(scope, receive, send)
     assert len(sent) == 3
 
 
@@ -181,6 +193,18 @@ class TestAuthentication:
     async def test_who_may_not_upload_fills_nothing(self) -> None:
         token = await sync_to_async(_token_of)(Role.OPERATOR)
         assert await status_and_taken(scope_with((b"authorization", b"Bearer " + token))) == (403, 0)
+        assert await sync_to_async(_latest_event)() == ("somebody", "POST jars/upload", "denied", 403, {})
+
+    async def test_where_nothing_is_submitted_nothing_is_received(self, settings: Settings) -> None:
+        settings.TIDEMARK_SUBMIT = False
+        token = await sync_to_async(_token_of)(Role.ADMIN)
+        assert await status_and_taken(scope_with((b"authorization", b"Bearer " + token))) == (403, 0)
+        assert await sync_to_async(_latest_event)() == ("somebody", "POST jars/upload", "denied", 403, {"refused": OFF})
+
+    async def test_a_refusal_that_django_never_sees_is_recorded_without_secrets_of_the_path(self) -> None:
+        scope = scope_with() | {"path": "/login/the-secret", "client": ("10.0.0.7", 1)}
+        assert await status_and_taken(scope) == (413, 0)
+        assert await sync_to_async(_latest_event)() == ("", "POST login/<str:secret>", "failed", 413, {})
 
     async def test_who_may_upload_does(self) -> None:
         token = await sync_to_async(_token_of)(Role.DEVELOPER)
@@ -189,6 +213,10 @@ class TestAuthentication:
     async def test_the_pages_session_does_too(self) -> None:
         key = await sync_to_async(_session_of)(Role.DEVELOPER)
         assert (await status_and_taken(scope_with((b"cookie", b"tidemark-session=" + key))))[0] == 200
+
+
+def _latest_event() -> Any:
+    return AuditEvent.objects.values_list("user", "action", "result", "status", "detail").latest("pk")
 
 
 def _user_with(role: Role) -> User:

@@ -191,7 +191,7 @@ def cluster_options() -> dict[str, str]:
         {
             "spark.master": environment.spark_master(),
             "taskmanager.numberOfTaskSlots": environment.slots(),
-            "web.submit.enable": "true",
+            "web.submit.enable": str(settings.TIDEMARK_SUBMIT).lower(),
             "web.cancel.enable": "true",
             "web.upload.max-bytes": settings.TIDEMARK_MAX_UPLOAD_BYTES,
         }

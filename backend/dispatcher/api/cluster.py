@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+from django.conf import settings
 from rest_framework import exceptions
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -54,7 +55,12 @@ class ConfigView(FlinkView):
                 "flink-version": FLINK_VERSION,
                 "flink-revision": f"tidemark {__version__}",
                 "tidemark-version": __version__,
-                "features": {"web-submit": True, "web-cancel": True, "web-rescale": False, "web-history": False},
+                "features": {
+                    "web-submit": settings.TIDEMARK_SUBMIT,
+                    "web-cancel": True,
+                    "web-rescale": False,
+                    "web-history": False,
+                },
             }
         )
 

@@ -48,6 +48,7 @@ class JarsView(FlinkView):
 class JarUploadView(FlinkView):
     parser_classes = (MultiPartParser,)
     roles = {"POST": Role.DEVELOPER}  # noqa: RUF012
+    runs_programs = ("POST",)
 
     def initialize_request(self, request: Any, *args: Any, **kwargs: Any) -> Request:
         request.upload_handlers = [TemporaryFileUploadHandler(request)]
@@ -88,6 +89,7 @@ class JarPlanView(FlinkView):
     """The plan of a program; planning runs it in a child process, and so requires the right to run programs."""
 
     roles = {"GET": Role.DEVELOPER, "POST": Role.DEVELOPER}  # noqa: RUF012
+    runs_programs = ("GET", "POST")
 
     @operation(answers.PlanAnswer, query=answers.ProgramQuery)
     def get(self, request: Request, jar_id: str) -> Response:
@@ -105,6 +107,7 @@ class JarPlanView(FlinkView):
 
 class JarRunView(FlinkView):
     roles = {"POST": Role.DEVELOPER}  # noqa: RUF012
+    runs_programs = ("POST",)
 
     @operation(answers.RunAnswer, body=answers.RunRequest, query=answers.ProgramQuery)
     def post(self, request: Request, jar_id: str) -> Response:

@@ -26,6 +26,7 @@ class TestsView(PipelinesView):
     """Runs tests of a document, each in a child, over the rows that it gives. Tests are code."""
 
     roles = {"POST": Role.DEVELOPER}  # noqa: RUF012
+    runs_drafts = ("POST",)
 
     @operation(answers.TestsAnswer, body=answers.TestsRequest)
     def post(self, request: Request) -> Response:
@@ -46,6 +47,7 @@ class PlanView(PipelinesView):
     """The job graph of a document, by running its program up to `execute()`. A program is code."""
 
     roles = {"POST": Role.DEVELOPER}  # noqa: RUF012
+    runs_drafts = ("POST",)
 
     @operation(answers.DraftPlanAnswer, body=DocumentBody)
     def post(self, request: Request) -> Response:

@@ -38,6 +38,7 @@ class CompatibilityView(PipelineView):
     """Reports what would become of the running job's state; runs the version's program up to its execute() only."""
 
     roles = {"POST": Role.OPERATOR}  # noqa: RUF012
+    runs_programs = ("POST",)
 
     @operation(answers.CompatibilityAnswer, body=answers.CompatibilityRequest)
     def post(self, request: Request, pipeline_id: str) -> Response:
@@ -59,6 +60,7 @@ class DeploymentsView(PipelineView):
     """The deployments of a pipeline; POST deploys a version. A key makes one deployment, however often it is sent."""
 
     roles = {"POST": Role.OPERATOR}  # noqa: RUF012
+    runs_programs = ("POST",)
 
     @operation(answers.DeploymentsAnswer)
     def get(self, request: Request, pipeline_id: str) -> Response:

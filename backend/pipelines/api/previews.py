@@ -26,6 +26,7 @@ class PreviewsView(PipelinesView):
     """Runs a document over the first rows of its sources; the user's former preview is stopped. A preview is code."""
 
     roles = {"POST": Role.DEVELOPER}  # noqa: RUF012
+    runs_drafts = ("POST",)
 
     @operation(answers.PreviewAnswer, body=answers.PreviewRequest, status=202)
     def post(self, request: Request) -> Response:

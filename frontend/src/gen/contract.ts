@@ -1881,6 +1881,8 @@ export type ServerMessage = Snapshot | Change | Gone | Refusal | Tick | Pong;
 
 export interface Session {
   user: SessionUser;
+  /** Why this cluster takes no programs from anybody; empty: it does. */
+  submission: string;
 }
 
 export interface SessionUser {

@@ -16,6 +16,11 @@ export function useRole(): Role {
   return useSession().data?.user.role ?? 'viewer';
 }
 
+/** Why this cluster takes no programs from anybody; empty: it does, or this is not known yet. */
+export function useSubmissionRefusal(): string {
+  return useSession().data?.submission ?? '';
+}
+
 export function useLogin() {
   const client = useQueryClient();
   return useMutation({

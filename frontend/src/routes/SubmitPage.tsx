@@ -19,7 +19,7 @@ import { RunForm } from '../components/RunForm/RunForm';
 import type { JarFile } from '../gen/contract';
 import { usePageTitle } from '../hooks/usePageTitle';
 import { useQueryParam } from '../hooks/useQueryParam';
-import { useRole } from '../hooks/useSession';
+import { useRole, useSubmissionRefusal } from '../hooks/useSession';
 import { maySubmit } from '../model/access';
 import { type Picked, type UploadPlan, planUpload } from '../model/programFiles';
 import classes from './pages.module.css';
@@ -28,7 +28,9 @@ const PROGRAMS_KEY = ['programs'];
 
 export function SubmitPage() {
   usePageTitle('Submit New Job');
-  const isAllowed = maySubmit(useRole());
+  const mayDelete = maySubmit(useRole());
+  const refusal = useSubmissionRefusal();
+  const isAllowed = mayDelete && refusal === '';
   const [selected, select] = useSelection();
   const { data, error, refetch } = useQuery({ queryKey: PROGRAMS_KEY, queryFn: fetchPrograms });
   const upload = useUpload(select);
@@ -39,7 +41,7 @@ export function SubmitPage() {
       <h1 className={classes.pageTitle}>Submit New Job</h1>
       {!isAllowed && (
         <Alert color="gray" icon={<IconLock size={18} />}>
-          Uploading and running programs requires the role developer.
+          {refusal !== '' ? refusal : 'Uploading and running programs requires the role developer.'}
         </Alert>
       )}
       <div className={classes.split}>
@@ -76,7 +78,7 @@ export function SubmitPage() {
               <ProgramList
                 programs={data.files}
                 selected={selected}
-                mayDelete={isAllowed}
+                mayDelete={mayDelete}
                 onSelect={(id) => select(id)}
                 onDeleted={(id) => {
                   if (id === selected) select(null);

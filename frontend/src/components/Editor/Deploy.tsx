@@ -9,7 +9,7 @@ import { Link } from 'react-router';
 import type { Autosave } from '../../hooks/useAutosave';
 import { type Deployments, useJobState } from '../../hooks/useDeployments';
 import { useEditor } from '../../hooks/useEditor';
-import { useRole } from '../../hooks/useSession';
+import { useRole, useSubmissionRefusal } from '../../hooks/useSession';
 import { mayOperate } from '../../model/access';
 import { isUnderWay, outcomeOf } from '../../model/pipeline/deployment';
 import { type AnyState, toneOf } from '../../model/states';
@@ -56,6 +56,7 @@ interface Props {
 
 export function Deploy({ autosave, deployments, isChanged, step, onStep, onVersions }: Props) {
   const isAllowed = mayOperate(useRole());
+  const refusal = useSubmissionRefusal();
   const isEmpty = useEditor((state) => Object.keys(state.history.present.nodes).length === 0);
   const { newest, running } = deployments;
   const isBusy = newest !== null && isUnderWay(newest);
@@ -67,7 +68,8 @@ export function Deploy({ autosave, deployments, isChanged, step, onStep, onVersi
           size="sm"
           variant="light"
           leftSection={<IconRocket size={17} aria-hidden />}
-          disabled={!isAllowed || isEmpty || isBusy}
+          disabled={!isAllowed || isEmpty || isBusy || refusal !== ''}
+          title={refusal !== '' ? refusal : undefined}
           onClick={() => onStep({ kind: 'ask', version: null })}
         >
           {running === null ? 'Deploy' : 'Redeploy'}

@@ -14,7 +14,7 @@ import {
 
 import { triggerCheckpoint } from '../../api/checkpoints';
 import { useOperation } from '../../hooks/useOperation';
-import { useRole } from '../../hooks/useSession';
+import { useRole, useSubmissionRefusal } from '../../hooks/useSession';
 import { mayOperate, maySubmit } from '../../model/access';
 import type { Job } from '../../model/job';
 import { isTerminal } from '../../model/states';
@@ -86,11 +86,12 @@ function Active({ job }: { readonly job: Job }) {
 }
 
 function Ended({ job }: { readonly job: Job }) {
-  const isAllowed = maySubmit(useRole());
+  const refusal = useSubmissionRefusal();
+  const isAllowed = maySubmit(useRole()) && refusal === '';
   const [isOpen, { open, close }] = useDisclosure(false);
   return (
     <>
-      <Tooltip label="Requires the role developer" disabled={isAllowed}>
+      <Tooltip label={refusal !== '' ? refusal : 'Requires the role developer'} disabled={isAllowed}>
         <Button variant="default" leftSection={<IconRotateClockwise {...ICON} />} disabled={!isAllowed} onClick={open}>
           Run again
         </Button>
