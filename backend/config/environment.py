@@ -10,6 +10,7 @@ import ipaddress
 import os
 import re
 import secrets
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
@@ -132,8 +133,8 @@ def kept_logs() -> int:
 
 
 def allowed_programs() -> str:
-    """Return TIDEMARK_ALLOWED_PROGRAMS: a file of sha256 digests, as `sha256sum` writes it, of the only programs that are
-    taken; empty: all are."""
+    """Return TIDEMARK_ALLOWED_PROGRAMS: a file of sha256 digests, as `sha256sum` writes it, of the only programs that
+    are taken; empty: all are."""
     return os.environ.get("TIDEMARK_ALLOWED_PROGRAMS") or ""
 
 
@@ -170,8 +171,8 @@ def storage_roots() -> list[str]:
 
 
 def confinement() -> Confinement:
-    """Return what programs that are planned or previewed may see of this machine: nothing of this cluster's files, and
-    no network unless TIDEMARK_PLAN_NETWORK=1 (previews have it, as their sources need it)."""
+    """Return what programs that are planned may see of this machine: nothing of this cluster's files, and no network
+    unless TIDEMARK_PLAN_NETWORK=1."""
     database = urlsplit(os.environ.get("DATABASE_URL") or "")
     places = [
         str(home()),
@@ -182,6 +183,11 @@ def confinement() -> Confinement:
         hidden=[str(Path(place).resolve()) for place in places if place],
         has_network=os.environ.get("TIDEMARK_PLAN_NETWORK") == "1",
     )
+
+
+def preview_confinement() -> Confinement:
+    """Return the same of programs that are previewed or tested: they have the network if TIDEMARK_PREVIEW_NETWORK=1."""
+    return replace(confinement(), has_network=os.environ.get("TIDEMARK_PREVIEW_NETWORK") == "1")
 
 
 def local_path(location: str) -> str:

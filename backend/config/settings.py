@@ -144,8 +144,12 @@ TIDEMARK_KEPT_LOGS = environment.kept_logs()
 #: keeps a process with the engine ready for the next preview, some 160 MiB, while somebody edits pipelines
 TIDEMARK_WARM_PREVIEWS = os.environ.get("TIDEMARK_WARM_PREVIEWS") != "0"
 
-#: what programs may see of this machine while they are planned or previewed
+#: what programs may see of this machine while they are planned
 TIDEMARK_CONFINEMENT = environment.confinement()
+#: the same while they are previewed or tested
+TIDEMARK_PREVIEW_CONFINEMENT = environment.preview_confinement()
+#: addresses besides the public ones that connections may lead to when they are tested or described
+TIDEMARK_OUTSIDE_ADDRESSES = environment.names("TIDEMARK_OUTSIDE_ADDRESSES")
 
 #: what the leading jobmanager polls for apps above the cluster's: see backend.cluster.jobmanager.FurtherWork
 TIDEMARK_LEADER_WORK = ["backend.pipelines.led_deployments.LedDeployments"]

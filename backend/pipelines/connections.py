@@ -1,7 +1,8 @@
 """Connections: systems outside by name. Their secrets are values of the jobmanager's; rows have none.
 
 A test or a description asks the system from this process, with the values that this process knows: those in the
-cluster's home. What comes back is redacted. Blocking, at most some seconds; any thread.
+cluster's home; it connects to public addresses and listed ones only (`addresses`). What comes back is redacted.
+Blocking, at most some seconds; any thread.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Any, Final, TypeVar
 
 import psycopg
 import redis
+from django.conf import settings
 from django.contrib.auth.models import User
 from django.db.models import QuerySet
 
@@ -22,6 +24,7 @@ from backend.cluster.connections import without_connection
 from backend.cluster.redaction import redacted
 from backend.cluster.services import now_ms
 from backend.config import environment
+from backend.pipelines.addresses import AddressRefusedError, Outside, pinned_conninfo, pinned_redis
 from backend.pipelines.models import Connection
 from runtime.common.secrets import Redaction, SecretMissingError, SecretName
 from runtime.connectors.postgres_table import connect, describe_table
@@ -62,6 +65,10 @@ class ConnectionRefused(ConnectionProblem):
 
 class OutsideError(ConnectionProblem):
     """The system outside cannot be asked, or refuses; without any secret."""
+
+
+class OutsideRefusedError(OutsideError):
+    """This cluster does not connect to where the connection leads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,22 +194,33 @@ def _asked(connection: Connection, ask: Callable[[Mapping[str, str]], T]) -> T:
     except SecretMissingError as error:
         raise OutsideError(str(error)) from None
     except (psycopg.Error, redis.RedisError, OSError, ValueError) as error:
+        kind = OutsideRefusedError if isinstance(error, AddressRefusedError) else OutsideError
         # without its cause, which may quote a secret
-        raise OutsideError(Redaction(values)(str(error)).strip()[:MAX_MESSAGE_CHARS] or type(error).__name__) from None
+        raise kind(Redaction(values)(str(error)).strip()[:MAX_MESSAGE_CHARS] or type(error).__name__) from None
+
+
+def _outside() -> Outside:
+    """Return what may be connected to.
+
+    Raises:
+        ValueError: the setting cannot be read.
+    """
+    return Outside(settings.TIDEMARK_OUTSIDE_ADDRESSES)
 
 
 def _test_postgres(values: Mapping[str, str]) -> str:
-    with connect(values["url"]) as connection:
+    with connect(pinned_conninfo(values["url"], _outside())) as connection:
         row = connection.execute("SELECT version()").fetchone()
     return str(row[0]) if row else ""
 
 
 def _describe_postgres(values: Mapping[str, str], name: str | None) -> Found:
+    url = pinned_conninfo(values["url"], _outside())
     if name is not None:
-        shape = describe_table(values["url"], name, None, None)
+        shape = describe_table(url, name, None, None)
         columns = tuple((column.name, column.type_info.type_string()) for column in shape.columns)
         return Found([], shape.row_type.type_string(), columns)
-    with connect(values["url"]) as connection:
+    with connect(url) as connection:
         connection.execute(f"SET statement_timeout = {STATEMENT_TIMEOUT_MS}")
         rows = connection.execute(
             "SELECT CASE WHEN table_schema = current_schema() THEN '' ELSE table_schema || '.' END || table_name "
@@ -214,8 +232,12 @@ def _describe_postgres(values: Mapping[str, str], name: str | None) -> Found:
 
 
 def _redis(values: Mapping[str, str]) -> redis.Redis:
-    return redis.Redis.from_url(
-        values["url"], socket_timeout=REDIS_TIMEOUT_S, socket_connect_timeout=REDIS_TIMEOUT_S, retry=None
+    return pinned_redis(
+        values["url"],
+        _outside(),
+        socket_timeout=REDIS_TIMEOUT_S,
+        socket_connect_timeout=REDIS_TIMEOUT_S,
+        retry=None,
     )
 
 

@@ -32,7 +32,7 @@ from runtime.pipeline import Program
 
 logger = logging.getLogger(__name__)
 #: a child that is ready for the next preview or test of this process
-spares: Final = preview_spares(confinement=settings.TIDEMARK_CONFINEMENT)
+spares: Final = preview_spares(confinement=settings.TIDEMARK_PREVIEW_CONFINEMENT)
 
 MAX_PREVIEWS: Final = 2
 """At a time in this process: each child is a Python process with the engine."""

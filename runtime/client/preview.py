@@ -42,9 +42,9 @@ def preview_spares(idle_s: float = IDLE_S, confinement: Confinement = USUAL) -> 
 
     Args:
         idle_s: after so long without a preview, the child is ended.
-        confinement: what of this machine previews may see; they have the network, as their sources need it.
+        confinement: what of this machine previews may see.
     """
-    return SpareChildren(MODULE, PREFIX, idle_s, replace(confinement, has_network=True))
+    return SpareChildren(MODULE, PREFIX, idle_s, confinement)
 
 
 @dataclass(frozen=True, slots=True)

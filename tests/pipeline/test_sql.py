@@ -54,3 +54,28 @@ def test_a_column_is_renamed_where_it_is_one(text: str, expected: str) -> None:
 def test_a_name_that_needs_quotes_gets_them() -> None:
     assert renamed_in("a > 1", {"a": 'odd "name"'}) == '"odd ""name""" > 1'
     assert renamed_in("a > 1", {"a": "when"}) == '"when" > 1'
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "read_csv('/etc/passwd') IS NOT NULL",
+        "read_text('/etc/passwd') = item",
+        "scan_csv('/etc/passwd') = item",
+        "glob('/etc/*') = item",
+        "http_get('http://169.254.169.254/') = item",
+        "pg_read_file('/etc/passwd') = item",
+        "load_extension('x.so') = 1",
+        "item IN (SELECT * FROM read_csv('/etc/passwd'))",
+        "EXISTS (SELECT 1 FROM read_parquet('http://169.254.169.254/'))",
+        "item = (SELECT item FROM read_json('/x') LIMIT 1)",
+        "LOAD 'x'",
+        "ADD JAR '/x.jar'",
+        "COPY t FROM '/etc/passwd'",
+        "CREATE TABLE t (a INT)",
+        "item = 'a'; DROP TABLE t",
+    ],
+)
+def test_no_expression_reads_files_tables_or_servers(condition: str) -> None:
+    problems = validate(read_document(chain(orders(), node("filter", "F", condition=condition))), CATALOG).problems
+    assert {problem.code for problem in problems} <= {Code.BAD_EXPRESSION, Code.UNKNOWN_COLUMN} and problems

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from pytest_django import Settings
 from rest_framework.test import APIClient
 
 from tests.cluster.redis_fixture import running_redis
@@ -41,6 +42,13 @@ def test_a_test_without_a_value_says_where_one_belongs(admins: APIClient) -> Non
     assert admins.get(f"{CONNECTIONS}/pg-main").json()["test"] == answer["test"]
 
 
+@pytest.fixture
+def here(settings: Settings) -> None:
+    """Systems of this machine may be asked."""
+    settings.TIDEMARK_OUTSIDE_ADDRESSES = ["127.0.0.0/8", "unix"]
+
+
+@pytest.mark.usefixtures("here")
 def test_postgresql_is_asked(admins: APIClient, api: APIClient, monkeypatch: pytest.MonkeyPatch) -> None:
     admins.put(f"{CONNECTIONS}/pg", {"kind": "postgres"}, format="json")
     with running_postgres() as url:
@@ -65,6 +73,7 @@ def test_postgresql_is_asked(admins: APIClient, api: APIClient, monkeypatch: pyt
     assert CANARY not in json.dumps(refused)
 
 
+@pytest.mark.usefixtures("here")
 def test_redis_is_asked(admins: APIClient, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     admins.put(f"{CONNECTIONS}/r", {"kind": "redis"}, format="json")
     with running_redis(tmp_path) as url:

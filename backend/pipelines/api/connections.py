@@ -10,6 +10,7 @@ from backend.accounts.answers import Nothing
 from backend.accounts.errors import Conflict
 from backend.accounts.roles import Role
 from backend.accounts.views import is_clean_text
+from backend.audit import trail
 from backend.contract.operation import operation
 from backend.pipelines import connections
 from backend.pipelines.answers import connections as answers
@@ -83,6 +84,9 @@ class ConnectionDescribeView(PipelinesView):
         try:
             found = connections.describe_connection(_find(name), table)
         except connections.OutsideError as error:
+            if isinstance(error, connections.OutsideRefusedError):
+                # with a note, a GET leaves an event, too
+                trail.note(request._request, refused=str(error))
             raise Conflict(str(error), "outside") from error
         return Response({"names": found.names, "row": found.row, "columns": [list(column) for column in found.columns]})
 

@@ -1,0 +1,258 @@
+"""Which addresses this process connects to for users: the public ones, and those that the cluster's owner lists.
+
+The names of an URL are resolved once, every address that comes out is judged, and the connection goes to one of exactly
+those, so that a name that means something else a moment later leads nowhere. Judging is pure; resolving blocks. Used
+for connections that are tested or described; code of jobs connects as it likes, from the slots.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import parse_qs, urlsplit
+
+import redis
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from redis.connection import Connection, SSLConnection, UnixDomainSocketConnection, parse_url
+
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+Resolve = Callable[[str, int], Sequence[str]]
+
+SETTING: Final = "TIDEMARK_OUTSIDE_ADDRESSES"
+UNIX: Final = "unix"
+"""Entry of the list that allows sockets of this machine."""
+FIRST_FREE_PORT: Final = 1024
+"""Ports below belong to services that neither PostgreSQL nor Redis is; who runs one there lists it with its port."""
+#: of URLs of Redis; others name classes and hosts
+_REDIS_OPTIONS: Final = {"db", "username", "password", "protocol", "client_name", "ssl_cert_reqs", "ssl_ca_certs"}
+_NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")
+
+
+class AddressRefusedError(ValueError):
+    """An address is not one that this process may connect to; the message may be shown to the user."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A line of the list.
+
+    Attributes:
+        network: addresses; None: those of `name`.
+        name: a host, in lower case.
+        port: None: every one from `FIRST_FREE_PORT` on.
+    """
+
+    network: Network | None
+    name: str = ""
+    port: int | None = None
+
+    def takes(self, host: str, address: Address, port: int) -> bool:
+        """Return whether the entry allows an address, which `host` was resolved to."""
+        if (port < FIRST_FREE_PORT) if self.port is None else (port != self.port):
+            return False
+        return host.lower().rstrip(".") == self.name if self.network is None else address in self.network
+
+
+class Outside:
+    """What may be connected to.
+
+    Args:
+        listed: addresses, networks and host names, each perhaps with a port, and perhaps `UNIX`.
+        resolve: returns the addresses of a host; raises OSError.
+
+    Raises:
+        ValueError: an entry cannot be read.
+    """
+
+    def __init__(self, listed: Iterable[str], resolve: Resolve | None = None) -> None:
+        texts = list(listed)
+        self._has_unix = UNIX in texts
+        self._entries = [_entry(text) for text in texts if text != UNIX]
+        self._resolve = resolve or _resolved
+
+    def addresses(self, host: str, port: int) -> list[str]:
+        """Resolve a host, and return its addresses, all of which may be connected to.
+
+        Raises:
+            AddressRefusedError: one of them may not.
+            OSError: the host is not known.
+        """
+        found = [_address(text) for text in self._resolve(host, port)]
+        for address in found:
+            if not self._allows(host, address, port):
+                told = host if str(address) == host else f"{host} ({address})"
+                raise AddressRefusedError(
+                    f"this cluster does not connect to {told} port {port}: {_kind(address, port)}. {SETTING} of the "
+                    "web process lists what else is allowed"
+                )
+        return [str(address) for address in found]
+
+    def check_socket(self) -> None:
+        """Check that sockets of this machine may be used.
+
+        Raises:
+            AddressRefusedError: they may not.
+        """
+        if not self._has_unix:
+            raise AddressRefusedError(
+                f"it names no host, but a socket of this machine; {SETTING} does not list {UNIX!r}"
+            )
+
+    def _allows(self, host: str, address: Address, port: int) -> bool:
+        if any(entry.takes(host, address, port) for entry in self._entries):
+            return True
+        return port >= FIRST_FREE_PORT and all(map(_is_public, (address, *_embedded(address))))
+
+
+def pinned_conninfo(url: str, outside: Outside) -> str:
+    """Return a connection string of PostgreSQL that leads to the judged addresses of its hosts only.
+
+    Raises:
+        AddressRefusedError: one of them may not be connected to.
+        OSError: a host is not known.
+        psycopg.ProgrammingError: the string cannot be read.
+    """
+    given: dict[str, Any] = dict(conninfo_to_dict(url))
+    if given.get("service"):
+        raise AddressRefusedError("it names a service, which may lead anywhere")
+    hosts = _items(given, "host")
+    numbers = _items(given, "hostaddr") or [""] * len(hosts)
+    hosts = hosts or list(numbers)
+    if not hosts:
+        outside.check_socket()
+        return url
+    ports = [port or "5432" for port in _items(given, "port") or ["5432"]]
+    ports = ports * len(hosts) if len(ports) == 1 else ports
+    if len(numbers) != len(hosts) or len(ports) != len(hosts):
+        raise AddressRefusedError("it has not as many ports or addresses as hosts")
+    pinned: list[tuple[str, str, str]] = []
+    for host, number, port in zip(hosts, numbers, ports, strict=True):
+        if not number and (not host or host[0] in "/@"):
+            outside.check_socket()
+            pinned.append((host, "", port))
+            continue
+        pinned += [(host, address, port) for address in outside.addresses(number or host, _port(port))]
+    columns = [",".join(column) for column in zip(*pinned, strict=True)]
+    return make_conninfo(**{**given, **dict(zip(("host", "hostaddr", "port"), columns, strict=True))})
+
+
+def pinned_redis(url: str, outside: Outside, **options: Any) -> redis.Redis:
+    """Return a client of the Redis at an URL that connects to the judged addresses of its host only; to be closed.
+
+    Args:
+        url: redis:// or rediss://, or unix:// if that is allowed.
+        outside: what may be connected to.
+        options: of the connections.
+
+    Raises:
+        AddressRefusedError: one of them may not be connected to.
+        OSError: the host is not known.
+        ValueError: the URL cannot be read.
+    """
+    given: Mapping[str, Any] = parse_url(url)
+    unknown = sorted(set(parse_qs(urlsplit(url).query)) - _REDIS_OPTIONS)
+    if unknown:
+        raise AddressRefusedError(f"the option {unknown[0][:40]!r} is not one that a connection has")
+    kind = given.get("connection_class", Connection)
+    if issubclass(kind, UnixDomainSocketConnection):
+        outside.check_socket()
+        return redis.Redis.from_pool(redis.ConnectionPool(**{**given, **options}))
+    host, port = str(given.get("host") or "localhost"), int(given.get("port") or 6379)
+    addresses = outside.addresses(host, port)
+    pinned = {**given, **options, "host": host, "port": port, "addresses": addresses}
+    pinned["connection_class"] = _PinnedTls if issubclass(kind, SSLConnection) else _Pinned
+    return redis.Redis.from_pool(redis.ConnectionPool(**pinned))
+
+
+class _Pinned(Connection):
+    """A connection that resolves nothing."""
+
+    def __init__(self, *, addresses: Sequence[str], **options: Any) -> None:
+        super().__init__(**options)
+        self._addresses = addresses
+
+    def _connect(self) -> Any:
+        name = self.host
+        failure: OSError | None = None
+        try:
+            for address in self._addresses:
+                self.host = address
+                try:
+                    return super()._connect()
+                except OSError as error:
+                    failure = error
+        finally:
+            # certificates are issued for the name
+            self.host = name
+        raise failure or OSError("the host has no address")
+
+
+class _PinnedTls(SSLConnection, _Pinned):
+    """The same within TLS, which checks the certificate of the name."""
+
+
+def _items(given: Mapping[str, Any], name: str) -> list[str]:
+    text = str(given.get(name) or "")
+    return text.split(",") if text else []
+
+
+def _port(text: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text) <= 65535:
+        raise AddressRefusedError(f"{text[:20]!r} is no port")
+    return int(text)
+
+
+def _resolved(host: str, port: int) -> list[str]:
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(each[4][0]) for each in found))
+
+
+def _address(text: str) -> Address:
+    # an interface's name does not change whose address it is
+    return ipaddress.ip_address(text.partition("%")[0])
+
+
+def _embedded(address: Address) -> list[Address]:
+    """Return addresses of version 4 that an address of version 6 leads to."""
+    if isinstance(address, ipaddress.IPv4Address):
+        return []
+    found = [address.ipv4_mapped, address.sixtofour, *(address.teredo or ())]
+    if address in _NAT64 or int(address) < 1 << 32:
+        found.append(ipaddress.IPv4Address(int(address) & 0xFFFF_FFFF))
+    return [each for each in found if each is not None]
+
+
+def _is_public(address: Address) -> bool:
+    if isinstance(address, ipaddress.IPv6Address) and (address.ipv4_mapped or address in _NAT64):
+        # as public as what is embedded, which is judged, too
+        return True
+    return address.is_global and not address.is_multicast and not address.is_reserved
+
+
+def _kind(address: Address, port: int) -> str:
+    for one in (address, *_embedded(address)):
+        if one.is_loopback or one.is_unspecified:
+            return "it is this machine"
+        if one.is_link_local:
+            return "it is a link-local address, as those of metadata services"
+        if not _is_public(one):
+            return "it is no public address"
+    return f"ports below {FIRST_FREE_PORT} are for other services" if port < FIRST_FREE_PORT else "it is not listed"
+
+
+def _entry(text: str) -> Entry:
+    host, port = text, None
+    head, colon, tail = text.rpartition(":")
+    if colon and (":" not in head or head.endswith("]")):
+        host, port = head, _port(tail)
+    host = host.removeprefix("[").removesuffix("]")
+    try:
+        return Entry(ipaddress.ip_network(host, strict=False), port=port)
+    except ValueError:
+        if "/" in host or not host:
+            raise ValueError(f"{SETTING}: {text!r} is neither an address or network nor a host") from None
+        return Entry(None, host.lower().rstrip("."), port)
