@@ -217,9 +217,13 @@ def _post(connection: redis.Redis, event: Document) -> None:
 _NOW_MS = "local t = redis.call('TIME') local now = t[1] * 1000 + math.floor(t[2] / 1000) "
 
 
+_FORGET_OTHERS = "redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now - ARGV[1]) "
+
+
 def show_jobmanager(name: str) -> None:
-    """Note that a jobmanager lives."""
-    client().eval(_NOW_MS + "redis.call('ZADD', KEYS[1], now, ARGV[1])", 1, JOBMANAGERS_KEY, name)
+    """Note that a jobmanager lives; forget those that do not, whether or not somebody reads them."""
+    script = _NOW_MS + _FORGET_OTHERS + "redis.call('ZADD', KEYS[1], now, ARGV[2])"
+    client().eval(script, 1, JOBMANAGERS_KEY, JOBMANAGER_EXPIRY_MS, name)
 
 
 def hide_jobmanager(name: str) -> None:
@@ -229,9 +233,7 @@ def hide_jobmanager(name: str) -> None:
 
 def jobmanagers() -> list[str]:
     """Return the names of the jobmanagers seen lately, sorted; forget the others."""
-    script = _NOW_MS + (
-        "redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now - ARGV[1]) return redis.call('ZRANGE', KEYS[1], 0, -1)"
-    )
+    script = _NOW_MS + _FORGET_OTHERS + "return redis.call('ZRANGE', KEYS[1], 0, -1)"
     with reader().connected() as connection:
         names: Any = connection.eval(script, 1, JOBMANAGERS_KEY, JOBMANAGER_EXPIRY_MS)
     return sorted(names)

@@ -16,7 +16,7 @@ from __future__ import annotations
 import enum
 import logging
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -63,6 +63,7 @@ from backend.cluster.placements import placed_stages, placements_of
 from backend.cluster.program_files import program_files
 from backend.cluster.publisher import Publisher
 from backend.cluster.resource_manager import ResourceManager
+from backend.cluster.row_retention import RowRetention
 from backend.cluster.scaling_history import ScalingHistory
 from backend.cluster.slot_pool import StageKey
 from backend.cluster.snapshot_disposal import SnapshotDisposal
@@ -89,6 +90,9 @@ class FurtherWork(Protocol):
 
     def poll(self) -> None:
         """Derive from SQL what is to be done, and do it; everything in transactions that hold the leader's epoch."""
+
+    def needed_jobs(self) -> Collection[str]:
+        """Return jobs whose rows must stay although they have ended, because rows of the app refer to them."""
 
 
 class Duty(enum.Enum):
@@ -175,6 +179,7 @@ class JobManager:
             import_string(name)(leadership, clock, self._containment, self._locations.check)
             for name in settings.TIDEMARK_LEADER_WORK
         ]
+        self._rows = RowRetention(leadership, settings.TIDEMARK_KEPT_JOBS, self._needed_jobs, clock)
         self._is_acting = True
         #: all that was reported up to this monotonic time is handled
         self._read_until_ms = 0.0
@@ -275,6 +280,8 @@ class JobManager:
             self._sweep()
         with self._containment.of("logs that are not kept"):
             self._logs.poll({job_id: runner.job.attempt for job_id, runner in self.jobs.runners.items()})
+        with self._containment.of("rows that are not kept"):
+            self._rows.poll(self.jobs.runners.keys())
         with self._containment.of("the rows of TaskManagers"):
             self._taskmanagers.poll()
         with self._containment.of("TaskManagers that are draining"):
@@ -295,6 +302,10 @@ class JobManager:
         known = {*self.jobs.runners, *self._disposal.sweeping}
         for job_id, root in self._store.leftovers(known, self._locations.check):
             self._disposal.sweep(job_id, root)
+
+    def _needed_jobs(self) -> set[str]:
+        """Return the jobs that apps above this one refer to."""
+        return {job_id for work in self._further for job_id in work.needed_jobs()}
 
     def _recover(self) -> None:
         """Take over what earlier leaders left behind, apart from what every poll derives."""

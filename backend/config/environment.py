@@ -24,6 +24,9 @@ DEFAULT_REDIS_PREFIX = "tidemark"
 DEFAULT_JOBMANAGERS = 1
 DEFAULT_DRAIN_TIMEOUT_S = 30
 DEFAULT_KEPT_LOGS = 20
+DEFAULT_KEPT_JOBS = 500
+MIN_KEPT_JOBS = 100
+"""The overview lists as many."""
 REDIS_URL_FILE = "redis-url"
 SECRET_KEY_FILE = "secret-key"
 ADMIN_TOKEN_FILE = "admin-token"
@@ -136,6 +139,11 @@ def allowed_programs() -> str:
     """Return TIDEMARK_ALLOWED_PROGRAMS: a file of sha256 digests, as `sha256sum` writes it, of the only programs that
     are taken; empty: all are."""
     return os.environ.get("TIDEMARK_ALLOWED_PROGRAMS") or ""
+
+
+def kept_jobs() -> int:
+    """Return TIDEMARK_KEPT_JOBS: so many of the jobs that have ended are kept, and as many of those with snapshots."""
+    return integer("TIDEMARK_KEPT_JOBS", DEFAULT_KEPT_JOBS, MIN_KEPT_JOBS, 1_000_000)
 
 
 def jobmanagers() -> int:

@@ -141,6 +141,8 @@ TIDEMARK_SAVEPOINT_DIR = environment.savepoint_directory()
 TIDEMARK_STORAGE_ROOTS = environment.storage_roots()
 #: number of a job's newest attempts whose logs are kept
 TIDEMARK_KEPT_LOGS = environment.kept_logs()
+#: number of jobs that have ended whose rows are kept, and of such jobs with snapshots
+TIDEMARK_KEPT_JOBS = environment.kept_jobs()
 #: keeps a process with the engine ready for the next preview, some 160 MiB, while somebody edits pipelines
 TIDEMARK_WARM_PREVIEWS = os.environ.get("TIDEMARK_WARM_PREVIEWS") != "0"
 
@@ -152,7 +154,11 @@ TIDEMARK_PREVIEW_CONFINEMENT = environment.preview_confinement()
 TIDEMARK_OUTSIDE_ADDRESSES = environment.names("TIDEMARK_OUTSIDE_ADDRESSES")
 
 #: what the leading jobmanager polls for apps above the cluster's: see backend.cluster.jobmanager.FurtherWork
-TIDEMARK_LEADER_WORK = ["backend.pipelines.led_deployments.LedDeployments"]
+TIDEMARK_LEADER_WORK = [
+    "backend.pipelines.led_deployments.LedDeployments",
+    "backend.pipelines.deployment_retention.DeploymentRetention",
+    "backend.accounts.led_expiry.LedExpiry",
+]
 
 FRONTEND_DIR = BASE_DIR / "frontend" / "dist"
 STATIC_URL = "/static/"

@@ -10,6 +10,7 @@ the same.
 from __future__ import annotations
 
 import logging
+from collections.abc import Collection
 from typing import Any
 
 from backend.cluster import services as cluster_services
@@ -91,6 +92,12 @@ class LedDeployments:
         # what could not be looked at goes on ageing
         names = {name for row in unobserved.values() for name in _names_of(row)}
         self._ages.keep(self._seen | {key for key in self._ages.known() if key[0] in names})
+
+    def needed_jobs(self) -> Collection[str]:
+        """Return the jobs of deployments that are under way, and of those that they replace."""
+        rows = Deployment.objects.filter(state__in=OPEN_STATES)
+        found = rows.values_list("job_id", "rollback_job_id", "previous__job_id", "previous__rollback_job_id")
+        return {job_id for ids in found for job_id in ids if job_id}
 
     def _observe(self, row: Deployment) -> DeploymentSeen:
         stop = Operation.objects.filter(trigger_id=row.stop_id, state=Operation.State.COMPLETED).first()

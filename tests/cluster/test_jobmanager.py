@@ -685,3 +685,23 @@ def test_a_taskmanager_that_drains_is_shown_and_its_slots_are_nobodys(lead: Any)
     assert (cluster["slots_total"], cluster["slots_available"]) == (1, 1)
     answered = {row["id"]: row.get("blocked") for row in map(taskmanager_overview, cluster["taskmanagers"], (0, 0))}
     assert answered == {"new": None, "old": True}
+
+
+def test_rows_of_ended_jobs_that_are_not_kept_go_with_their_operations(lead: Any, settings: Settings) -> None:
+    settings.TIDEMARK_KEPT_JOBS = 2
+    manager = lead()
+    jobs = [submit(1) for _ in range(5)]
+    for number, job in enumerate(jobs):
+        Job.objects.filter(id=job.id).update(created_at=number)
+        services.request_cancel(job, None)
+
+    def left() -> set[str]:
+        manager._rows._look_due_ms = 0.0
+        manager.hasten()
+        manager.step(0.01)
+        return set(Job.objects.values_list("id", flat=True))
+
+    wait_until(lambda: left() == {job.id for job in jobs[-2:]}, 120, "the oldest are deleted")
+    assert Operation.objects.count() == 2
+    with pytest.raises(services.JobUnknownError):
+        services.get_job(jobs[0].id)
