@@ -29,6 +29,7 @@ PING_EXPIRY_S = 30.0
 #: a JobMaster that ends an attempt sends two commands, and the slots of its other regions wait for its heartbeats
 #: meanwhile: with more, their leases expire while the broker is frozen; with less, a loaded one counts as unavailable
 SEND_TIMEOUT_S = 2.0
+_TIMEOUTS = {"socket_timeout": SEND_TIMEOUT_S, "socket_connect_timeout": SEND_TIMEOUT_S, "max_retries": 0}
 
 
 #: broker's clock, epoch ms, from which a command is not carried out any more
@@ -49,10 +50,9 @@ def send(worker_name: str, task: str, expires_s: float, **arguments: Any) -> Non
     Raises:
         kombu.exceptions.OperationalError: the broker cannot be reached, or does not answer.
     """
-    timeouts = {"socket_timeout": SEND_TIMEOUT_S, "socket_connect_timeout": SEND_TIMEOUT_S, "max_retries": 0}
     try:
         # a connection of its own: the worker's waits for commands without a timeout
-        with app.connection_for_write(transport_options=timeouts) as connection:
+        with app.connection_for_write(transport_options=_TIMEOUTS) as connection:
             deadline_ms = _broker_ms(connection) + round(expires_s * 1000)
             sent = {"command_id": os.urandom(8).hex(), **arguments}
             app.send_task(
@@ -70,6 +70,24 @@ def send(worker_name: str, task: str, expires_s: float, **arguments: Any) -> Non
                 retry=False,
                 connection=connection,
             )
+    except redis.RedisError as error:
+        raise OperationalError(str(error)) from error
+
+
+def forget(worker_name: str) -> None:
+    """Delete the queue of a worker that has ended long ago, with commands that it has not taken: the broker would keep
+    both for ever. Should it live after all, the next command to it makes its queue again.
+
+    Raises:
+        kombu.exceptions.OperationalError: the broker cannot be reached, or does not answer.
+    """
+    try:
+        with app.connection_for_write(transport_options=_TIMEOUTS) as connection:
+            queue: Any = worker_direct(worker_name)
+            bound = queue(connection.default_channel)
+            # a channel deletes only what it has declared
+            bound.declare()
+            bound.delete()
     except redis.RedisError as error:
         raise OperationalError(str(error)) from error
 

@@ -298,14 +298,19 @@ class JobStore:
         with self._leadership.fenced():
             row.save()
 
-    def taskmanager_gone(self, name: str, state: TaskManager.State, now: int) -> None:
-        """Save that a TaskManager has ended or was lost; forget those that ended long before."""
+    def taskmanager_gone(self, name: str, state: TaskManager.State, now: int) -> list[str]:
+        """Save that a TaskManager has ended or was lost; forget those that ended long before.
+
+        Returns:
+            The workers of those that are forgotten.
+        """
         with self._leadership.fenced():
             TaskManager.objects.filter(id=name).update(state=state, last_heartbeat=now, epoch=self._epoch)
             ended = TaskManager.objects.exclude(state=TaskManager.State.REGISTERED).order_by("-last_heartbeat", "id")
-            old = list(ended.values_list("id", flat=True)[KEPT_TASKMANAGERS:])
+            old = dict(ended.values_list("id", "worker_name")[KEPT_TASKMANAGERS:])
             if old:
                 TaskManager.objects.filter(id__in=old).delete()
+        return list(old.values())
 
     def registered_taskmanagers(self) -> set[str]:
         """Return the ids of the TaskManagers whose rows say that they are there."""

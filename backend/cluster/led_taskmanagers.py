@@ -7,9 +7,12 @@ at each poll.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from kombu.exceptions import OperationalError
+
+from backend.cluster import commands
 from backend.cluster.cluster_document import taskmanager_entry
 from backend.cluster.containment import Containment
 from backend.cluster.job_store import JobStore
@@ -38,6 +41,7 @@ class LedTaskManagers:
         resources: knows the TaskManagers and their stages.
         clock: for the times in rows.
         containment: contains failures.
+        forget: deletes what the broker keeps for a worker that has ended.
     """
 
     def __init__(
@@ -47,7 +51,9 @@ class LedTaskManagers:
         resources: ResourceManager,
         clock: Clock,
         containment: Containment,
+        forget: Callable[[str], None] = commands.forget,
     ) -> None:
+        self._forget = forget
         self._machine = machine
         self._store = store
         self._resources = resources
@@ -107,8 +113,17 @@ class LedTaskManagers:
                 self._store.save_taskmanager(_row(known[name].report, self._clock.now_ms()))
             case UnregisterTaskManager(name, has_signed_off):
                 state = TaskManager.State.GONE if has_signed_off else TaskManager.State.LOST
-                self._store.taskmanager_gone(name, state, self._clock.now_ms())
+                forgotten = self._store.taskmanager_gone(name, state, self._clock.now_ms())
                 self._gone.discard(name)
+                for worker_name in forgotten:
+                    self._forget_worker(worker_name)
+
+    def _forget_worker(self, worker_name: str) -> None:
+        try:
+            self._forget(worker_name)
+        except OperationalError as error:
+            # it costs the broker some bytes, which is no reason to try again
+            logger.warning("the queue of worker %s could not be deleted: %s", worker_name, error)
 
     def entries(self) -> list[Document]:
         """Return the entries of the cluster's document."""

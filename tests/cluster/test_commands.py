@@ -64,6 +64,37 @@ def test_commands_expire_by_the_brokers_clock_alone(broker: int) -> None:
     assert not commands.is_expired({}, seconds * 1000)
 
 
+def test_a_worker_that_is_forgotten_leaves_nothing_with_the_broker(broker: int) -> None:
+    with redis.Redis.from_url(app.conf.broker_write_url) as client:
+
+        def kept() -> dict[bytes, int]:
+            sizes = {}
+            for key in client.scan_iter():
+                kind = client.type(key)
+                sizes[key] = client.llen(key) if kind == b"list" else client.scard(key) if kind == b"set" else 1
+            return sizes
+
+        commands.send("worker@here", commands.PING_TASK, 30.0)
+        before = kept()
+        commands.send("worker@gone", commands.PING_TASK, 30.0)
+        commands.send("worker@gone", commands.END_TASK, 30.0)
+        assert kept() != before
+        commands.forget("worker@gone")
+        assert kept() == before
+        # one that nobody has sent to
+        commands.forget("worker@unknown")
+        assert kept() == before
+        # it lived after all
+        commands.send("worker@gone", commands.PING_TASK, 30.0)
+        assert len(kept()) == len(before) + 1
+
+
+def test_a_broker_that_is_away_forgets_nobody(broker: int) -> None:
+    os.kill(broker, signal.SIGKILL)
+    with pytest.raises(OperationalError):
+        commands.forget("worker@here")
+
+
 SEALED = {"worker_name": "worker@here", "task": commands.DEPLOY_TASK, "arguments": {"command_id": "1", "epoch": 3}}
 
 

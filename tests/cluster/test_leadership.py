@@ -213,17 +213,18 @@ def test_the_newest_failures_of_a_job_are_kept_and_all_are_counted() -> None:
 def test_taskmanagers_that_ended_long_ago_are_forgotten() -> None:
     store = JobStore(take_leadership("a"))
     facts: dict[str, Any] = {
-        "worker_name": "w",
         "host": "h",
         "pid": 1,
         "slots": 1,
         "spark_master": "local",
         "registered_at": 1,
     }
+    forgotten: list[str] = []
     for number in range(KEPT_TASKMANAGERS + 5):
-        store.save_taskmanager(TaskManager(id=f"t{number}", last_heartbeat=number, **facts))
+        store.save_taskmanager(TaskManager(id=f"t{number}", worker_name=f"w{number}", last_heartbeat=number, **facts))
     for number in range(2, KEPT_TASKMANAGERS + 5):
-        store.taskmanager_gone(f"t{number}", TaskManager.State.LOST, 1_000 + number)
+        forgotten += store.taskmanager_gone(f"t{number}", TaskManager.State.LOST, 1_000 + number)
+    assert sorted(forgotten) == ["w2", "w3", "w4"]
     assert store.registered_taskmanagers() == {"t0", "t1"}
     ended = TaskManager.objects.filter(state=TaskManager.State.LOST).values_list("id", flat=True)
     assert set(ended) == {f"t{number}" for number in range(5, KEPT_TASKMANAGERS + 5)}
