@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,9 +14,8 @@ import pytest
 from tests.cluster.stack import ROOT, Stack, running_stack
 from tests.cluster.test_stack import HOLDS_SLOTS
 from tests.cluster.test_two_taskmanagers import taskmanagers_of
+from tests.cluster.wrong_clock import skewed, wrong_clock
 from tests.support.waiting import wait_until
-
-SOURCE = Path(__file__).with_name("wrong_clock.c")
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -25,12 +23,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(300)]
 @pytest.fixture
 def library(tmp_path: Path) -> Path:
     """The library that gives processes another clock."""
-    compiler = shutil.which("cc")
-    if compiler is None:
-        pytest.skip("there is no C compiler")
-    built = tmp_path / "wrong_clock.so"
-    subprocess.run((compiler, "-shared", "-fPIC", "-o", built, SOURCE, "-ldl"), check=True)
-    return built
+    return wrong_clock(tmp_path)
 
 
 @contextmanager
@@ -40,8 +33,7 @@ def skewed_taskmanager(stack: Stack, library: Path, skew_s: int) -> Iterator[Pat
         "TIDEMARK_HOME": str(stack.home),
         "TIDEMARK_SLOTS": "2",
         "DJANGO_SETTINGS_MODULE": "backend.config.settings",
-        "LD_PRELOAD": str(library),
-        "WRONG_CLOCK_SKEW_S": str(skew_s),
+        **skewed(library, skew_s),
     }
     path = stack.home / "logs" / "skewed.log"
     with path.open("wb") as log:

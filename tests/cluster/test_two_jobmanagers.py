@@ -39,23 +39,25 @@ class Pair:
     def __init__(self, home: Path, redis_url: str) -> None:
         self._home = home
         self._database = home / "db.sqlite3"
-        self._environment = os.environ | {
+        #: of its processes
+        self.environment = os.environ | {
             "DATABASE_URL": f"sqlite:///{self._database}",
             "REDIS_URL": redis_url,
             "TIDEMARK_HOME": str(home),
             "DJANGO_SETTINGS_MODULE": "backend.config.settings",
         }
         self.processes: list[subprocess.Popen[bytes]] = []
-        self._run("manage.py", "migrate", "-v", "0")
+        self.run("manage.py", "migrate", "-v", "0")
 
-    def _run(self, *arguments: str) -> str:
-        command = (sys.executable, *arguments)
-        done = subprocess.run(command, cwd=ROOT, env=self._environment, check=True, stdout=subprocess.PIPE, text=True)
+    def run(self, *arguments: str, **environment: str) -> str:
+        """Run a process of its own to its end; return what it has printed."""
+        command, settings = (sys.executable, *arguments), self.environment | environment
+        done = subprocess.run(command, cwd=ROOT, env=settings, check=True, stdout=subprocess.PIPE, text=True)
         return done.stdout.strip()
 
-    def submit(self) -> str:
+    def submit(self, **environment: str) -> str:
         """Submit a job; return its id."""
-        return self._run("-c", SUBMIT)
+        return self.run("-c", SUBMIT, **environment)
 
     def epoch_of(self, process: subprocess.Popen[bytes]) -> int:
         """Return the epoch with which it leads; 0: it does not."""
@@ -64,11 +66,12 @@ class Pair:
             row = connection.execute(query, (name_of(process),)).fetchone()
         return 0 if row is None else int(row[0])
 
-    def start(self) -> subprocess.Popen[bytes]:
+    def start(self, **environment: str) -> subprocess.Popen[bytes]:
         """Start another one; returns once it shows itself."""
         with (self._home / f"jobmanager-{len(self.processes)}.log").open("wb") as log:
             command = (sys.executable, "manage.py", "jobmanager")
-            process = subprocess.Popen(command, cwd=ROOT, env=self._environment, stdout=log, stderr=log)
+            settings = self.environment | environment
+            process = subprocess.Popen(command, cwd=ROOT, env=settings, stdout=log, stderr=log)
         self.processes.append(process)
         wait_until(lambda: name_of(process) in bus.jobmanagers(), START_TIMEOUT_S, "the jobmanager")
         return process
