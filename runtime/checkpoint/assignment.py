@@ -22,7 +22,7 @@ from runtime.checkpoint.handles import (
 from runtime.checkpoint.state_fates import StateFate, fate_of
 from runtime.common import options
 from runtime.core.ids import OperatorId, TaskId
-from runtime.graph.job_graph import JobEdge, JobGraph, JobVertex
+from runtime.graph.job_graph import ChainedOperator, JobEdge, JobGraph, JobVertex
 from runtime.graph.key_types import UNDECLARED
 from runtime.graph.partitioning import Partitioning
 from runtime.operators.source_coordinator import COORDINATOR_STATE, RECEIVED_STATE
@@ -30,7 +30,7 @@ from runtime.state.handles import KeyedStateHandle
 from runtime.state.key_groups import KeyGroupRange, default_max_parallelism, key_group_range
 from runtime.state.redistribution import redistribute
 from runtime.state.snapshot import OperatorSnapshot, OperatorStateSnapshot, Redistribution
-from runtime.state.state_meta import are_windows_readable
+from runtime.state.state_meta import StatePart, are_windows_readable, moved_parts
 
 
 class StateAssignmentError(Exception):
@@ -89,6 +89,24 @@ class StateContentError(StateAssignmentError):
         super().__init__(
             f"state of {operator.name} (uid {operator.uid}) was saved for {written}, and now is for {expected}: "
             "its values would be taken for others; use what it was saved for, or another uid"
+        )
+        self.uid = operator.uid
+
+
+class StateOrderError(StateAssignmentError):
+    """The values in a state would change places.
+
+    Attributes:
+        uid: of the operator.
+    """
+
+    def __init__(self, operator: OperatorState, expected: Sequence[StatePart], moved: Sequence[StatePart]) -> None:
+        parts, places = ", ".join(part.describe() for part in moved), "another place" if len(moved) == 1 else "others"
+        written = ", ".join(part.describe() for part in operator.state_parts)
+        super().__init__(
+            f"state of {operator.name} (uid {operator.uid}) was saved for {written}, and now is for "
+            f"{', '.join(part.describe() for part in expected)}: values are found by their places, and {parts} had "
+            f"{places}; use the order in which they were saved, or another uid"
         )
         self.uid = operator.uid
 
@@ -292,9 +310,23 @@ def _refuse_other_states(graph: JobGraph, saved: Mapping[OperatorId, OperatorSta
         refused = fate_of(state, operator).refused
         if refused is not None:
             raise StateMismatchError(state, refused)
+        if has_keys:
+            _refuse_other_content(state, operator)
+
+
+def _refuse_other_content(state: OperatorState, operator: ChainedOperator) -> None:
+    written, expected = state.state_parts, operator.state_parts
+    if not (written and expected):
+        # snapshots and graphs of earlier versions have at most this
         contents = (state.state_content, operator.state_content)
-        if has_keys and all(contents) and contents[0] != contents[1]:
+        if all(contents) and contents[0] != contents[1]:
             raise StateContentError(state, *contents)
+        return
+    if [part.content for part in written] != [part.content for part in expected]:
+        raise StateContentError(state, *(", ".join(part.describe() for part in parts) for parts in (written, expected)))
+    moved = moved_parts(written, expected)
+    if moved:
+        raise StateOrderError(state, expected, moved)
 
 
 def _with_saved_max_parallelism(graph: JobGraph, saved: Mapping[OperatorId, OperatorState]) -> JobGraph:

@@ -14,7 +14,7 @@ from runtime.core.ids import CheckpointId, JobId, OperatorId
 from runtime.operators.source_coordinator import COORDINATOR_STATE
 from runtime.state.handles import FileHandle, KeyedStateHandle
 from runtime.state.snapshot import OperatorStateSnapshot, Redistribution
-from runtime.state.state_meta import BROADCAST, LIST_OF_OPERATOR, UNION_OF_OPERATOR, StateMeta
+from runtime.state.state_meta import BROADCAST, LIST_OF_OPERATOR, UNION_OF_OPERATOR, StateMeta, StatePart
 
 _KINDS: Final = {
     Redistribution.SPLIT: LIST_OF_OPERATOR,
@@ -149,6 +149,8 @@ class OperatorState:
     """Type of the windows of its keyed state; "" = none, or unknown."""
     state_content: str = ""
     """What the values in its state are of, as `ChainedOperator.state_content`; "" = unknown."""
+    state_parts: Sequence[StatePart] = ()
+    """The same more exactly, as `ChainedOperator.state_parts`; () = unknown."""
 
     @property
     def keyed_states(self) -> Mapping[str, StateMeta] | None:

@@ -26,7 +26,7 @@ from runtime.core.ids import CheckpointId, JobId, OperatorId
 from runtime.state.handles import DamagedSnapshotError, FileHandle, KeyedStateHandle
 from runtime.state.key_groups import KeyGroupRange
 from runtime.state.snapshot import OperatorStateSnapshot, Redistribution
-from runtime.state.state_meta import meta_from_json, meta_to_json
+from runtime.state.state_meta import StatePart, meta_from_json, meta_to_json
 
 KIND: Final = "tidemark-snapshot"
 VERSION: Final = 1
@@ -156,6 +156,7 @@ def _operator_to_json(operator: OperatorState, files: _FileTable) -> dict[str, A
         "key_type": operator.key_type,
         "window_type": operator.window_type,
         "state_content": operator.state_content,
+        "state_parts": [list(part) for part in operator.state_parts],
         "subtasks": [_subtask_to_json(subtask, files) for subtask in operator.subtasks],
     }
 
@@ -175,6 +176,7 @@ def _operator_from_json(saved: Mapping[str, Any], files: Sequence[FileHandle]) -
         saved.get("key_type", ""),
         saved.get("window_type", ""),
         saved.get("state_content", ""),
+        tuple(StatePart(content, of) for content, of in saved.get("state_parts", ())),
     )
 
 

@@ -101,6 +101,7 @@ class PendingCheckpoint:
                         key_type=operator.key_type,
                         window_type=operator.window_type,
                         state_content=operator.state_content,
+                        state_parts=operator.state_parts,
                     )
                 )
         return CheckpointMetadata(

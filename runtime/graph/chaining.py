@@ -150,6 +150,7 @@ class _Chainer:
             key_type=self._key_type(node_id),
             window_type=getattr(node.factory, "window_type", ""),
             state_content=getattr(node.factory, "state_content", ""),
+            state_parts=getattr(node.factory, "state_parts", ()),
             declared_states=getattr(node.factory, "declared_states", None),
             defined_at=node.defined_at,
         )

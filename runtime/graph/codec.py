@@ -15,7 +15,7 @@ from runtime.common.typeinfo import TypeInformation, parse_type
 from runtime.core.ids import JobId, OperatorId, VertexId
 from runtime.graph.job_graph import ChainEdge, ChainedOperator, JobEdge, JobGraph, JobVertex
 from runtime.graph.partitioning import Partitioning
-from runtime.state.state_meta import DeclaredStates, StateMeta, meta_to_json
+from runtime.state.state_meta import DeclaredStates, StateMeta, StatePart, meta_to_json
 
 VERSION = 1
 """Version of the shape below; a graph of another version is refused, not guessed at."""
@@ -104,6 +104,7 @@ def _operator_to_json(operator: ChainedOperator) -> dict[str, Any]:
         "key_type": operator.key_type,
         "window_type": operator.window_type,
         "state_content": operator.state_content,
+        "state_parts": [list(part) for part in operator.state_parts],
         "declared_states": None if operator.declared_states is None else _states_to_json(operator.declared_states),
         "defined_at": operator.defined_at,
     }
@@ -277,6 +278,7 @@ def _operator_from_json(fields: _Fields) -> ChainedOperator:
         key_type=fields.text_if_there("key_type"),
         window_type=fields.text_if_there("window_type"),
         state_content=fields.text_if_there("state_content"),
+        state_parts=tuple(StatePart(*pair) for pair in fields.pairs_if_there("state_parts")),
         declared_states=fields.part_if_there("declared_states", _states_from_json),
         defined_at=fields.text_if_there("defined_at"),
     )

@@ -13,7 +13,7 @@ from runtime.common.secrets import SecretName
 from runtime.common.typeinfo import TypeInformation
 from runtime.core.ids import JobId, OperatorId, VertexId
 from runtime.graph.partitioning import Partitioning
-from runtime.state.state_meta import DeclaredStates
+from runtime.state.state_meta import DeclaredStates, StatePart
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +33,9 @@ class ChainedOperator:
     """Type of the windows that its state is kept by; "" = there are none."""
     state_content: str = ""
     """What the values in its state are of, as far as their type does not tell: "rows, sum"; "" = the type tells."""
+    state_parts: tuple[StatePart, ...] = ()
+    """The same more exactly, where the parts have an order or expressions; () = unknown, as of graphs of earlier
+    versions."""
     declared_states: DeclaredStates | None = None
     """The states that it is known to use; None: nothing is known, as of graphs of earlier versions."""
     defined_at: str = ""

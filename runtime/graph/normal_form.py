@@ -78,6 +78,7 @@ def _operator(operator: ChainedOperator) -> dict[str, Any]:
         "key_type": operator.key_type,
         "window_type": operator.window_type,
         "state_content": operator.state_content,
+        "state_parts": operator.state_parts,
         "declared_states": _states(operator.declared_states),
     }
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from runtime.core.serializers import serializer_for
 from runtime.state.codecs import codec_of
@@ -15,6 +15,10 @@ from runtime.state.descriptors import ListStateDescriptor, MapStateDescriptor, S
 
 COLUMNAR: Final = "columnar"
 """Kind of keyed state of vectorised operators: Arrow IPC of many keys; the serializer is the type of its rows."""
+WRITTEN: Final = "__written"
+"""Last column of the rows of columnar state with time to live: processing time of the last write for their key, ms. It
+comes and goes with the time to live, and so does not count when states are compared."""
+_WRITTEN_IN_TYPE = f', "{WRITTEN}": long>'
 LIST_OF_OPERATOR: Final = "operator list"
 """Kind of operator state whose items are dealt out when the parallelism changes."""
 UNION_OF_OPERATOR: Final = "operator union list"
@@ -50,13 +54,51 @@ class StateMeta:
         if (self.kind, self.namespaced) != (other.kind, other.namespaced):
             return False
         is_named = bool(self.serializer and other.serializer)
-        return not is_named or self.serializer in (other.serializer, *other.former)
+        return not is_named or self._values == other._values or self.serializer in other.former
+
+    @property
+    def _values(self) -> str:
+        """Return the name of the serializer of the values themselves."""
+        if self.kind == COLUMNAR and has_written(self):
+            return f"{self.serializer.removesuffix(_WRITTEN_IN_TYPE)}>"
+        return self.serializer
 
     def describe(self) -> str:
         """Describe the state for error messages."""
         scope = "namespaced " if self.namespaced else ""
         values = f" of {self.serializer}" if self.serializer else ""
         return f"{scope}{self.kind} state{values}{' with time to live' if self.has_ttl else ''}"
+
+
+class StatePart(NamedTuple):
+    """A part of what an operator keeps that its type does not tell: an aggregate, an expression that rows are ordered
+    by."""
+
+    content: str
+    """What it is; state with another content at this place is not read."""
+    of: str = ""
+    """The expression that it is computed from; state of another one goes on, unless it was at another place before."""
+
+    def describe(self) -> str:
+        """Describe the part for error messages."""
+        return f"{self.content}({self.of})" if self.of else self.content
+
+
+def moved_parts(written: Sequence[StatePart], expected: Sequence[StatePart]) -> list[StatePart]:
+    """Return the parts that are at another place than the one at which they were written, in their present order.
+
+    Args:
+        written: as they are in a snapshot.
+        expected: as the operator keeps them; as many.
+    """
+    differing = [pair for pair in zip(written, expected, strict=True) if pair[0] != pair[1]]
+    before = {was for was, _ in differing}
+    return [now for _, now in differing if now in before]
+
+
+def has_written(columnar: StateMeta) -> bool:
+    """Return whether the rows of columnar state carry WRITTEN."""
+    return columnar.serializer.endswith(_WRITTEN_IN_TYPE)
 
 
 @dataclass(frozen=True, slots=True)

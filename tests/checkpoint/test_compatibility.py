@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,9 +11,18 @@ import pytest
 from runtime.checkpoint.assignment import StateAssignmentError, assign_state
 from runtime.checkpoint.compatibility import Verdict, compatibility
 from runtime.checkpoint.handles import CheckpointMetadata, OperatorState, OperatorSubtaskState
+from runtime.checkpoint.metadata import decode_metadata, encode_metadata
 from runtime.checkpoint.state_fates import Fate
+from runtime.common import Types
+from runtime.common.time import Time
 from runtime.core.ids import CheckpointId, JobId
+from runtime.datastream import DataStream, KeyedStream, StreamExecutionEnvironment
+from runtime.graph.codec import job_graph_from_json, job_graph_to_json
 from runtime.graph.job_graph import JobGraph
+from runtime.operators.columnar.interval_join import ColumnIntervalJoinOperatorFactory, ColumnIntervalJoinSpec
+from runtime.operators.columnar.join_columns import JoinSides
+from runtime.operators.columnar.window_join import How
+from runtime.operators.windowing.assigners import TumblingEventTimeWindows
 from runtime.state.snapshot import OperatorStateSnapshot, Redistribution
 from runtime.state.state_meta import DeclaredStates, StateMeta
 from tests.checkpoint.test_assignment import MAX, OPTIONS, keyed, operator, with_types
@@ -206,3 +215,104 @@ def test_windows_of_the_other_time_are_refused() -> None:
     assert verdict("merging TimeWindow", f"merging {event}") is Verdict.KEPT
     assert verdict("merging TimeWindow", event) is verdict("TimeWindow", f"merging {event}") is Verdict.REFUSED
     assert verdict("panes of 10 ms", "panes of 10 ms of processing time") is Verdict.REFUSED
+
+
+RECORD = Types.ROW_NAMED(["k", "a", "b"], [Types.STRING(), Types.LONG(), Types.LONG()])
+Step = Callable[[KeyedStream], DataStream]
+
+
+def graph_of(step: Step) -> JobGraph:
+    env = StreamExecutionEnvironment.get_execution_environment()
+    rows = env.from_collection([], RECORD)
+    step(rows.key_by_columns("k")).uid("step").print().uid("out")
+    return job_graph_from_json(job_graph_to_json(env.create_job_graph("job")))
+
+
+def answered(before: Step, after: Step, *, by_earlier_version: bool = False) -> str:
+    """Return why a step cannot go on with the state of another one; "" = it can. The report says what the restore
+    does."""
+    saved_by, now = graph_of(before), graph_of(after)
+    [step] = [o for vertex in saved_by.vertices for o in vertex.operators if o.uid == "step"]
+    assert step.declared_states is not None
+    state = replace(
+        window(2, [state for state in step.declared_states.states if state.is_keyed]),
+        operator_id=step.operator_id,
+        uid="step",
+        key_type=step.key_type,
+        window_type=step.window_type,
+        state_content=step.state_content,
+        state_parts=() if by_earlier_version else step.state_parts,
+    )
+    saved = decode_metadata(encode_metadata(metadata(state)), OPTIONS.directory)
+    verdict = verdicts(saved, now)["step"]
+    [line] = [line for line in compatibility(saved, now).operators if line.uid == "step"]
+    assert (verdict is Verdict.REFUSED) == bool(line.why)
+    return line.why
+
+
+def totals(*texts: str, windowed: bool = False) -> Step:
+    if windowed:
+        windows = TumblingEventTimeWindows.of(Time.seconds(1))
+        return lambda keyed: keyed.window(windows).aggregate_columns(*texts)
+    return lambda keyed: keyed.aggregate_columns(*texts)
+
+
+@pytest.mark.parametrize("windowed", [False, True])
+def test_aggregates_that_change_places_are_refused_and_other_expressions_go_on(windowed: bool) -> None:
+    def why(before: Sequence[str], after: Sequence[str], **more: bool) -> str:
+        return answered(totals(*before, windowed=windowed), totals(*after, windowed=windowed), **more)
+
+    two = ["sum(a) AS s", "sum(b) AS t"]
+    assert why(two, two) == ""
+    assert "sum(b), count(b), sum(a), count(a) had others; use the order" in why(two, two[::-1])
+    # one in front and one less: the rest has moved up
+    assert "min(b) had another place" in why(["min(a) AS x", "min(b) AS y"], ["min(b) AS y", "min(b + 1) AS z"])
+    assert why(two, ["sum(a * 2) AS s", "sum(b) AS t"]) == ""
+    # results may change places where what is kept does not
+    assert why(["sum(a) AS s", "avg(a) AS m"], ["avg(a) AS m", "sum(a) AS s"]) == ""
+    assert "was saved for rows, min(a), and now is for rows, max(a)" in why(["min(a) AS x"], ["max(a) AS x"])
+    assert why(two, two[::-1], by_earlier_version=True) == ""
+    assert "rows, min, and" in why(["min(a) AS x"], ["max(a) AS x"], by_earlier_version=True)
+
+
+def test_a_running_quantile_of_another_accuracy_is_refused() -> None:
+    def quantile(*texts: str) -> Step:
+        return totals(*(f"approx_quantile(a, {text}) AS q{n}" for n, text in enumerate(texts)))
+
+    why = answered(quantile("0.5, 0.01"), quantile("0.5, 0.1"))
+    assert "was saved for rows, sketch within 0.01(a), and now is for rows, sketch within 0.1(a)" in why
+    assert answered(quantile("0.5, 0.01"), quantile("0.9, 0.01")) == ""
+    assert answered(quantile("0.5, 0.01"), quantile("0.5, 0.01"), by_earlier_version=True) == ""
+
+
+@pytest.mark.parametrize("windowed", [False, True])
+def test_best_rows_by_something_else_are_refused_and_another_number_of_them_is_kept(windowed: bool) -> None:
+    def best(n: int, by: str, descending: bool = True, rank: str | None = None) -> Step:
+        windows = TumblingEventTimeWindows.of(Time.seconds(1))
+
+        def step(keyed: KeyedStream) -> DataStream:
+            return (keyed.window(windows) if windowed else keyed).top_n(n, by, descending, rank)
+
+        return step
+
+    assert "was saved for a descending, and now is for b descending" in answered(best(5, "a"), best(5, "b"))
+    assert "and now is for a ascending" in answered(best(5, "a"), best(5, "a", descending=False))
+    for n in (2, 9):
+        assert answered(best(5, "a"), best(n, "a", rank="place")) == ""
+    assert answered(best(5, "a"), best(5, "a"), by_earlier_version=True) == ""
+
+
+def test_what_rows_of_an_interval_join_wait_for_is_compared() -> None:
+    def content(how: How, upper_ms: int = 50) -> str:
+        sides = JoinSides((RECORD, RECORD), (("k",), ("k",)))
+        return ColumnIntervalJoinOperatorFactory(ColumnIntervalJoinSpec(sides, 0, upper_ms, how=how)).state_content
+
+    saved = metadata(window(state_content=content("inner")))
+    left = with_types(job(2), "window", state_content=content("left"))
+    assert verdicts(saved, left)["window"] is Verdict.REFUSED
+    [line] = [line for line in compatibility(saved, left).operators if line.uid == "window"]
+    assert "was saved for an inner join, and now is for a left join, 0 to 50 ms" in line.why
+    # pairs that rows with other bounds still find are right; rows without a partner are told by the bounds
+    assert content("inner") == content("inner", 70)
+    assert content("left") != content("left", 70)
+    assert verdicts(metadata(window()), left)["window"] is Verdict.KEPT

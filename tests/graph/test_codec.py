@@ -16,7 +16,7 @@ from runtime.core.ids import JobId, VertexId, operator_id_of
 from runtime.graph.codec import GraphFormatError, job_graph_from_json, job_graph_to_json
 from runtime.graph.job_graph import ChainEdge, ChainedOperator, JobEdge, JobGraph, JobVertex
 from runtime.graph.partitioning import Partitioning
-from runtime.state.state_meta import DeclaredStates, StateMeta
+from runtime.state.state_meta import DeclaredStates, StateMeta, StatePart
 from tests.graph.programs import Program, edge
 
 TEXTS = st.text(max_size=12)
@@ -77,6 +77,7 @@ def job_vertices(draw: st.DrawFn, uid: str) -> JobVertex:
             key_type=draw(TEXTS),
             window_type=draw(TEXTS),
             state_content=draw(TEXTS),
+            state_parts=draw(st.lists(st.builds(StatePart, TEXTS, TEXTS), max_size=2).map(tuple)),
             declared_states=draw(STATES),
             defined_at=draw(TEXTS),
         )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -34,6 +34,7 @@ from runtime.operators.source import (
 )
 from runtime.operators.source_operator import SourceOperatorFactory
 from runtime.pipeline import Catalog, Program, StreamFacts, compile_pipeline, read_document, validate
+from runtime.testing.collecting_sink import CollectingSink
 from tests.checkpoint.running_jobs import JobClock, RunningJob, options_of
 from tests.pipeline.generator import Grown, grown
 from tests.pipeline.programs import environment_of, executed
@@ -134,6 +135,14 @@ class Edits:
         is_changed = before in aggregate[1]
         aggregate[1] = aggregate[1].replace(before, after)
         return is_changed
+
+    def turn_aggregates(self) -> bool:
+        """Write the aggregates in the opposite order."""
+        node = self.having("aggregates")
+        if node is None or len(node["params"]["aggregates"]) < 2:
+            return False
+        node["params"]["aggregates"].reverse()
+        return True
 
     def change_window(self) -> bool:
         node = self.having("window")
@@ -285,7 +294,18 @@ KINDS: tuple[Callable[[Edits], bool], ...] = (
     Edits.disable,
     Edits.change_parallelism,
     Edits.change_max_parallelism,
+    Edits.turn_aggregates,
 )
+
+
+@dataclass(frozen=True)
+class Best:
+    """A top-N that is there before and after an edit."""
+
+    node: str
+    keys: tuple[str, ...]
+    n: int
+    """After the edit."""
 
 
 @dataclass(frozen=True)
@@ -295,6 +315,13 @@ class Pair:
     edit: str
     before: Program
     after: Program
+    best: tuple[Best, ...]
+    directory: Path
+    """For what its top-Ns emit."""
+
+    def collects(self) -> dict[str, Path]:
+        """Return where the results of which nodes are collected."""
+        return {best.node: self.directory / f"best-{best.node}" for best in self.best}
 
 
 def pair_of(number: int, catalog: Catalog, directory: Path) -> Pair:
@@ -308,8 +335,23 @@ def pair_of(number: int, catalog: Catalog, directory: Path) -> Pair:
             continue
         after = compile_pipeline(read_document(edited), catalog)
         if after.is_deployable:
-            return Pair(kind.__name__, compile_pipeline(read_document(document), catalog), after)
+            before = compile_pipeline(read_document(document), catalog)
+            there = [
+                Best(node_id, tuple(node["params"]["keys"]), node["params"]["n"])
+                for node_id, node in edited["nodes"].items()
+                if _is_same_best(document["nodes"].get(node_id), node)
+                and all((node_id, "out") in program.streams for program in (before, after))
+            ]
+            return Pair(kind.__name__, before, after, tuple(there), directory)
     raise AssertionError(f"{kind.__name__} is never possible")
+
+
+def _is_same_best(before: Value | None, after: Value) -> bool:
+    """Return whether a node is a top-N before and after, and takes its rows back in the same form: with a rank, or
+    without."""
+    if before is None or not before["type"] == after["type"] == "top_n":
+        return False
+    return bool(before["params"].get("rank") == after["params"].get("rank"))
 
 
 # --- runs -------------------------------------------------------------------------------------------------------------
@@ -379,13 +421,20 @@ class _HeldReader(SplitReader):
         return self._reader.position
 
 
-def graph_with(program: Program, options: dict[str, str], *, holds: bool = False) -> JobGraph:
+def graph_with(
+    program: Program, options: dict[str, str], collects: Mapping[str, Path], *, holds: bool = False
+) -> JobGraph:
     """Return the job graph of a program with further options.
 
     Args:
+        collects: nodes whose results are collected, with the directories for them.
         holds: whether its sources hold their end back.
     """
-    env = environment_of(executed(program))
+    names = executed(program)
+    env = environment_of(names)
+    for node, directory in collects.items():
+        sink = names[program.streams[node, "out"]].sink_to(CollectingSink(directory))
+        sink.name(f"best {node}").uid(f"best-{node}")
     for key, value in {"execution.target": "mini-cluster", RESTART_STRATEGY.key: "none", **options}.items():
         env.get_configuration().set_string(key, value)
     graph = env.create_stream_graph("edited")
@@ -395,9 +444,11 @@ def graph_with(program: Program, options: dict[str, str], *, holds: bool = False
     return create_job_graph(graph, new_job_id())
 
 
-def savepoint_of(program: Program, clock: JobClock, directory: Path) -> tuple[str, JobGraph]:
+def savepoint_of(
+    program: Program, clock: JobClock, directory: Path, collects: Mapping[str, Path]
+) -> tuple[str, JobGraph]:
     """Run a program until its sources have nothing more, and stop it; returns the savepoint and the graph."""
-    graph = graph_with(program, options_of(directory), holds=True)
+    graph = graph_with(program, options_of(directory), collects, holds=True)
     with RunningJob(graph, clock).start() as job:
         job.settle()
         location = job.answer(job.driver.trigger_savepoint(after=AfterSavepoint.SUSPEND))
@@ -414,11 +465,17 @@ class Restored:
 
 
 def restored(
-    program: Program, clock: JobClock, directory: Path, location: str, *, leaves_behind: bool
+    program: Program,
+    clock: JobClock,
+    directory: Path,
+    location: str,
+    collects: Mapping[str, Path],
+    *,
+    leaves_behind: bool,
 ) -> tuple[JobGraph, Restored]:
     """Run a program from a savepoint to its end."""
     given = {RECOVERY_PATH.key: location, IGNORE_UNCLAIMED_STATE.key: str(leaves_behind).lower()}
-    graph = graph_with(program, {**options_of(directory), **given})
+    graph = graph_with(program, {**options_of(directory), **given}, collects)
     with RunningJob(graph, clock) as job:
         job.run_to_any_end()
         failures = tuple(entry.cause.message for entry in job.driver.status().exceptions)

@@ -45,6 +45,7 @@ from runtime.operators.columnar.quantile_sketch import (
     sketch_of_rows,
     sketch_of_sketches,
 )
+from runtime.state.state_meta import StatePart
 
 ROWS = "__rows"
 """Name of the partial that always exists: the number of rows."""
@@ -184,6 +185,19 @@ class AggregatePlan:
     def state_content(self) -> str:
         """Return which partials there are: a sum and a maximum of one type are told apart by that alone."""
         return ", ".join(partial.merge.value for partial in self.partials)
+
+    @property
+    def state_parts(self) -> tuple[StatePart, ...]:
+        """Return the partials in their order, by which they are found in a state: each with what it is of."""
+        texts = {name: text for name, text in self._arguments.values() if name.startswith(RESERVED)}
+        return tuple(
+            # buckets mean nothing without their accuracy
+            StatePart(
+                f"{partial.merge.value} within {partial.accuracy!r}" if partial.accuracy else partial.merge.value,
+                texts.get(partial.argument, partial.argument),
+            )
+            for partial in self.partials
+        )
 
     @property
     def partial_type(self) -> RowTypeInfo:

@@ -52,6 +52,9 @@ STATE_NAMES = ("left-rows", "right-rows")
 MAX_PAIRS = 1 << 16
 """Number of pairs built at once. With fewer, the fixed cost of a frame shows; more only take memory."""
 _KEY = "__key"
+_TOLD = "__told"
+"""Whether it has been told if a row has a partner although the watermark has not come so far: another one had, before a
+restore set event time back. Only in memory; snapshots have such rows under a header of their own."""
 _FAR = 2**62
 
 
@@ -120,7 +123,8 @@ class ColumnIntervalJoinOperator(TwoInputBatchOperator):
             [*((new, self._readers[side].schema[old]) for old, new in self._renamed[side].items()), *bounds]
             for side in (0, 1)
         ]
-        self._buffers = [JoinBuffer(pl.DataFrame(schema=self._schemas[s]), self._key_names[s]) for s in (0, 1)]
+        buffered = [pl.DataFrame(schema=[*self._schemas[side], (_TOLD, pl.Boolean())]) for side in (0, 1)]
+        self._buffers = [JoinBuffer(buffered[side], self._key_names[side]) for side in (0, 1)]
         self._watermark = MIN_WATERMARK
         self._is_outer = any(spec.outer)
         #: by side: how far the watermark goes beyond a row's time until no partner can come; of an outer join until one
@@ -147,17 +151,28 @@ class ColumnIntervalJoinOperator(TwoInputBatchOperator):
         if snapshot.keyed is not None:
             for side, name in enumerate(STATE_NAMES):
                 kept = self._spec.buffered_type(side)
-                for _, rows in restored_frames(name, kept, self._schemas[side], snapshot.keyed, STATE_NAMES):
-                    self._buffers[side].add(rows)
+                for header, rows in restored_frames(name, kept, self._schemas[side], snapshot.keyed, STATE_NAMES):
+                    is_told = self._due(side) <= header.watermark
+                    self._buffers[side].add(rows.with_columns(is_told.alias(_TOLD)))
 
     def snapshot_state(self, request: SnapshotRequest = CANONICAL_SNAPSHOT) -> OperatorSnapshot:
-        header, max_parallelism = Header(self._watermark, 0), self.context.max_parallelism
+        max_parallelism = self.context.max_parallelism
         saved = []
         for side, name in enumerate(STATE_NAMES):
             kept = self._spec.buffered_type(side)
             keys = ColumnKeys(self._key_names[side], kept)
-            saved.append(keyed_snapshot(name, self._buffers[side].all_rows(), kept, keys, max_parallelism, header))
+            rows = self._buffers[side].all_rows()
+            is_ahead = pl.col(_TOLD) & (self._due(side) > self._watermark)
+            ahead = rows.filter(is_ahead)
+            told_until = ahead.select(self._due(side).max()).item() if ahead.height else self._watermark
+            for part, watermark in ((rows.filter(~is_ahead), self._watermark), (ahead, told_until)):
+                part = part.drop(_TOLD)
+                saved.append(keyed_snapshot(name, part, kept, keys, max_parallelism, Header(watermark, 0)))
         return OperatorSnapshot(together(saved), watermark=self._watermark)
+
+    def _due(self, side: int) -> pl.Expr:
+        """Return the watermark with which it shows whether a row of an outer join has a partner."""
+        return pl.col(EXPIRES) - self._longer[side]
 
     # --- input --------------------------------------------------------------------------------------------------------
 
@@ -209,12 +224,12 @@ class ColumnIntervalJoinOperator(TwoInputBatchOperator):
 
     def _emit_unmatched(self, side: int, watermark: int) -> None:
         """Emit the rows of a side for which it shows with this watermark that they have no partner."""
-        due = pl.col(EXPIRES) - self._longer[side]
-        rows = self._buffers[side].all_rows().filter((due > self._watermark) & (due <= watermark))
+        due = self._due(side)
+        rows = self._buffers[side].all_rows().filter((due > self._watermark) & (due <= watermark) & ~pl.col(_TOLD))
         if not rows.height:
             return
         times = rows.get_column(TIME).to_numpy()
-        rows = rows.drop(TIME, EXPIRES)
+        rows = rows.drop(TIME, EXPIRES, _TOLD)
         has_partner = np.zeros(rows.height, dtype=np.bool_)
         # no watermark: rows of the other side are there for as long as they may be asked for
         whole = _Rows(rows, times, np.full(rows.height, MIN_WATERMARK, dtype=np.int64))
@@ -253,7 +268,8 @@ class ColumnIntervalJoinOperator(TwoInputBatchOperator):
         num_marked = self._emit(side, _Rows(frame, times, watermarks), marks)
         # a row that has already expired when it arrives is dropped when the watermark rises
         expires = np.maximum(_shifted(times, self._reach[side]), _shifted(watermarks, 1)) + self._longer[side]
-        self._buffers[side].add(frame.with_columns(pl.Series(TIME, times), pl.Series(EXPIRES, expires)))
+        buffered = [pl.Series(TIME, times), pl.Series(EXPIRES, expires), pl.lit(False).alias(_TOLD)]
+        self._buffers[side].add(frame.with_columns(buffered))
         return num_marked
 
     def _emit(self, side: int, rows: _Rows, marks: Sequence[Mark]) -> int:
@@ -292,7 +308,7 @@ class ColumnIntervalJoinOperator(TwoInputBatchOperator):
         stops = np.searchsorted(places, numbers * width + np.searchsorted(ranks, lasts, side="right"))
         counts = np.maximum(stops - starts, 0)
         others_expire = others.get_column(EXPIRES).to_numpy()
-        others = others.drop(TIME, EXPIRES)
+        others = others.drop(TIME, EXPIRES, _TOLD)
         for first, last in _chunks(counts):
             causes = np.repeat(np.arange(first, last), counts[first:last])
             met = in_ranges(starts[first:last], starts[first:last] + counts[first:last])
@@ -351,6 +367,13 @@ class ColumnIntervalJoinOperatorFactory:
     def declared_states(self) -> DeclaredStates:
         sides = enumerate(STATE_NAMES)
         return DeclaredStates(tuple(columnar_state(name, self.spec.buffered_type(side)) for side, name in sides))
+
+    @property
+    def state_content(self) -> str:
+        """Return what its rows wait for: a row that waits for a partner only does not say whether it had one, and one
+        of an outer join is kept as long as its bounds say."""
+        spec = self.spec
+        return "an inner join" if spec.how == "inner" else f"a {spec.how} join, {spec.lower_ms} to {spec.upper_ms} ms"
 
     def create(self) -> ColumnIntervalJoinOperator:
         return ColumnIntervalJoinOperator(self.spec)

@@ -31,7 +31,7 @@ from runtime.operators.errors import user_function_error
 from runtime.operators.operator import OneInputOperator
 from runtime.operators.user_operator import KeyedStateOperator
 from runtime.state.descriptors import ValueStateDescriptor
-from runtime.state.state_meta import DeclaredStates, keyed_state
+from runtime.state.state_meta import DeclaredStates, StatePart, keyed_state
 
 _BASE = "__base"
 
@@ -210,6 +210,11 @@ class RunningAggregateOperatorFactory:
     def state_content(self) -> str:
         """Return what the partials in its state are of."""
         return self.spec.plan().state_content
+
+    @property
+    def state_parts(self) -> tuple[StatePart, ...]:
+        """Return the same with the expressions."""
+        return self.spec.plan().state_parts
 
     def create(self) -> RunningAggregateOperator:
         return RunningAggregateOperator(self.spec, self.ttl_ms)

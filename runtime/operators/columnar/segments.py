@@ -172,7 +172,8 @@ class SegmentStore:
     def add_all(self, segments: pl.DataFrame, fired_until: int) -> None:
         """Take in what `all_segments` returned, or a part of it."""
         for (start,), partials in segments.partition_by(PANE, as_dict=True, include_key=False).items():
-            self.add(PaneId(start, fired_until), partials)
+            # merged once before it is used: a top-N may keep fewer rows than the one that saved it
+            self.add(PaneId(start, fired_until), partials, repeating=True)
 
 
 def with_panes(frame: pl.DataFrame, panes: Numbers) -> pl.DataFrame:
@@ -219,12 +220,13 @@ def keyed_snapshot(
 
 
 def together(snapshots: Sequence[KeyedSnapshot]) -> KeyedSnapshot:
-    """Return snapshots of several states of one operator as one."""
+    """Return snapshots of one operator's states as one; several of a state have different headers."""
     metas = {name: meta for snapshot in snapshots for name, meta in snapshot.metas.items()}
-    states: dict[KeyGroup, dict[str, Sequence[StateEntry]]] = {}
+    states: dict[KeyGroup, dict[str, list[StateEntry]]] = {}
     for snapshot in snapshots:
         for group, saved in snapshot.groups.items():
-            states.setdefault(group, {}).update(saved.states)
+            for name, entries in saved.states.items():
+                states.setdefault(group, {}).setdefault(name, []).extend(entries)
     groups = {group: KeyGroupSnapshot(found) for group, found in states.items()}
     return KeyedSnapshot(snapshots[0].max_parallelism, metas, groups)
 

@@ -29,7 +29,7 @@ from runtime.operators.columnar.sessions import END, FIRED, START, SessionStore,
 from runtime.operators.columnar.watermarks_at import moved_marks, watermarks_at
 from runtime.operators.columnar.windows import LONG, ColumnarWindowOperator, WindowSpec
 from runtime.operators.output_tag import OutputTag
-from runtime.state.state_meta import DeclaredStates
+from runtime.state.state_meta import DeclaredStates, StatePart
 
 STATE_NAME = "session-segments"
 _ROW = "__row"
@@ -274,6 +274,11 @@ class SessionAggregateOperatorFactory:
     def state_content(self) -> str:
         """Return what the partials in its state are of."""
         return self.spec.plan.state_content
+
+    @property
+    def state_parts(self) -> tuple[StatePart, ...]:
+        """Return the same with the expressions."""
+        return self.spec.plan.state_parts
 
     def create(self) -> SessionAggregateOperator:
         return SessionAggregateOperator(self.spec)

@@ -31,11 +31,10 @@ from runtime.operators.columnar.top_n_plan import TopNPlan, TopNSpec
 from runtime.operators.errors import user_function_error
 from runtime.operators.operator import OneInputOperator
 from runtime.state.snapshot import CANONICAL_SNAPSHOT, OperatorSnapshot, SnapshotRequest
-from runtime.state.state_meta import DeclaredStates
+from runtime.state.state_meta import WRITTEN, DeclaredStates, StatePart, has_written
 
 STATE_NAME = "top-rows"
 _KEY = "__key"
-_WRITTEN = "__written"
 _INSERT, _DELETE = RowKind.INSERT, RowKind.DELETE
 Numbers = npt.NDArray[np.int64]
 _BEFORE, _AFTER = RowKind.UPDATE_BEFORE, RowKind.UPDATE_AFTER
@@ -82,7 +81,7 @@ def _state_type(plan: TopNPlan, ttl_ms: int | None) -> RowTypeInfo:
     """Return the type of the kept rows."""
     if ttl_ms is None:
         return plan.partial_type
-    empty = plan.empty_partials.with_columns(pl.lit(0, pl.Int64).alias(_WRITTEN))
+    empty = plan.empty_partials.with_columns(pl.lit(0, pl.Int64).alias(WRITTEN))
     return type_of(empty, fields_of(plan.partial_type))
 
 
@@ -100,10 +99,12 @@ class TopNOperator(OneInputOperator):
         #: with a time to live, rows have a further column: processing time of the last write for their key
         empty = plan.empty_partials if ttl_ms is None else self._written(plan.empty_partials, 0)
         self._state_type = _state_type(plan, ttl_ms)
-        self._order_columns = [*plan.order_columns, *([] if ttl_ms is None else [_WRITTEN])]
+        self._order_columns = [*plan.order_columns, *([] if ttl_ms is None else [WRITTEN])]
         self._store = KeyedRows(empty, plan.keys)
         #: for each key with n rows: the order columns of its worst row; derived from the store
         self._worst = KeyedRows(empty.select(self._order_columns), plan.keys)
+        #: restored rows that a smaller n no longer has room for: taken back before anything else is emitted
+        self._excess = empty
         self._empty = empty
         self._sequence = 0
         self._purged_ms: int | None = None
@@ -111,34 +112,44 @@ class TopNOperator(OneInputOperator):
     def initialize_state(self, snapshot: OperatorSnapshot | None) -> None:
         if snapshot is None or snapshot.keyed is None:
             return
-        schema = list(self._empty.schema.items())
+        saved = snapshot.keyed.metas.get(STATE_NAME)
+        has_times = saved is not None and has_written(saved)
+        schema = [*self._plan.empty_partials.schema.items(), *([(WRITTEN, pl.Int64())] if has_times else [])]
         for header, rows in restored_frames(STATE_NAME, self._state_type, schema, snapshot.keyed):
-            self._store.replace(rows)
-            self._worst.replace(self._worst_of_full(rows))
+            if self._ttl_ms is None:
+                rows = rows.select(self._empty.columns)
+            elif not has_times:
+                # rows that were saved without a time to live have theirs from now on
+                rows = self._written(rows, self.context.clock.now_ms())
+            best, rest = self._plan.divided(rows)
+            self._store.replace(best)
+            self._worst.replace(self._worst_of_full(best))
+            self._excess = pl.concat([self._excess, rest])
             self._sequence = max(self._sequence, header.sequence)
 
     def snapshot_state(self, request: SnapshotRequest = CANONICAL_SNAPSHOT) -> OperatorSnapshot:
         header = Header(MIN_WATERMARK, self._sequence)
-        rows, max_parallelism = self._alive(self._store.all_rows()), self.context.max_parallelism
+        rows = self._alive(pl.concat([self._store.all_rows(), self._excess]))
+        max_parallelism = self.context.max_parallelism
         return OperatorSnapshot(keyed_snapshot(STATE_NAME, rows, self._state_type, self._keys, max_parallelism, header))
 
     # --- time to live -------------------------------------------------------------------------------------------------
 
     def _written(self, rows: pl.DataFrame, now_ms: int) -> pl.DataFrame:
         """Return rows as they are written now."""
-        return rows if self._ttl_ms is None else rows.with_columns(pl.lit(now_ms, pl.Int64).alias(_WRITTEN))
+        return rows if self._ttl_ms is None else rows.with_columns(pl.lit(now_ms, pl.Int64).alias(WRITTEN))
 
     def _alive(self, rows: pl.DataFrame) -> pl.DataFrame:
         """Return the rows of keys that have not been forgotten."""
         if self._ttl_ms is None:
             return rows
-        return rows.filter(pl.col(_WRITTEN) > self.context.clock.now_ms() - self._ttl_ms)
+        return rows.filter(pl.col(WRITTEN) > self.context.clock.now_ms() - self._ttl_ms)
 
     def _worst_of_full(self, rows: pl.DataFrame) -> pl.DataFrame:
         worst = self._plan.worst_of_full(rows)
         if self._ttl_ms is None:
             return worst
-        written = rows.select(*self._plan.keys, _WRITTEN).unique(self._plan.keys)
+        written = rows.select(*self._plan.keys, WRITTEN).unique(self._plan.keys)
         return worst.join(written, on=self._plan.keys, nulls_equal=True).select(self._order_columns)
 
     def _purge(self) -> None:
@@ -164,6 +175,8 @@ class TopNOperator(OneInputOperator):
         changed = None
         if batch.num_rows:
             try:
+                times = batch.timestamps_array()
+                self._take_excess_back(None if times is None else int(times[0]))
                 changed = self._changed(batch)
             except PolarsError as error:
                 raise user_function_error(self.context, error, during="ordering rows") from error
@@ -172,6 +185,27 @@ class TopNOperator(OneInputOperator):
                 self.output.collect(changed.slice(start, min(start + DEFAULT_BATCH_ROWS, changed.num_rows)))
         elif batch.marks:
             self.output.emit_watermark(Watermark(batch.marks[-1].watermark))
+
+    def finish(self) -> None:
+        self._take_excess_back(None)
+
+    def _take_excess_back(self, time: int | None) -> None:
+        """Emit the restored rows that are not among the best any more as deleted, the last place of a key first.
+
+        Args:
+            time: event time of the changes: that of the row before which they come, as a key without rows to come would
+                keep its excess otherwise; None = they have none.
+        """
+        if not self._excess.height:
+            return
+        rows = self._alive(self._excess)
+        self._excess = self._empty
+        frame = self._plan.changes(*self._plan.beyond(rows))
+        for start in range(0, frame.height, DEFAULT_BATCH_ROWS):
+            part = frame.slice(start, DEFAULT_BATCH_ROWS)
+            times = None if time is None else np.full(part.height, time, dtype=np.int64)
+            made = batch_of(part, self._plan.output_type, times)
+            self.output.collect(with_kinds(made, [_DELETE] * part.height))
 
     def _changed(self, batch: RecordBatch) -> RecordBatch | None:
         """Return the changes for the rows of a batch; None if nothing changes."""
@@ -277,6 +311,11 @@ class TopNOperatorFactory:
     def state_content(self) -> str:
         """Return the order of the rows in its state."""
         return self.spec.plan().state_content
+
+    @property
+    def state_parts(self) -> tuple[StatePart, ...]:
+        """Return the same with the expressions."""
+        return self.spec.plan().state_parts
 
     def create(self) -> TopNOperator:
         return TopNOperator(self.spec, self.ttl_ms)

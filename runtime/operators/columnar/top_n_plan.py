@@ -26,9 +26,11 @@ from runtime.operators.columnar.expressions import (
 )
 from runtime.operators.columnar.frames import FrameReader, fields_of, type_of
 from runtime.operators.columnar.partials import SEQUENCE
+from runtime.state.state_meta import StatePart
 
 _LONG = BasicTypeInfo(BasicType.LONG)
 _BY = "__by"
+_PLACE = "__place"
 
 
 @dataclass(frozen=True)
@@ -118,6 +120,7 @@ class TopNPlan:
             if dtype.is_nested() or dtype == pl.Object:
                 raise ColumnExpressionError(text, f"rows cannot be ordered by {dtype}")
         self._computed = [parse(text).alias(name) for name, text in named]
+        self._texts = spec.by
         self._by = [*(name for name, _ in named), SEQUENCE]
         self._descending = [*spec.descending, False]
         added = [spec.rank] if spec.rank else []
@@ -138,7 +141,13 @@ class TopNPlan:
     @property
     def state_content(self) -> str:
         """Return the order of the kept rows."""
-        return ", ".join("descending" if is_descending else "ascending" for is_descending in self._descending[:-1])
+        return ", ".join(map(_direction, self._descending[:-1]))
+
+    @property
+    def state_parts(self) -> tuple[StatePart, ...]:
+        """Return the expressions that the kept rows are ordered by: rows of another order are not the best ones."""
+        orders = zip(self._texts, self._descending, strict=False)
+        return tuple(StatePart(f"{text.strip()} {_direction(is_descending)}") for text, is_descending in orders)
 
     def rows(self, frame: pl.DataFrame, sequence: int) -> pl.DataFrame:
         """Return the rows with their order columns."""
@@ -177,6 +186,18 @@ class TopNPlan:
         keyed = self._sorted(rows.select(self.order_columns)).group_by(self.keys)
         return keyed.agg(pl.col(self._by).last(), pl.len().alias("__n")).filter(pl.col("__n") == self.n).drop("__n")
 
+    def divided(self, rows: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+        """Return the best n rows of each key, and those that a larger n had kept beside them."""
+        ranked = self._sorted(rows).with_columns(pl.int_range(pl.len(), dtype=pl.Int64).over(self.keys).alias(_PLACE))
+        is_best = pl.col(_PLACE) < self.n
+        return ranked.filter(is_best).drop(_PLACE), ranked.filter(~is_best).drop(_PLACE)
+
+    def beyond(self, rows: pl.DataFrame) -> tuple[pl.DataFrame, list[int]]:
+        """Return the rows that `divided` gives as the second ones, the last place first, with their ranks."""
+        place = pl.int_range(pl.len(), dtype=pl.Int64).over(self.keys).alias(_PLACE)
+        ranked = self._sorted(rows).with_columns(place + self.n + 1).reverse()
+        return ranked.drop(_PLACE), ranked.get_column(_PLACE).to_list()
+
     def changes(self, rows: pl.DataFrame, ranks: Sequence[int]) -> pl.DataFrame:
         """Return rows as they are emitted, with their ranks if requested."""
         if self._rank:
@@ -186,6 +207,10 @@ class TopNPlan:
     def _sorted(self, frame: pl.DataFrame) -> pl.DataFrame:
         # null is the smallest: last in descending order
         return frame.sort(self._by, descending=self._descending, nulls_last=self._descending)
+
+
+def _direction(is_descending: bool) -> str:
+    return "descending" if is_descending else "ascending"
 
 
 @functools.lru_cache(maxsize=64)

@@ -9,7 +9,7 @@ from runtime.common.typeinfo import RowTypeInfo
 from runtime.graph.changelog import ChangelogInput
 from runtime.operators.columnar.processing_time_windows import ProcessingTimeWindowOperator
 from runtime.operators.columnar.window_aggregate import STATE_NAME, WindowAggregateOperator, WindowAggregateSpec
-from runtime.state.state_meta import DeclaredStates
+from runtime.state.state_meta import DeclaredStates, StatePart
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,11 @@ class WindowAggregateOperatorFactory:
     def state_content(self) -> str:
         """Return what the partials in its state are of."""
         return self.spec.plan.state_content
+
+    @property
+    def state_parts(self) -> tuple[StatePart, ...]:
+        """Return the same with the expressions."""
+        return self.spec.plan.state_parts
 
     @property
     def window_type(self) -> str:

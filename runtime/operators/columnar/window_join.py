@@ -91,6 +91,7 @@ class WindowJoinPlan:
     merges_anywhere = False
     arrays = None
     state_content = ""
+    state_parts = ()
 
     def __init__(self, spec: WindowJoinSpec) -> None:
         self._spec = spec

@@ -14,6 +14,7 @@ import polars as pl
 
 from runtime.common.typeinfo import RowTypeInfo, TypeInformation
 from runtime.operators.columnar.dense_groups import DenseAggregates
+from runtime.state.state_meta import StatePart
 
 
 class WindowPlan(Protocol):
@@ -46,6 +47,11 @@ class WindowPlan(Protocol):
     @property
     def state_content(self) -> str:
         """Return what partials are of, as far as their type does not tell; "" = it tells."""
+
+    @property
+    def state_parts(self) -> tuple[StatePart, ...]:
+        """Return the parts of partials with the expressions that they are computed from; () = there is nothing to
+        tell."""
 
     @property
     def output_type(self) -> RowTypeInfo:

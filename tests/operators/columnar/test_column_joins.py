@@ -38,6 +38,7 @@ from runtime.operators.windowing.contents import ListContents
 from runtime.operators.windowing.factory import WindowOperatorFactory
 from runtime.state.errors import StateMigrationError
 from runtime.state.key_groups import key_group_of, operator_index_for_key_group
+from runtime.state.redistribution import redistribute
 from runtime.state.snapshot import OperatorSnapshot
 from runtime.testing.clock import ManualClock
 from runtime.testing.harness import OneInputHarness, OutputRecord, assert_same_when_rescaled, run_rescaling
@@ -205,6 +206,39 @@ def test_outer_interval_joins_survive_a_restore_at_each_step(found: list[Step], 
         if run[2]:
             with_marks.append((1 - side, ([], [], [Mark(0, run[2][-1][1])])))
     assert records == outer_joined(with_marks, -5, 5, how)
+
+
+@pytest.mark.parametrize("how", ["left", "right", "full"])
+@pytest.mark.parametrize("times_restored", [1, 2])
+def test_a_row_without_a_partner_is_told_once_though_a_rescaling_sets_event_time_back(
+    how: How, times_restored: int
+) -> None:
+    factory = outer(-50, 50, how)
+    keys = {operator_index_for_key_group(128, 2, key_group_of(encode_key(key), 128)): key for key in "abcdef"}
+    found: list[str | None] = []
+    saved = []
+    # an unaligned barrier has overtaken the watermark 170 on its way to the second subtask
+    for index, watermark in ((0, 170), (1, 120)):
+        with TwoInputHarness(factory, parallelism=2, subtask=index) as harness:
+            run = [left_row(keys[index], index)], [100], list[Mark]()
+            for side in (0, 1):
+                # the right row's time is far from the left one's
+                rows, times, marks = run
+                moved = [time - 60 * side for time in times]
+                harness.operator.inputs[side].process_batch(batch_for(side, (rows, moved, marks)))
+            harness.process_both_watermarks(watermark)
+            found += [value["key"] or value["key_right"] for value in harness.values]
+            saved.append(harness.snapshot())
+    for _ in range(times_restored):
+        snapshots, saved = redistribute(saved, 1, 128), []
+        with TwoInputHarness(factory, snapshot=snapshots[0]) as harness:
+            harness.process_both_watermarks(snapshots[0].watermark)
+            found += [value["key"] or value["key_right"] for value in harness.values]
+            saved.append(harness.snapshot())
+    with TwoInputHarness(factory, snapshot=redistribute(saved, 1, 128)[0]) as harness:
+        harness.process_both_watermarks(1_000)
+        found += [value["key"] or value["key_right"] for value in harness.values]
+    assert Counter(found) == Counter({keys[0]: 1 + (how == "full"), keys[1]: 1 + (how == "full")})
 
 
 @pytest.mark.parametrize(("side", "bounds"), [(0, (0, 10)), (1, (-10, 0))])

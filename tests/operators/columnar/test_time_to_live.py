@@ -133,6 +133,34 @@ def test_forgotten_best_rows_are_no_longer_in_snapshots_or_memory() -> None:
     assert full is not left
 
 
+@pytest.mark.parametrize("kind", FACTORIES)
+def test_a_time_to_live_may_be_added_to_saved_state_and_removed_from_it(kind: str) -> None:
+    clock = ManualClock(1_000)
+    with_time, without = FACTORIES[kind](), FOREVER[kind]()
+    states = [factory.declared_states.states[0] for factory in (with_time, without)]
+    # of the rows of top_n the type tells whether they have times: the report must not take it for another one
+    assert states[0].is_readable_as(states[1])
+    assert states[1].is_readable_as(states[0])
+
+    def played(factory: Any, snapshot: Any, *numbers: int) -> tuple[list[tuple[Any, ...]], Any]:
+        with OneInputHarness(factory, input_type=RECORD, key_selector=KEYS, clock=clock, snapshot=snapshot) as harness:
+            harness.process([Row(key="a", n=n) for n in numbers])
+            return shown(harness.values), harness.snapshot()
+
+    _, saved = played(without, None, 1, 2)
+    whole, _ = played(without, saved, 3)
+    clock.advance(50 * TTL_MS)
+    # what was saved without one begins to age at the restore
+    kept, timed = played(with_time, saved, 3)
+    assert kept == whole
+    _, resaved = played(with_time, saved)
+    clock.advance(TTL_MS - 1)
+    assert played(without, timed, 4)[0] == played(without, played(without, saved, 3)[1], 4)[0]
+    clock.advance(1)
+    fresh, _ = played(with_time, None, 3)
+    assert played(with_time, resaved, 3)[0] == fresh
+
+
 def test_the_time_to_live_is_set_on_the_keyed_stream() -> None:
     keyed = environment().from_collection([Row(key="a", n=1)], RECORD).key_by_columns("key")
     made = [

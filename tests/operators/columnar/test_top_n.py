@@ -285,6 +285,99 @@ def test_windows_survive_rescaling(assigner: WindowAssigner[Any, Any], parts: li
     assert_columns_survive_rescaling(by_column(assigner, LATE, 0), parts)
 
 
+# --- restored with another n ------------------------------------------------------------------------------------------
+
+
+def numbered(key: str, *numbers: int) -> list[Row]:
+    return [Row(key=key, number=number, text=None, amount=None) for number in numbers]
+
+
+def standing(changes: Sequence[Row]) -> list[Row]:
+    """The rows that a changelog leaves; a row must be there to be taken back."""
+    rows: list[tuple[Any, ...]] = []
+    for change in changes:
+        if change.get_row_kind() in (RowKind.INSERT, RowKind.UPDATE_AFTER):
+            rows.append(tuple(change))
+        else:
+            rows.remove(tuple(change))
+    return sorted(rows, key=repr)
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    first=st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 9)), max_size=12),
+    second=st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 9)), max_size=6),
+    before=st.integers(1, 5),
+    after=st.integers(1, 5),
+    rank=st.sampled_from([None, "place"]),
+    is_saved_again=st.booleans(),
+)
+def test_another_n_holds_from_the_restore_on(
+    first: list[tuple[str, int]],
+    second: list[tuple[str, int]],
+    before: int,
+    after: int,
+    rank: str | None,
+    is_saved_again: bool,
+) -> None:
+    changes: list[Row] = []
+    with OneInputHarness(TopNOperatorFactory(spec(before, rank=rank)), input_type=ROWS) as harness:
+        harness.process([row for key, number in first for row in numbered(key, number)])
+        changes += harness.values
+        saved = harness.snapshot()
+    factory = TopNOperatorFactory(spec(after, rank=rank))
+    if is_saved_again:
+        with OneInputHarness(factory, input_type=ROWS, snapshot=saved) as harness:
+            saved = harness.snapshot()
+    with OneInputHarness(factory, input_type=ROWS, snapshot=saved) as harness:
+        for key, number in second:
+            harness.process(numbered(key, number))
+        harness.finish()
+        changes += harness.values
+        kept = harness.snapshot()
+    best: list[tuple[Any, ...]] = []
+    for key in "ab":
+        # what had no room before the restore is not known after it
+        known = sorted((n for k, n in first if k == key), reverse=True)[:before]
+        known = sorted([*known, *(n for k, n in second if k == key)], reverse=True)[:after]
+        ranks = [[place] if rank else [] for place in range(1, after + 1)]
+        best += [(key, number, None, None, *place) for number, place in zip(known, ranks, strict=False)]
+    assert standing(changes) == sorted(best, key=repr)
+    with OneInputHarness(factory, input_type=ROWS, snapshot=kept) as harness:
+        assert harness.operator._store.all_rows().height == len(best)  # type: ignore[attr-defined]
+
+
+def test_rows_beyond_a_smaller_n_are_taken_back_before_the_next_row_whatever_its_key() -> None:
+    with OneInputHarness(TopNOperatorFactory(spec(4, rank="place")), input_type=ROWS) as harness:
+        harness.process([*numbered("a", 5, 4, 3, 2), *numbered("b", 7)])
+        saved = harness.snapshot()
+    with OneInputHarness(TopNOperatorFactory(spec(2, rank="place")), input_type=ROWS, snapshot=saved) as harness:
+        harness.process(numbered("c", 1), [30])
+        found = [(row.get_row_kind(), row["key"], row["number"], row["place"], at) for row, at in harness.records]
+        assert found == [
+            (RowKind.DELETE, "a", 2, 4, 30),
+            (RowKind.DELETE, "a", 3, 3, 30),
+            (RowKind.INSERT, "c", 1, 1, 30),
+        ]
+        harness.process(numbered("a", 1, 4, 6), [31, 32, 33])
+        assert [row["number"] for row, at in harness.records if at == 33] == [5, 6, 4, 5]
+
+
+def test_a_window_emits_as_many_rows_as_are_asked_for_now() -> None:
+    def windows(n: int) -> OperatorFactory:
+        panes = panes_of(SlidingEventTimeWindows(20, 10, 0))
+        assert panes is not None
+        return WindowAggregateOperatorFactory(WindowAggregateSpec(spec(n, rank="place", with_window=True), panes))
+
+    with OneInputHarness(windows(4), input_type=ROWS) as harness:
+        harness.process(numbered("a", 1, 2, 3, 4), [11] * 4)
+        saved = harness.snapshot()
+    with OneInputHarness(windows(2), input_type=ROWS, snapshot=saved) as harness:
+        harness.process_watermark(100)
+        found = [(row["window_end"], row["place"], row["number"]) for row in harness.values]
+    assert found == [(20, 1, 4), (20, 2, 3), (30, 1, 4), (30, 2, 3)]
+
+
 # --- rows by key ------------------------------------------------------------------------------------------------------
 
 
