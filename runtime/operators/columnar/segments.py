@@ -163,14 +163,25 @@ class SegmentStore:
             del self._panes[pane]
             self._repeating.discard(pane)
 
-    def all_segments(self) -> pl.DataFrame:
-        """Return everything, with the start of the pane in PANE; for a snapshot."""
-        frames = [self.of_pane(pane).with_columns(pl.lit(pane.start, pl.Int64).alias(PANE)) for pane in self._panes]
+    def all_segments(self, watermark: int) -> list[tuple[int, pl.DataFrame]]:
+        """Return everything, with the start of the pane in PANE; for a snapshot.
+
+        Args:
+            watermark: until which windows have fired.
+
+        Returns:
+            Frames by the watermark until which the windows of their panes have fired, that one first: before a restore
+            set event time back it was a greater one.
+        """
         empty = self._plan.empty_partials.with_columns(pl.lit(0, pl.Int64).alias(PANE))
-        return pl.concat([empty, *frames])
+        frames: dict[int, list[pl.DataFrame]] = {watermark: [empty]}
+        for pane in self._panes:
+            partials = self.of_pane(pane).with_columns(pl.lit(pane.start, pl.Int64).alias(PANE))
+            frames.setdefault(max(watermark, pane.fired_until), []).append(partials)
+        return [(fired_until, pl.concat(found)) for fired_until, found in frames.items()]
 
     def add_all(self, segments: pl.DataFrame, fired_until: int) -> None:
-        """Take in what `all_segments` returned, or a part of it."""
+        """Take in a frame that `all_segments` returned, or a part of it."""
         for (start,), partials in segments.partition_by(PANE, as_dict=True, include_key=False).items():
             # merged once before it is used: a top-N may keep fewer rows than the one that saved it
             self.add(PaneId(start, fired_until), partials, repeating=True)

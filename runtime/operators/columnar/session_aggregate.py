@@ -99,9 +99,9 @@ class SessionAggregateOperator(ColumnarWindowOperator):
     def state_schema(self) -> Sequence[tuple[str, pl.DataType]]:
         return list(self._store.empty.schema.items())
 
-    def kept(self) -> tuple[pl.DataFrame, int]:
+    def kept(self) -> tuple[Sequence[tuple[int, pl.DataFrame]], int]:
         self._join_waiting()
-        return self._store.sessions, self._sequence
+        return [(self._watermark, self._store.sessions)], self._sequence
 
     def restore(self, header: Header, frame: pl.DataFrame) -> None:
         self._store.add(frame)

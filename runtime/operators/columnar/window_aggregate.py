@@ -81,9 +81,9 @@ class WindowAggregateOperator(ColumnarWindowOperator):
     def state_schema(self) -> Sequence[tuple[str, pl.DataType]]:
         return [*self._plan.empty_partials.schema.items(), (PANE, pl.Int64())]
 
-    def kept(self) -> tuple[pl.DataFrame, int]:
+    def kept(self) -> tuple[Sequence[tuple[int, pl.DataFrame]], int]:
         self._empty_buffer()
-        return self._store.all_segments(), self._buffer.sequence
+        return self._store.all_segments(self._watermark), self._buffer.sequence
 
     def restore(self, header: Header, frame: pl.DataFrame) -> None:
         fired_until = header.watermark if header.watermark > self._watermark else MIN_WATERMARK

@@ -29,6 +29,7 @@ from runtime.operators.columnar.segments import (
     restored_frames,
     results_from_bytes,
     results_to_bytes,
+    together,
 )
 from runtime.operators.columnar.window_plan import PlanSpec, WindowPlan
 from runtime.operators.errors import user_function_error
@@ -142,10 +143,15 @@ class ColumnarWindowOperator(OneInputOperator, ABC):
             self._firing = self.firing(self._target)
 
     def snapshot_state(self, request: SnapshotRequest = CANONICAL_SNAPSHOT) -> OperatorSnapshot:
-        frame, sequence = self.kept()
-        header = Header(self._watermark, sequence)
+        frames, sequence = self.kept()
         state_type, max_parallelism = self._base_spec.state_type, self.context.max_parallelism
-        keyed = keyed_snapshot(self._state_name, frame, state_type, self._keys, max_parallelism, header)
+        parts = [
+            keyed_snapshot(
+                self._state_name, frame, state_type, self._keys, max_parallelism, Header(watermark, sequence)
+            )
+            for watermark, frame in frames
+        ]
+        keyed = together(parts)
         if not self.is_firing():
             return OperatorSnapshot(keyed, watermark=self._watermark)
         states = {**firing_state(True), RESULTS_STATE: self._results_left()}
@@ -215,12 +221,13 @@ class ColumnarWindowOperator(OneInputOperator, ABC):
         """Return the schema of the frames that `kept` returns."""
 
     @abstractmethod
-    def kept(self) -> tuple[pl.DataFrame, int]:
-        """Return all kept rows, and how many rows have arrived."""
+    def kept(self) -> tuple[Sequence[tuple[int, pl.DataFrame]], int]:
+        """Return all kept rows with the watermark until which their windows have fired, and how many rows have
+        arrived."""
 
     @abstractmethod
     def restore(self, header: Header, frame: pl.DataFrame) -> None:
-        """Take in what `kept` returned, or a part of it."""
+        """Take in a frame that `kept` returned, or a part of it."""
 
     @abstractmethod
     def process_rows(self, batch: RecordBatch, marks: list[Mark]) -> None:

@@ -37,7 +37,10 @@ from runtime.state.errors import StateMigrationError
 from runtime.state.key_groups import key_group_of
 from runtime.state.snapshot import OperatorSnapshot
 from runtime.testing.harness import OneInputHarness
-from tests.operators.columnar.rescaling import assert_columns_survive_rescaling
+from tests.operators.columnar.rescaling import (
+    assert_columns_survive_lagging_watermarks,
+    assert_columns_survive_rescaling,
+)
 from tests.operators.columnar.runs import (
     AGGREGATES,
     BY_ORDER,
@@ -119,7 +122,15 @@ def test_windows_survive_rescaling(assigner: WindowAssigner[Any, Any], parts: li
     assert_columns_survive_rescaling(factory, parts)
 
 
-def test_a_window_that_has_fired_does_not_fire_again_if_a_restore_takes_event_time_back() -> None:
+@pytest.mark.parametrize("assigner", [ASSIGNERS[0], ASSIGNERS[2], ASSIGNERS[-1]], ids=repr)
+@settings(max_examples=2, deadline=None)
+@given(parts=st.lists(runs(8), min_size=2, max_size=3))
+def test_windows_survive_watermarks_that_lag(assigner: WindowAssigner[Any, Any], parts: list[Run]) -> None:
+    assert_columns_survive_lagging_watermarks(by_column(assigner, None, 0), parts)
+
+
+@pytest.mark.parametrize("times_restored", [1, 2])
+def test_a_window_that_has_fired_does_not_fire_again_if_a_restore_takes_event_time_back(times_restored: int) -> None:
     factory = by_column(SlidingEventTimeWindows(12, 4, 0), None, 0)
     with OneInputHarness(factory, input_type=ROWS) as harness:
         harness.process([row("a", 1)], [1])
@@ -127,7 +138,12 @@ def test_a_window_that_has_fired_does_not_fire_again_if_a_restore_takes_event_ti
         (fired,) = harness.values
         saved = harness.snapshot()
     assert (fired["since"], fired["until"], saved.watermark) == (-8, 4, 4)
-    with OneInputHarness(factory, input_type=ROWS, snapshot=OperatorSnapshot(saved.keyed, watermark=-5)) as harness:
+    snapshot = OperatorSnapshot(saved.keyed, watermark=-5)
+    for _ in range(times_restored - 1):
+        with OneInputHarness(factory, input_type=ROWS, snapshot=snapshot) as harness:
+            snapshot = harness.snapshot()
+    assert snapshot.watermark == -5
+    with OneInputHarness(factory, input_type=ROWS, snapshot=snapshot) as harness:
         harness.process_watermark(100)
         assert [(value["since"], value["until"]) for value in harness.values] == [(-4, 8), (0, 12)]
 
