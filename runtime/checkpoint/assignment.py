@@ -149,7 +149,7 @@ class RestoreReport:
             how = f"parallelism {operator.saved_parallelism} → {operator.parallelism}" if moved else "as it was"
             lines.append(f"  matched  {operator.name} (uid {operator.uid}): {how}")
         for operator in self.dropped:
-            why = "the job has no such operator" if operator.parallelism is None else "it has other states now"
+            why = "the job has no such operator" if operator.parallelism is None else "it has other states now, or none"
             lines.append(f"  dropped  {operator.name} (uid {operator.uid}): {why}")
         lines += [f"  new      {o.name} (uid {o.uid}): starts empty" for o in self.new]
         return "\n".join(lines)

@@ -199,7 +199,8 @@ def bytes_with_times(kind: str, data: bytes, now_ms: int) -> bytes:
         where = _COUNT_AND_SIZE.size + size
     else:
         count, where = 1, 0
-    return data[:where] + _TIME.pack(now_ms) * count + data[where:]
+    times: bytes = _TIME.pack(now_ms) * count
+    return data[:where] + times + data[where:]
 
 
 def codec_of(descriptor: StateDescriptor) -> StateCodec:
