@@ -414,3 +414,16 @@ def test_windows_of_another_size_go_on_beside_the_new_ones(
         if lateness == 0:
             assert ends == sorted(ends), "windows fire in the order of their ends"
     assert results[0] == results[1]
+
+
+def test_a_window_with_the_start_of_one_in_the_snapshot_gives_one_result() -> None:
+    with OneInputHarness(summing(of(10, 10))) as harness:
+        harness.process([("a", 1)], [3])
+        snapshot = harness.snapshot()
+    with OneInputHarness(summing(of(20, 20)), snapshot=snapshot) as harness:
+        harness.process([("a", 10)], [4])
+        harness.snapshot()
+        harness.process_watermark(9)
+        harness.process([("a", 100)], [12])
+        harness.end_input()
+    assert harness.records == [(1, 9), (110, 19)]
