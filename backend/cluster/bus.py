@@ -193,7 +193,8 @@ def get_fields(key: str, names: Sequence[str]) -> list[Document]:
 def get_all_fields(key: str) -> dict[str, Document]:
     """Read a whole hash; {} if there is none."""
     with reader().connected() as connection:
-        return {str(name): json.loads(text) for name, text in connection.hgetall(key).items()}
+        found: Any = connection.hgetall(key)
+    return {str(name): json.loads(text) for name, text in found.items()}
 
 
 def post_event(event: Document) -> None:

@@ -159,6 +159,8 @@ class JobException(TypedDict):
     message: str
     stacktrace: str
     task_name: str
+    vertex: NotRequired[str]
+    """Id of the vertex that failed; empty: it is not known."""
     location: str
     taskmanager: NotRequired[str]
     attempt: int

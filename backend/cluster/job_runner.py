@@ -34,6 +34,7 @@ from backend.cluster.placement_records import PlacementRecords
 from backend.cluster.placements import ClusterPlacement
 from backend.cluster.resource_manager import ResourceManager
 from backend.cluster.slot_provider import ClusterSlotProvider
+from backend.cluster.state_history import StateRecord
 from backend.config import environment
 from runtime.checkpoint.statistics import CheckpointsSnapshot, StatisticsRecord
 from runtime.common.configuration import Configuration
@@ -126,6 +127,7 @@ class JobRunner:
         #: with the parallelisms that the row has
         self._noted = graph
         self._live = LiveDocument(job, graph, past.exceptions, past.failures)
+        self.states = StateRecord(job.document)
         #: whether the job ran before this leader took it
         self._has_run = "RUNNING" in job.state_times
         #: wall-clock time minus the state machine's monotonic time
@@ -336,6 +338,7 @@ class JobRunner:
         offset_ms = self._wall_offset_ms()
         entered = {state.value: round(since + offset_ms) for state, since in snapshot.state_since_ms.items()}
         job.state_times = job.state_times | entered
+        self.states.note(snapshot.state_changes, offset_ms)
         job.attempt = max(snapshot.attempt, self._first_attempt)
         self.stops_with = snapshot.stops_with
         self._note_running(snapshot)

@@ -205,6 +205,7 @@ class JobStore:
             "message",
             "stacktrace",
             "task_name",
+            "vertex",
             "location",
             "taskmanager",
             "attempt",

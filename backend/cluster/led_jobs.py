@@ -38,6 +38,7 @@ from backend.cluster.live_document import ended_document, planned_document
 from backend.cluster.location_checks import StorageSilentError
 from backend.cluster.models import Job, Operation
 from backend.cluster.publisher import Publisher
+from backend.cluster.state_history import STATES
 from backend.cluster.task_metrics import ACCUMULATORS, accumulators_document
 from runtime.checkpoint.errors import CheckpointStorageError
 from runtime.checkpoint.settings import CheckpointSettings
@@ -376,6 +377,7 @@ class LedJobs:
             ACCUMULATORS: accumulators_document(runner.tasks()),
             DETAILS: all_details(runner.checkpoints()),
             TRACES: all_traces(runner.checkpoints()),
+            STATES: runner.states.document(),
         }
         answers = runner.requests.answers(is_ending=True) if _is_ending(job) else {}
         if not self._store.save(job, runner.exceptions(), answers, disowns=runner.disowns_checkpoints):

@@ -18,6 +18,7 @@ from typing import Any
 from backend.cluster.checkpoint_document import DETAILS, TRACES, checkpoints_document
 from backend.cluster.models import Job
 from backend.cluster.redaction import redacted_text
+from backend.cluster.state_history import STATES
 from backend.cluster.task_metrics import ACCUMULATORS
 from runtime.checkpoint.settings import CheckpointSettings
 from runtime.checkpoint.statistics import CheckpointsSnapshot
@@ -298,7 +299,7 @@ def _ended_part(part: Document) -> Document:
 
 def told_document(saved: Mapping[str, Any]) -> Document:
     """Return a job's saved document without the parts that only REST reads, separately."""
-    return {name: value for name, value in saved.items() if name not in (ACCUMULATORS, DETAILS, TRACES)}
+    return {name: value for name, value in saved.items() if name not in (ACCUMULATORS, DETAILS, STATES, TRACES)}
 
 
 def settings_of(graph: JobGraph) -> CheckpointSettings:
@@ -368,6 +369,7 @@ def exception_document(entry: ExceptionEntry, timestamp: int, places: Mapping[Sl
         "message": _for_users(cause.message),
         "stacktrace": _for_users(cause.traceback or cause.message),
         "task_name": cause.task_name,
+        "vertex": "" if cause.task is None else cause.task.vertex_id,
         "location": "" if place is None else f"{place.host}:{place.pid}",
         "taskmanager": "" if place is None else place.taskmanager,
         "attempt": entry.attempt,

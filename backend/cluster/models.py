@@ -140,6 +140,8 @@ class JobException(models.Model):
     message = models.TextField()
     stacktrace = models.TextField(default="")
     task_name = models.TextField(default="")
+    vertex = models.CharField(max_length=32, default="")
+    """Id of the vertex that failed; "" if unknown."""
     location = models.TextField(default="")
     """host:pid of the slot's process."""
     taskmanager = models.CharField(max_length=255, default="")

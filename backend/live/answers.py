@@ -200,6 +200,90 @@ class RestorePoints(TypedDict):
     points: list[RestorePoint]
 
 
+class StateSpan(TypedDict):
+    state: JobState
+    attempt: int | None
+    """null: no attempt had begun."""
+    begin: int
+    end: int | None
+    """null: it lasts."""
+    cause: str
+    """Of a failure; else empty."""
+
+
+class TimelineEvent(TypedDict):
+    kind: Literal["savepoint", "stop", "cancel", "checkpoint", "rescale", "autoscaler", "dispose", "failure"]
+    begin: int
+    end: int | None
+    """null: it goes on."""
+    text: str
+    is_failed: bool
+
+
+class JobTimeline(TypedDict):
+    """What a job has gone through, oldest first."""
+
+    begin: int
+    """Its submission, or the oldest change of state that is kept."""
+    now: int
+    """Its end, or the server's time."""
+    states: list[StateSpan]
+    """At most 200, the newest."""
+    events: list[TimelineEvent]
+    """Operations, rescalings by the autoscaler and failures; at most 200, the newest."""
+
+
+class FailureNeighbour(TypedDict):
+    """Something that went on in the attempt that failed."""
+
+    kind: Literal["checkpoint", "savepoint", "stop", "cancel", "rescale", "autoscaler", "slot-lost", "dispose"]
+    timestamp: int
+    """When it began."""
+    text: str
+
+
+class FailureOccurrence(TypedDict):
+    timestamp: int
+    attempt: int
+    task_name: str
+    location: str
+    message: str
+    """Its first line."""
+    others: int
+    """Number of further failures of the same attempt."""
+    beside: list[FailureNeighbour]
+    """The newest first, at most 8: checkpoints under way when it failed, what else went on in the attempt."""
+
+
+class FailureGroup(TypedDict):
+    """Failures with the same class, vertex and line of the program."""
+
+    name: str
+    """Class of the user's error."""
+    message: str
+    """First line of the newest one's."""
+    vertex: str
+    """Id; empty: it is not known."""
+    vertex_name: str
+    """Or that of the task; empty: it was not in a task."""
+    place: str
+    """Line of the program, "file:line", else that of the operator's definition; empty: neither is known."""
+    count: int
+    first: int
+    last: int
+    occurrences: list[FailureOccurrence]
+    """The newest first, at most 20."""
+
+
+class FailureGroups(TypedDict):
+    groups: list[FailureGroup]
+    """The one that failed last first."""
+    kept: int
+    """Number of failures in the groups, the newest."""
+    total: int
+    """Number of failures of the job."""
+
+
 CheckpointPhase = Annotated[
     Literal["start-delay", "alignment", "sync", "async", "rest", "commit"],
     Named("CheckpointPhase", "In their order; rest: until the acknowledgement, which nobody measures."),

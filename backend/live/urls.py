@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from django.urls import path
 
-from backend.live import api, autoscaler_api, checkpoint_api, job_api, pages, prometheus, savepoint_api
+from backend.live import (
+    api,
+    autoscaler_api,
+    checkpoint_api,
+    failure_api,
+    job_api,
+    pages,
+    prometheus,
+    savepoint_api,
+    timeline_api,
+)
 
 urlpatterns = [
     path("", pages.root),
@@ -25,6 +35,8 @@ urlpatterns = [
     path("api/v1/jobs/<str:job_id>/operations/<str:trigger_id>", job_api.OperationView.as_view()),
     path("api/v1/jobs/<str:job_id>/autoscaler", autoscaler_api.AutoscalerView.as_view()),
     path("api/v1/jobs/<str:job_id>/checkpoints/gantt", checkpoint_api.CheckpointGanttView.as_view()),
+    path("api/v1/jobs/<str:job_id>/failures", failure_api.FailureGroupsView.as_view()),
+    path("api/v1/jobs/<str:job_id>/timeline", timeline_api.TimelineView.as_view()),
     path("api/v1/jobs/<str:job_id>/restore-points", job_api.RestorePointsView.as_view()),
     path("api/v1/jobs/<str:job_id>/log-search", api.LogSearchView.as_view()),
     path("api/v1/jobs/<str:job_id>/logs", api.LogsView.as_view()),

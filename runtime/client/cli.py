@@ -22,6 +22,7 @@ from runtime.client.arguments import Actions, Command, CommandParser, LocalComma
 from runtime.client.autoscaler_command import add_autoscaler
 from runtime.client.cluster_command import add_cluster
 from runtime.client.errors import ClientError
+from runtime.client.failure_command import add_exceptions
 from runtime.client.log_commands import add_logs
 from runtime.client.new_job import add_new
 from runtime.client.pipeline_command import add_pipeline
@@ -29,6 +30,7 @@ from runtime.client.rest import RestClient
 from runtime.client.run_command import add_run
 from runtime.client.server import find_server
 from runtime.client.terminal import FAILURE, INTERRUPTED, Terminal
+from runtime.client.timeline_command import add_timeline
 
 WRONG_USAGE = 2
 
@@ -130,6 +132,8 @@ def _parser() -> CommandParser:
     add_cluster(actions)
     job_commands.add_list(actions)
     job_commands.add_info(actions)
+    add_exceptions(actions)
+    add_timeline(actions)
     add_logs(actions)
     job_commands.add_cancel(actions)
     checkpoint_commands.add_stop(actions)

@@ -188,6 +188,14 @@ class RestClient:
         """Return /jobs/:jobid/checkpoints."""
         return self._call("GET", f"/v1/jobs/{job_id}/checkpoints")
 
+    def failures(self, job_id: str) -> dict[str, Any]:
+        """Return the job's failures, grouped by their cause."""
+        return self._call("GET", f"/api/v1/jobs/{job_id}/failures")
+
+    def timeline(self, job_id: str) -> dict[str, Any]:
+        """Return what the job has gone through."""
+        return self._call("GET", f"/api/v1/jobs/{job_id}/timeline")
+
     def checkpoint_gantt(self, job_id: str) -> dict[str, Any]:
         """Return where the time of the job's last checkpoints went."""
         return self._call("GET", f"/api/v1/jobs/{job_id}/checkpoints/gantt")

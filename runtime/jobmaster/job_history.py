@@ -13,7 +13,7 @@ from runtime.jobmaster.actions import JobStateChanged
 from runtime.jobmaster.job_state import TRANSITIONS, JobState
 from runtime.jobmaster.journal import Journal
 from runtime.jobmaster.phases import IllegalTransitionError
-from runtime.jobmaster.status import ExceptionEntry, ExceptionHistory, Failure
+from runtime.jobmaster.status import ExceptionEntry, ExceptionHistory, Failure, StateChange, StateHistory
 from runtime.task.messages import FailureInfo
 
 
@@ -30,6 +30,7 @@ class JobHistory:
         self.is_broken = False
         self._journal = journal
         self._since_ms: dict[JobState, float] = {}
+        self._changes = StateHistory()
         self._failures = ExceptionHistory()
 
     # --- states -------------------------------------------------------------------------------------------------------
@@ -39,9 +40,15 @@ class JobHistory:
         """Return when the job was last put into each state that it has been in; monotonic."""
         return dict(self._since_ms)
 
-    def begin(self) -> None:
+    @property
+    def changes(self) -> tuple[StateChange, ...]:
+        """Return the newest changes of state, oldest first."""
+        return self._changes.changes()
+
+    def begin(self, attempt: Attempt) -> None:
         """Note that the first attempt begins."""
         self._since_ms[JobState.CREATED] = self._journal.now_ms
+        self._changes.add(JobState.CREATED, attempt, self._journal.now_ms)
 
     def enter(self, state: JobState, attempt: Attempt, cause: FailureInfo | None = None) -> None:
         """Put the job into another state.
@@ -61,6 +68,7 @@ class JobHistory:
         if not (self.state is JobState.RECONCILING and state is JobState.RUNNING):
             # a job that was adopted has been running all the time
             self._since_ms[state] = self._journal.now_ms
+        self._changes.add(state, attempt, self._journal.now_ms, "" if cause is None else cause.message)
         self.state = state
         self._journal.act(JobStateChanged(state, attempt, cause))
 
@@ -79,6 +87,7 @@ class JobHistory:
             return False
         self.state = JobState.FAILED
         self._since_ms[JobState.FAILED] = now_ms
+        self._changes.add(JobState.FAILED, attempt, now_ms, cause.message)
         return True
 
     # --- failures -----------------------------------------------------------------------------------------------------

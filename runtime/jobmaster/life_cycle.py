@@ -249,6 +249,7 @@ class JobMasterMachine:
             slots=slots,
             exceptions=self._history.failures,
             state_since_ms=self._history.since_ms,
+            state_changes=self._history.changes,
             refused_messages=self._watch.refused_messages,
             checkpoints=checkpoints,
             parallelism={v.vertex_id: v.parallelism for v in self.graph.vertices},
@@ -498,9 +499,9 @@ class JobMasterMachine:
     def _start_attempt(self) -> None:
         self._phases.wait_until(None)
         is_restart = self.state is JobState.RESTARTING
-        if not is_restart:
-            self._history.begin()
         self._plan.begin(is_restart)
+        if not is_restart:
+            self._history.begin(self.attempt)
         if not self._assign():
             return
         self._make_run()

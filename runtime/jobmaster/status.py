@@ -20,6 +20,8 @@ from runtime.task.messages import FailureInfo, TaskState
 MAX_HISTORY = 16
 """Failures that are remembered; Flink's `web.exception-history-size`."""
 _FIRST = Attempt(0)
+MAX_STATE_CHANGES = 100
+"""Changes of state that are remembered: those of some 25 restarts."""
 MAX_SUPPRESSED = 20
 """Later causes that are kept per failure: when one slot dies, every other one complains."""
 
@@ -77,6 +79,36 @@ class ExceptionEntry:
 
 
 @dataclass(frozen=True, slots=True)
+class StateChange:
+    """A change of a job's state."""
+
+    number: int
+    """Of all changes under this JobMaster, from 1."""
+    state: JobState
+    attempt: Attempt
+    at_ms: float
+    cause: str = ""
+    """Of a failure, its message; else empty."""
+
+
+class StateHistory:
+    """The newest changes of a job's state."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._changes: deque[StateChange] = deque(maxlen=MAX_STATE_CHANGES)
+
+    def add(self, state: JobState, attempt: Attempt, now_ms: float, cause: str = "") -> None:
+        """Add a change."""
+        self._count += 1
+        self._changes.append(StateChange(self._count, state, attempt, now_ms, cause))
+
+    def changes(self) -> tuple[StateChange, ...]:
+        """Return the changes, oldest first."""
+        return tuple(self._changes)
+
+
+@dataclass(frozen=True, slots=True)
 class JobStatusSnapshot:
     """A snapshot of a job's status."""
 
@@ -115,6 +147,8 @@ class JobStatusSnapshot:
     """Times of the last ones, oldest first, from the trigger of the checkpoint until all tasks ran."""
     leaves_checkpoints: bool = False
     """Whether the job has ended without restoring its checkpoints: they stay, whatever its retention."""
+    state_changes: Sequence[StateChange] = ()
+    """Oldest first, the newest `MAX_STATE_CHANGES`; without what a job that was adopted did before."""
     stops_with: str | None = None
     """URI of the recorded savepoint that the job stops with; None: it does not stop, or has ended."""
 

@@ -35,7 +35,7 @@ class Rig:
 
 def test_a_state_is_told_and_its_time_is_kept() -> None:
     rig = Rig()
-    rig.history.begin()
+    rig.history.begin(ATTEMPT)
     rig.at(1_400)
     rig.history.enter(JobState.RUNNING, ATTEMPT)
     rig.at(2_000)
@@ -44,6 +44,21 @@ def test_a_state_is_told_and_its_time_is_kept() -> None:
     assert rig.history.state is JobState.FAILING
     assert rig.history.since_ms == {JobState.CREATED: 1_000, JobState.RUNNING: 1_400, JobState.FAILING: 2_000}
     assert rig.journal.story()[-1] == "2000: job RUNNING → FAILING: ValueError: bad record"
+
+
+def test_every_change_is_remembered_also_that_an_adopted_job_runs() -> None:
+    rig = Rig()
+    history = rig.in_state(JobState.RECONCILING)
+    history.enter(JobState.RUNNING, ATTEMPT)
+    rig.at(2_000)
+    history.enter(JobState.FAILING, ATTEMPT, CAUSE)
+    history.break_off(ATTEMPT, CAUSE, 3_000.0)
+    told = [(c.number, c.state, c.attempt, c.at_ms, c.cause) for c in history.changes]
+    assert told == [
+        (1, JobState.RUNNING, ATTEMPT, 1_000, ""),
+        (2, JobState.FAILING, ATTEMPT, 2_000, CAUSE.message),
+        (3, JobState.FAILED, ATTEMPT, 3_000, CAUSE.message),
+    ]
 
 
 @pytest.mark.parametrize("before", list(JobState))

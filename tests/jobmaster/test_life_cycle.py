@@ -48,6 +48,12 @@ def test_a_job_goes_from_submission_to_finished() -> None:
     s.finish_tasks()
     s.settle()
     assert s.states == [S.RUNNING, S.FINISHED]
+    changes = s.machine.status().state_changes
+    assert [(c.number, c.state, c.attempt) for c in changes] == [
+        (1, S.CREATED, 0),
+        (2, S.RUNNING, 0),
+        (3, S.FINISHED, 0),
+    ]
     assert s.sent(Deploy) == s.sent(Start) == s.sent(CommitFinished) == s.sent(ReleaseSlot) == [0, 1]
     assert s.killed() == []
     assert is_over(s) == [True, True]

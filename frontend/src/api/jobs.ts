@@ -3,8 +3,10 @@
 import type {
   Autoscaler,
   ClusterDocument,
+  FailureGroups,
   JobConfig,
   JobManagers,
+  JobTimeline,
   LiveJob,
   LiveVertex,
   LogFiles,
@@ -28,6 +30,16 @@ export function fetchJobTopic(id: string): Promise<LiveJob> {
 
 export function fetchVertexTopic(id: string, vertexId: string): Promise<LiveVertex> {
   return call('GET /api/v1/jobs/{job_id}/vertices/{vertex_id}/topic', { path: { job_id: id, vertex_id: vertexId } });
+}
+
+/** Failures of a job, equal ones together. */
+export function fetchFailures(id: string): Promise<FailureGroups> {
+  return call('GET /api/v1/jobs/{job_id}/failures', { path: { job_id: id } });
+}
+
+/** What a job has gone through. */
+export function fetchTimeline(id: string): Promise<JobTimeline> {
+  return call('GET /api/v1/jobs/{job_id}/timeline', { path: { job_id: id } });
 }
 
 export function fetchJobConfig(id: string): Promise<JobConfig> {

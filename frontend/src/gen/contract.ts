@@ -709,6 +709,55 @@ export interface Facts {
   origin: Record<string, string[]>;
 }
 
+/** Failures with the same class, vertex and line of the program. */
+export interface FailureGroup {
+  /** Class of the user's error. */
+  name: string;
+  /** First line of the newest one's. */
+  message: string;
+  /** Id; empty: it is not known. */
+  vertex: string;
+  /** Or that of the task; empty: it was not in a task. */
+  vertex_name: string;
+  /** Line of the program, "file:line", else that of the operator's definition; empty: neither is known. */
+  place: string;
+  count: number;
+  first: number;
+  last: number;
+  /** The newest first, at most 20. */
+  occurrences: FailureOccurrence[];
+}
+
+export interface FailureGroups {
+  /** The one that failed last first. */
+  groups: FailureGroup[];
+  /** Number of failures in the groups, the newest. */
+  kept: number;
+  /** Number of failures of the job. */
+  total: number;
+}
+
+/** Something that went on in the attempt that failed. */
+export interface FailureNeighbour {
+  kind: 'checkpoint' | 'savepoint' | 'stop' | 'cancel' | 'rescale' | 'autoscaler' | 'slot-lost' | 'dispose';
+  /** When it began. */
+  timestamp: number;
+  text: string;
+}
+
+export interface FailureOccurrence {
+  timestamp: number;
+  attempt: number;
+  task_name: string;
+  location: string;
+  /** Its first line. */
+  message: string;
+  /** Number of further failures of the same attempt. */
+  others: number;
+  /** The newest first, at most 8: checkpoints under way when it failed, what else went on in the attempt. */
+  beside: FailureNeighbour[];
+}
+
 export interface Features {
   'web-submit': boolean;
   'web-cancel': boolean;
@@ -943,6 +992,8 @@ export interface JobException {
   message: string;
   stacktrace: string;
   task_name: string;
+  /** Id of the vertex that failed; empty: it is not known. */
+  vertex?: string;
   location: string;
   taskmanager?: string;
   attempt: number;
@@ -1037,6 +1088,18 @@ export interface JobSummary {
   waiting_for: string;
   /** Completion time of the latest checkpoint; null: there is none. */
   last_checkpoint: number | null;
+}
+
+/** What a job has gone through, oldest first. */
+export interface JobTimeline {
+  /** Its submission, or the oldest change of state that is kept. */
+  begin: number;
+  /** Its end, or the server's time. */
+  now: number;
+  /** At most 200, the newest. */
+  states: StateSpan[];
+  /** Operations, rescalings by the autoscaler and failures; at most 200, the newest. */
+  events: TimelineEvent[];
 }
 
 export interface JobVertex {
@@ -1918,6 +1981,17 @@ export interface Stall {
   in_user_code?: boolean;
 }
 
+export interface StateSpan {
+  state: JobState;
+  /** null: no attempt had begun. */
+  attempt: number | null;
+  begin: number;
+  /** null: it lasts. */
+  end: number | null;
+  /** Of a failure; else empty. */
+  cause: string;
+}
+
 /** A named state of an operator. */
 export interface StateVerdict {
   name: string;
@@ -2223,6 +2297,15 @@ export interface Tick {
   freshness: Partial<Record<Topic, Freshness>>;
 }
 
+export interface TimelineEvent {
+  kind: 'savepoint' | 'stop' | 'cancel' | 'checkpoint' | 'rescale' | 'autoscaler' | 'dispose' | 'failure';
+  begin: number;
+  /** null: it goes on. */
+  end: number | null;
+  text: string;
+  is_failed: boolean;
+}
+
 export interface TokenEntry {
   id: number;
   name: string;
@@ -2447,6 +2530,12 @@ export interface Routes {
     body: undefined;
     answer: CheckpointGantt;
   };
+  'GET /api/v1/jobs/{job_id}/failures': {
+    path: { job_id: string };
+    query: Record<never, never>;
+    body: undefined;
+    answer: FailureGroups;
+  };
   'GET /api/v1/jobs/{job_id}/live': {
     path: { job_id: string };
     query: Record<never, never>;
@@ -2488,6 +2577,12 @@ export interface Routes {
     query: Record<never, never>;
     body: undefined;
     answer: RestorePoints;
+  };
+  'GET /api/v1/jobs/{job_id}/timeline': {
+    path: { job_id: string };
+    query: Record<never, never>;
+    body: undefined;
+    answer: JobTimeline;
   };
   'GET /api/v1/jobs/{job_id}/topic': {
     path: { job_id: string };

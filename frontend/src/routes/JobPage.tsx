@@ -10,12 +10,14 @@ import { Autoscaler } from '../components/Autoscaler/Autoscaler';
 import { CopyText } from '../components/CopyText/CopyText';
 import { FailureState } from '../components/EmptyState/EmptyState';
 import { EventTime } from '../components/EventTime/EventTime';
+import { ExceptionHistory } from '../components/ExceptionList/ExceptionGroups';
 import { ExceptionList } from '../components/ExceptionList/ExceptionList';
 import { JobActions } from '../components/JobActions/JobActions';
 import { JobGraph } from '../components/JobGraph/JobGraph';
 import { FailedNode, PipelineLink } from '../components/JobPipeline/JobPipeline';
 import { JobRequirements } from '../components/JobRequirements/JobRequirements';
 import { JobNotices } from '../components/JobNotices/JobNotices';
+import { JobTimeline } from '../components/JobTimeline/JobTimeline';
 import { Panel } from '../components/Panel/Panel';
 import { ProgramNotes, type ProgramSaid } from '../components/ProgramNotes/ProgramNotes';
 import { StateBadge } from '../components/StateBadge/StateBadge';
@@ -23,6 +25,7 @@ import { TabBar } from '../components/TabBar/TabBar';
 import { drawerWidth } from '../components/VertexDrawer/size';
 import { VertexTable } from '../components/VertexTable/VertexTable';
 import { Why } from '../components/Why/Why';
+import type { JobException } from '../gen/contract';
 import {
   JobProvider,
   useJob,
@@ -38,6 +41,7 @@ import { useServerNow } from '../hooks/useNow';
 import { usePageTitle } from '../hooks/usePageTitle';
 import { useQueryParam } from '../hooks/useQueryParam';
 import { useTimes } from '../hooks/useTimes';
+import { vertexOfException } from '../model/exceptions';
 import { formatDuration } from '../model/format';
 import { exceptionsOf, stallsOf } from '../model/job';
 import { failureCount } from '../model/notices';
@@ -154,21 +158,22 @@ function useIsEnded(): boolean {
 
 function Exceptions() {
   const vertices = useVertices();
-  const vertexLink = (taskName: string) => {
-    const vertex = vertices.find(({ name }) => taskName.startsWith(name));
-    return vertex === undefined ? null : `?vertex=${encodeURIComponent(vertex.id)}`;
+  const vertexLink = (exception: JobException) => {
+    const vertex = vertexOfException(exception, vertices);
+    return vertex === null ? null : `?vertex=${encodeURIComponent(vertex)}`;
   };
   const exceptions = useExceptions();
   const drawn = useJobPipeline(useJobId());
   const program = useJobProgram(drawn, exceptions.length > 0);
+  const origin = (exception: JobException) =>
+    drawn === null || program === null ? null : <FailedNode exception={exception} drawn={drawn} program={program} />;
   return (
     <ExceptionList
       exceptions={exceptions}
       total={useFailures()}
       vertexLink={vertexLink}
-      origin={(exception) =>
-        drawn === null || program === null ? null : <FailedNode exception={exception} drawn={drawn} program={program} />
-      }
+      origin={origin}
+      history={<ExceptionHistory exceptions={exceptions} origin={origin} />}
     />
   );
 }
@@ -279,6 +284,7 @@ function Overview() {
       <Panel flush title="Vertices">
         <VertexTable selected={selected} onSelect={select} />
       </Panel>
+      <JobTimeline />
       <EventTime onSelect={select} />
       {!isEnded && <JobRequirements />}
       <Autoscaler />

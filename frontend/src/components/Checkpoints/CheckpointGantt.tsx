@@ -195,7 +195,7 @@ function Inside({ id, trace }: { readonly id: string; readonly trace: Checkpoint
           <Subtask key={`${subtask.vertex} ${subtask.index}`} subtask={subtask} scale={scale} />
         ))}
       </ol>
-      {others > 0 && <p className="tm-dim">{others} more subtasks were faster or are not listed.</p>}
+      {others > 0 && <p className="tm-dim">{others} more subtasks are not listed.</p>}
     </div>
   );
 }

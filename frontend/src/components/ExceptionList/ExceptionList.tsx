@@ -1,6 +1,5 @@
-/** A job's exceptions: the root exception in full, and earlier ones. */
+/** A job's exceptions: the root exception in full, and the history. */
 
-import { Accordion } from '@mantine/core';
 import { IconMoodCheck } from '@tabler/icons-react';
 import type { ReactNode } from 'react';
 import { Link } from 'react-router';
@@ -18,14 +17,16 @@ interface Props {
   readonly exceptions: readonly JobException[];
   /** Total number; only the latest are kept. */
   readonly total: number;
-  /** Link to the vertex that failed; null if no vertex has the name. */
-  readonly vertexLink: (taskName: string) => string | null;
+  /** Link to the vertex that failed; null if it is not known. */
+  readonly vertexLink: (exception: JobException) => string | null;
   /** Where in the program's source an exception comes from. */
   readonly origin?: (exception: JobException) => ReactNode;
+  /** All of them, by cause. */
+  readonly history?: ReactNode;
 }
 
-export function ExceptionList({ exceptions, total, vertexLink, origin = () => null }: Props) {
-  const [root, ...earlier] = exceptions;
+export function ExceptionList({ exceptions, total, vertexLink, origin = () => null, history }: Props) {
+  const [root] = exceptions;
   if (root === undefined) {
     return (
       <Panel label="Exceptions">
@@ -45,53 +46,19 @@ export function ExceptionList({ exceptions, total, vertexLink, origin = () => nu
           The newest {exceptions.length} of {total} exceptions are shown; older ones are not kept.
         </p>
       )}
-      {earlier.length > 0 && (
-        <Panel title={`Exception History (${earlier.length})`} flush>
-          <Accordion multiple chevronPosition="left">
-            {earlier.map((exception, index) => (
-              <Item
-                key={`${exception.timestamp}-${index}`}
-                exception={exception}
-                value={String(index)}
-                vertexLink={vertexLink}
-                origin={origin}
-              />
-            ))}
-          </Accordion>
-        </Panel>
-      )}
+      {history}
     </>
   );
 }
 
-interface ItemProps {
+interface DetailsProps extends Pick<Props, 'vertexLink'> {
   readonly exception: JobException;
-  readonly value: string;
-  readonly vertexLink: Props['vertexLink'];
   readonly origin: NonNullable<Props['origin']>;
 }
 
-function Item({ exception, value, vertexLink, origin }: ItemProps) {
+function Details({ exception, vertexLink, origin }: DetailsProps) {
   const times = useTimes();
-  return (
-    <Accordion.Item value={value}>
-      <Accordion.Control>
-        <span className={classes.line}>
-          <span className={classes.when}>{times.dateTime(exception.timestamp)}</span>
-          <span className={classes.name}>{exception.name}</span>
-          <span className={classes.message}>{exception.message}</span>
-        </span>
-      </Accordion.Control>
-      <Accordion.Panel>
-        <Details exception={exception} vertexLink={vertexLink} origin={origin} />
-      </Accordion.Panel>
-    </Accordion.Item>
-  );
-}
-
-function Details({ exception, vertexLink, origin }: Omit<ItemProps, 'value'>) {
-  const times = useTimes();
-  const link = vertexLink(exception.task_name);
+  const link = vertexLink(exception);
   const { headline, trace } = exceptionParts(exception);
   return (
     <>

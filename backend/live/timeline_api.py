@@ -1,0 +1,27 @@
+"""REST route of a job's timeline."""
+
+from __future__ import annotations
+
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from backend.accounts.views import ProductView
+from backend.cluster import services
+from backend.cluster.state_history import STATES
+from backend.contract.operation import operation
+from backend.live.answers import JobTimeline
+from backend.live.api import check_job
+from backend.live.job_events import operations_of
+from backend.live.timeline import timeline
+
+
+class TimelineView(ProductView):
+    """States and attempts of a job, its operations, rescalings and failures; oldest first."""
+
+    @operation(JobTimeline)
+    def get(self, request: Request, job_id: str) -> Response:
+        check_job(job_id)
+        job = services.get_job(job_id)
+        document, _ = services.read_job(job_id)
+        changes = (job.document or {}).get(STATES, [])
+        return Response(timeline(document, changes, job.state_times, operations_of(job, document), services.now_ms()))

@@ -1,0 +1,37 @@
+// @vitest-environment happy-dom
+import { MantineProvider } from '@mantine/core';
+import { cleanup, render, screen } from '@testing-library/react';
+import { afterEach, expect, test } from 'vitest';
+
+import { Strip } from './JobTimeline';
+
+afterEach(cleanup);
+
+test('the list says in words what the strip shows, the newest first', () => {
+  render(
+    <MantineProvider>
+      <Strip
+        timeline={{
+          begin: 0,
+          now: 10_000,
+          states: [
+            { state: 'RUNNING', attempt: 0, begin: 0, end: 4_000, cause: '' },
+            { state: 'FAILING', attempt: 0, begin: 4_000, end: 5_000, cause: 'no such key' },
+            { state: 'RUNNING', attempt: 1, begin: 5_000, end: null, cause: '' },
+          ],
+          events: [
+            { kind: 'savepoint', begin: 1_000, end: 3_000, text: 'savepoint, asked for by alice', is_failed: false },
+            { kind: 'failure', begin: 4_000, end: 4_000, text: 'attempt 0 failed: KeyError', is_failed: true },
+          ],
+        }}
+      />
+    </MantineProvider>,
+  );
+  const items = [...screen.getByLabelText('Timeline, newest first').children].map((item) => item.textContent ?? '');
+  expect(items).toHaveLength(5);
+  expect(items[0]).toMatch(/RUNNINGattempt 1so far 5.s$/);
+  expect(items[1]).toContain('attempt 0 failed: KeyError');
+  expect(items[2]).toContain('no such key');
+  expect(items[3]).toMatch(/savepoint, asked for by alicetook 2.s$/);
+  expect(screen.getByText(/2 attempts, 2 events, 1 of them a failure/)).toBeTruthy();
+});

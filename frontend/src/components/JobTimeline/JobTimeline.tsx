@@ -1,0 +1,120 @@
+/** What a job has gone through: its states and attempts, operations and failures, as a strip and as a list. */
+
+import { keepPreviousData, useQuery } from '@tanstack/react-query';
+
+import { fetchTimeline } from '../../api/jobs';
+import type { JobTimeline as Timeline } from '../../gen/contract';
+import { useJobId, useJobPart } from '../../hooks/useJob';
+import { useTimes } from '../../hooks/useTimes';
+import { formatDuration } from '../../model/format';
+import { isTerminal, toneOf } from '../../model/states';
+import { attemptsIn, entriesOf, lastedOf, placeOf, stateText } from '../../model/timeline';
+import { FailureState } from '../EmptyState/EmptyState';
+import { Panel } from '../Panel/Panel';
+import { StateBadge, ToneBadge } from '../StateBadge/StateBadge';
+import classes from './JobTimeline.module.css';
+
+/** Operations are not in the live document. */
+const REFRESH_MS = 5_000;
+
+export function JobTimeline() {
+  const jobId = useJobId();
+  const state = useJobPart(({ moving }) => moving.job.state);
+  const attempt = useJobPart(({ moving }) => moving.job.attempt);
+  const failures = useJobPart(({ moving }) => moving.job.failures);
+  const { data, error, refetch } = useQuery({
+    queryKey: ['timeline', jobId, state, attempt, failures],
+    queryFn: () => fetchTimeline(jobId),
+    placeholderData: keepPreviousData,
+    refetchInterval: isTerminal(state) ? false : REFRESH_MS,
+  });
+  if (data !== undefined) return <Strip timeline={data} />;
+  if (error === null) return null;
+  return (
+    <Panel title="Timeline">
+      <FailureState title="The timeline cannot be shown" message={error.message} onRetry={() => void refetch()} />
+    </Panel>
+  );
+}
+
+export function Strip({ timeline }: { readonly timeline: Timeline }) {
+  const times = useTimes();
+  const { begin, now, states, events } = timeline;
+  const attempts = attemptsIn(timeline);
+  const failed = events.filter(({ is_failed: isFailed }) => isFailed).length;
+  const style = (part: { begin: number; end: number | null }) => {
+    const { left, width } = placeOf(part, timeline);
+    return { left: `${left}%`, width: `${width}%` };
+  };
+  return (
+    <Panel title="Timeline">
+      <p className={classes.summary}>
+        {formatDuration(now - begin)}: {attempts === 1 ? '1 attempt' : `${attempts} attempts`},{' '}
+        {events.length === 1 ? '1 event' : `${events.length} events`}
+        {failed > 0 && `, ${failed} of them ${failed === 1 ? 'a failure' : 'failures'}`}
+      </p>
+      {/* the list below says the same */}
+      <div className={classes.strip} aria-hidden>
+        <div className={classes.lane}>
+          {states.map((span) => (
+            <span
+              key={`${span.begin} ${span.state}`}
+              className={classes.state}
+              data-tone={toneOf(span.state)}
+              style={style(span)}
+              title={`${times.dateTime(span.begin)} ${stateText(span, now)}`}
+            >
+              {span.state}
+            </span>
+          ))}
+        </div>
+        <div className={classes.lane} data-lane="events">
+          {events.map((event, index) => (
+            <span
+              key={`${event.begin} ${index}`}
+              className={classes.event}
+              data-failed={event.is_failed || undefined}
+              style={style(event)}
+              title={`${times.dateTime(event.begin)} ${event.text}`}
+            />
+          ))}
+        </div>
+        <div className={classes.axis}>
+          <span>{times.dateTime(begin)}</span>
+          <span>{times.dateTime(now)}</span>
+        </div>
+      </div>
+      <details className={classes.more}>
+        <summary>List</summary>
+        <ol className={classes.list} tabIndex={0} aria-label="Timeline, newest first">
+          {entriesOf(timeline).map(({ at, state, event }, index) => (
+            <li key={`${at} ${index}`}>
+              <span className={classes.when}>{times.dateTime(at)}</span>
+              {state !== undefined && (
+                <span className={classes.what}>
+                  <StateBadge state={state.state} plain />
+                  {state.attempt !== null && <span>attempt {state.attempt}</span>}
+                  <span className="tm-dim">
+                    {state.end === null ? 'so far' : 'for'} {formatDuration(lastedOf(state, now))}
+                  </span>
+                  {state.cause !== '' && <span className="tm-break">{state.cause}</span>}
+                </span>
+              )}
+              {event !== undefined && (
+                <span className={classes.what}>
+                  <ToneBadge tone={event.is_failed ? 'failed' : event.end === null ? 'waiting' : 'done'} plain>
+                    {event.kind}
+                  </ToneBadge>
+                  <span className="tm-break">{event.text}</span>
+                  {event.end !== null && event.end > event.begin && (
+                    <span className="tm-dim">took {formatDuration(event.end - event.begin)}</span>
+                  )}
+                </span>
+              )}
+            </li>
+          ))}
+        </ol>
+      </details>
+    </Panel>
+  );
+}

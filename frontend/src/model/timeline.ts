@@ -1,0 +1,51 @@
+/** A job's timeline as a strip: where its states and events lie, and how they are told in words. */
+
+import type { JobTimeline, StateSpan, TimelineEvent } from '../gen/contract';
+import { formatDuration } from './format';
+
+/** Percent of the strip's width. */
+export interface Place {
+  readonly left: number;
+  readonly width: number;
+}
+
+/** Where something lies; what goes on reaches the end. */
+export function placeOf(part: { begin: number; end: number | null }, { begin, now }: JobTimeline): Place {
+  const whole = Math.max(1, now - begin);
+  const left = clamp((100 * (part.begin - begin)) / whole);
+  const right = clamp((100 * ((part.end ?? now) - begin)) / whole);
+  return { left, width: Math.max(0, right - left) };
+}
+
+function clamp(percent: number): number {
+  return Math.min(100, Math.max(0, percent));
+}
+
+export function lastedOf(part: { begin: number; end: number | null }, now: number): number {
+  return Math.max(0, (part.end ?? now) - part.begin);
+}
+
+export type Entry =
+  | { readonly at: number; readonly state: StateSpan; readonly event?: undefined }
+  | { readonly at: number; readonly event: TimelineEvent; readonly state?: undefined };
+
+/** States and events in one list, the newest first. */
+export function entriesOf({ states, events }: JobTimeline): Entry[] {
+  const entries: Entry[] = [
+    ...states.map((state) => ({ at: state.begin, state })),
+    ...events.map((event) => ({ at: event.begin, event })),
+  ];
+  // of the same time, what comes later in the lists is newer
+  return entries.reverse().toSorted((a, b) => b.at - a.at);
+}
+
+/** RUNNING, attempt 3, for 2 m 05 s. */
+export function stateText({ state, attempt, begin, end }: StateSpan, now: number): string {
+  const of = attempt === null ? '' : `, attempt ${attempt}`;
+  return `${state}${of}, for ${formatDuration(lastedOf({ begin, end }, now))}`;
+}
+
+/** How often the job was started: attempts among its states. */
+export function attemptsIn({ states }: JobTimeline): number {
+  return new Set(states.map(({ attempt }) => attempt).filter((attempt) => attempt !== null)).size;
+}

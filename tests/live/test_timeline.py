@@ -1,0 +1,105 @@
+"""A job's timeline, and the route that answers it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from rest_framework.test import APIClient
+
+from backend.cluster.models import Operation, Scaling
+from backend.cluster.state_history import STATES
+from backend.live.failure_groups import Event
+from backend.live.timeline import MAX_EVENTS, timeline
+from tests.dispatcher import rows
+
+RUNNING: dict[str, Any] = {"start_time": 1_000, "end_time": -1, "now": 9_000, "exceptions": []}
+CHANGES: list[dict[str, Any]] = [
+    {"state": "RUNNING", "attempt": 0, "begin": 2_000, "cause": ""},
+    {"state": "RESTARTING", "attempt": 0, "begin": 5_000, "cause": "broke"},
+    {"state": "RUNNING", "attempt": 1, "begin": 6_000, "cause": ""},
+]
+
+
+def spans(told: dict[str, Any]) -> list[tuple[str, int | None, int, int | None]]:
+    return [(s["state"], s["attempt"], s["begin"], s["end"]) for s in told["states"]]
+
+
+def test_each_state_lasts_until_the_next_one_and_the_last_one_goes_on() -> None:
+    times = {"INITIALIZING": 1_000, "RUNNING": 6_020, "RESTARTING": 5_010}
+    told = timeline(RUNNING, CHANGES, times, (), 9_500)
+    assert (told["begin"], told["now"]) == (1_000, 9_500)
+    assert spans(told) == [
+        ("INITIALIZING", None, 1_000, 2_000),
+        ("RUNNING", 0, 2_000, 5_000),
+        ("RESTARTING", 0, 5_000, 6_000),
+        ("RUNNING", 1, 6_000, None),
+    ]
+    assert told["states"][2]["cause"] == "broke"
+
+
+def test_a_job_that_ended_without_a_state_machine_has_its_last_state() -> None:
+    told = timeline(RUNNING | {"end_time": 8_000}, CHANGES, {"FAILED": 8_000}, (), 99_000)
+    assert spans(told)[-2:] == [("RUNNING", 1, 6_000, 8_000), ("FAILED", None, 8_000, 8_000)]
+    assert told["now"] == 8_000
+
+
+def test_a_job_that_nobody_has_taken_yet_has_its_row_only() -> None:
+    assert spans(timeline(RUNNING, [], {}, (), 9_000)) == []
+    assert spans(timeline(RUNNING, [], {"INITIALIZING": 1_000}, (), 9_000)) == [("INITIALIZING", None, 1_000, None)]
+
+
+def test_failures_are_among_the_events_and_events_are_bounded() -> None:
+    failure = {
+        "timestamp": 5_000,
+        "name": "ValueError",
+        "message": "bad",
+        "stacktrace": "",
+        "task_name": "map (1/2)",
+        "attempt": 0,
+    }
+    events = [Event("savepoint", 4_000, 4_100, "savepoint"), Event("stop", 7_000, None, "stop, failed", is_failed=True)]
+    told = timeline(RUNNING | {"exceptions": [failure]}, CHANGES, {}, events, 9_000)["events"]
+    assert [(e["kind"], e["begin"], e["end"], e["is_failed"]) for e in told] == [
+        ("savepoint", 4_000, 4_100, False),
+        ("failure", 5_000, 5_000, True),
+        ("stop", 7_000, None, True),
+    ]
+    assert told[1]["text"] == "attempt 0 failed: ValueError in map (1/2)"
+    many = [Event("savepoint", n, n, "") for n in range(300)]
+    bounded = timeline(RUNNING, CHANGES, {}, many, 9_000)["events"]
+    assert (len(bounded), bounded[-1]["begin"]) == (MAX_EVENTS, 299)
+
+
+@pytest.mark.usefixtures("bus_redis")
+def test_the_route_answers_operations_and_rescalings(db: None, api: APIClient, alice: User) -> None:
+    job = rows.running_job()
+    job.document = (job.document or {}) | {
+        STATES: [{"state": "RUNNING", "attempt": 0, "begin": job.state_times["RUNNING"], "cause": ""}]
+    }
+    job.save()
+    Operation.objects.create(
+        job=job,
+        kind="savepoint",
+        created_at=job.created_at + 10,
+        finished_at=job.created_at + 30,
+        state="COMPLETED",
+        result={"error": "no space"},
+    )
+    change = {"name": "sink", "before": 1, "after": 2, "reason": "Busy."}
+    Scaling.objects.create(
+        job=job, decided_at=job.created_at + 20, stamp="2026-01-01T00:00Z", reason="", changes={"x": change}, cost_ms=5
+    )
+    path = f"/api/v1/jobs/{job.id}/timeline"
+    told = api.get(path).json()
+    assert [(s["state"], s["attempt"]) for s in told["states"]] == [
+        ("INITIALIZING", None),
+        ("CREATED", None),
+        ("RUNNING", 0),
+    ]
+    assert [(e["kind"], e["text"], e["is_failed"]) for e in told["events"]] == [
+        ("savepoint", "savepoint, failed: no space", True),
+        ("autoscaler", "autoscaler: sink from 1 to 2", False),
+    ]
+    assert api.get("/api/v1/jobs/" + "f" * 32 + "/timeline").status_code == 404
