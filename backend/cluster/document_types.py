@@ -218,6 +218,7 @@ class JobCause(TypedDict):
         "slow-sink",
         "stall",
         "alignment",
+        "unknown",
         "pending-records",
         "late-data",
         "memory",
@@ -257,11 +258,14 @@ class JobEventTime(TypedDict):
     newest: NotRequired[int]
     """The newest watermark of any source; missing: there is none."""
     is_live: bool
-    """Whether a source reads records of the last hour; otherwise the distance to the wall clock is no lag."""
+    """Whether a source reads records of the last hour, or has done so since the job's start; otherwise the distance to
+    the wall clock is no lag."""
     holder: NotRequired[WatermarkHolder]
     """Missing: all sources are equally far."""
     held_by: dict[str, str]
     """Of vertices with several inputs that differ: id of the one whose watermark is the lowest."""
+    newest_of: NotRequired[dict[str, int]]
+    """Of vertices whose streams never meet those of the newest watermark: the newest of theirs."""
 
 
 class CheckpointEntry(TypedDict):
@@ -412,7 +416,8 @@ class JobDocument(TypedDict):
     """Calls of user code that have not returned for some seconds."""
     autoscaler: NotRequired[JobAutoscaler]
     causes: NotRequired[dict[CauseTopic, JobCause]]
-    """Causes of which each limits the job, by topic: one for the throughput, one for the watermark …"""
+    """Causes of which each limits the job, by topic: one for the throughput, one for the watermark … Missing: the job
+    has not been watched for long enough, or does not run."""
     event_time: NotRequired[JobEventTime]
     exceptions: list[JobException]
     """The latest, newest first."""

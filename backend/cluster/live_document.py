@@ -30,7 +30,7 @@ from runtime.core.well_formed import well_formed
 from runtime.graph.job_graph import JobGraph, JobVertex
 from runtime.jobmaster.bottleneck import SAMPLE_MS, BottleneckWatch
 from runtime.jobmaster.event_time import EventTime, EventTimeWatch, hold_of
-from runtime.jobmaster.findings import Finding, text_of
+from runtime.jobmaster.findings import Finding, Topic, text_of
 from runtime.jobmaster.job_state import JobState
 from runtime.jobmaster.requirements import Requirements
 from runtime.jobmaster.status import ExceptionEntry, JobStatusSnapshot, Stall, TaskSnapshot
@@ -168,7 +168,7 @@ class LiveDocument:
 
     def _diagnosis(self, snapshot: JobStatusSnapshot | None, now: int, offset_ms: float) -> Document:
         if snapshot is None:
-            return {"causes": {}, "event_time": event_time_document(EventTime())}
+            return {"event_time": event_time_document(EventTime())}
         now_ms = now - offset_ms
         if self._found and snapshot.state is JobState.RUNNING and 0.0 <= now_ms - self._found_ms < SAMPLE_MS:
             # documents are built twice a second, and a job of 400 tasks costs 14 ms
@@ -189,10 +189,13 @@ class LiveDocument:
         time = self._event_time.observe(figures)
         hold = hold_of(time)
         findings = [*self._bottlenecks.observe(figures), *([] if hold is None else [hold])]
-        return {
-            "causes": {f.topic.value: cause_document(f, self._names) for f in findings},
-            "event_time": event_time_document(time),
-        }
+        order = list(Topic)
+        findings.sort(key=lambda finding: order.index(finding.topic))
+        found: Document = {"event_time": event_time_document(time)}
+        if findings or (self._bottlenecks.has_judged and time.is_judged):
+            # without them nobody knows yet whether something is wrong
+            found["causes"] = {f.topic.value: cause_document(f, self._names) for f in findings}
+        return found
 
     def _vertex(
         self,
@@ -273,7 +276,8 @@ def ended_document(
         now: its end, epoch ms.
     """
     known = [*failures, *last.get("exceptions", [])]
-    return dict(last) | {
+    # nothing holds up a job that has ended
+    return {name: part for name, part in last.items() if name != "causes"} | {
         "vertices": [
             _ended_part(vertex) | {"subtasks": [_ended_part(subtask) for subtask in vertex["subtasks"]]}
             for vertex in last["vertices"]
@@ -286,7 +290,6 @@ def ended_document(
         "failures": last.get("failures", 0) + len(failures),
         "next_attempt_at": -1,
         "stalls": [],
-        "causes": {},
         "event_time": event_time_document(EventTime()),
         "exceptions": known,
         "version": max(now, last.get("version", 0) + 1),
@@ -417,6 +420,8 @@ def event_time_document(time: EventTime) -> Document:
     document: Document = {"is_live": time.is_live, "held_by": dict(time.held_by)}
     if time.newest is not None:
         document["newest"] = time.newest
+    if time.newest_of:
+        document["newest_of"] = dict(time.newest_of)
     holder = time.holder
     if holder is not None:
         known = {"watermark": holder.watermark, "behind": holder.behind_ms, "split": holder.split}

@@ -133,8 +133,8 @@ class MovingJob(TypedDict):
 class DerivedJob(TypedDict):
     """Findings that the server derives from the rest."""
 
-    causes: dict[CauseTopic, JobCause]
-    """Causes of which each limits the job, by topic."""
+    causes: NotRequired[dict[CauseTopic, JobCause]]
+    """Causes of which each limits the job, by topic. Missing: it has not been watched for long enough."""
     event_time: NotRequired[JobEventTime]
 
 

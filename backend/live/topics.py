@@ -132,7 +132,7 @@ def job_document(source: Document) -> Document:
         "now": source["now"],
         "static": static,
         "moving": _without_nulls(moving),
-        "derived": {"causes": {}} | _picked(source, _DERIVED),
+        "derived": _picked(source, _DERIVED),
     }
 
 

@@ -160,12 +160,14 @@ def info(client: RestClient, options: argparse.Namespace, terminal: Terminal) ->
 
 def _why(document: dict[str, Any]) -> list[str]:
     """Return what holds the job up, as the jobmanager has found it; [] for a job that does not run."""
-    causes = document.get("causes")
-    if document["state"] != "RUNNING" or causes is None:
+    if document["state"] != "RUNNING":
         return []
+    causes = document.get("causes")
+    if causes is None:
+        return ["Why: watching the job"]
     names = {vertex["id"]: vertex["name"] for vertex in document["vertices"]}
     found = [f"Why: {names[cause['vertex']]} {cause['text']}" for cause in causes.values()]
-    return found or ["Why: nothing holds it up"]
+    return found or ["Why: nothing holds the job up"]
 
 
 def _event_time(document: dict[str, Any]) -> list[str]:

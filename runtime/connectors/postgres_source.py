@@ -245,9 +245,6 @@ class _TableReader(SplitReader):
         waits_for_rate = self._is_limited and self._next < len(self._rows)
         return self._limiter.next_ms() if waits_for_rate else self._poll.next_ms()
 
-    def pending_records(self) -> int | None:
-        return len(self._rows) - self._next
-
     def close(self) -> None:
         self._read_ahead.close()
 

@@ -229,9 +229,6 @@ class _StreamReader(SplitReader):
     def next_read_ms(self) -> int | None:
         return self._poll.next_ms()
 
-    def pending_records(self) -> int | None:
-        return len(self._entries) - self._row
-
     def take_dead_letters(self) -> RecordBatch | None:
         return self._decoder.bad_records.take()
 

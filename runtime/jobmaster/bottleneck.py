@@ -9,8 +9,9 @@ is no cause. Source: Flink, JobVertexBackPressureHandler, whose page leaves the 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from statistics import median
 
 from runtime.core.ids import VertexId
@@ -41,7 +42,7 @@ class Thresholds:
     late: float
     """Share of the records that a vertex receives."""
     memory: float
-    """Left share of what a process has and could still get."""
+    """Left share of the memory that all processes there have together."""
 
 
 ENTER = Thresholds(200.0, 900.0, 500.0, 2.0, 0.01, 0.1)
@@ -49,6 +50,12 @@ LEAVE = Thresholds(100.0, 800.0, 300.0, 1.5, 0.005, 0.15)
 LEAST_LOAD = 300.0
 """ms per second that a vertex has to work or to wait outside if others are to wait for it."""
 LEAST_ALIGNMENT_MS = 1_000.0
+UNEXPLAINED = 500.0
+"""ms per second of back-pressure that is told although nobody is found who causes it. Source: Flink, HIGH."""
+MEMORY_BYTES = 10 << 30
+"""A limit counts up to this: of 64 GiB a tenth is not little."""
+AHEAD = 0.1
+"""By so much another culprit has to be ahead of the one that is named, or is about to be: equal ones take turns."""
 LEAST_GROWTH = 0.05
 """Growth of a source's pending records that counts, as a share of what it reads."""
 
@@ -60,7 +67,13 @@ class BottleneckWatch:
         self._samples: deque[JobFigures] = deque()
         self._standing: dict[Topic, Finding] = {}
         #: by topic, what is about to replace the standing one (None: nothing), and since when
-        self._rising: dict[Topic, tuple[tuple[object, ...] | None, float]] = {}
+        self._rising: dict[Topic, tuple[Finding | None, float]] = {}
+        self._has_judged = False
+
+    @property
+    def has_judged(self) -> bool:
+        """Return whether it has watched for long enough that no finding means that nothing is wrong."""
+        return self._has_judged
 
     def observe(self, sample: JobFigures) -> Sequence[Finding]:
         """Take a sample; returns the findings, the weightiest first."""
@@ -69,6 +82,7 @@ class BottleneckWatch:
             samples.clear()
             self._standing.clear()
             self._rising.clear()
+            self._has_judged = False
         if sample.is_running and (not samples or sample.at_ms - samples[-1].at_ms >= SAMPLE_MS):
             samples.append(sample)
             while sample.at_ms - samples[0].at_ms > WINDOW_MS:
@@ -78,9 +92,18 @@ class BottleneckWatch:
         return [self._standing[topic] for topic in Topic if topic in self._standing]
 
     def _judge(self, at_ms: float) -> None:
-        causes = {f.topic: f for f in find_causes(medians(self._samples), self._standing, _growths(self._samples))}
-        for topic in {*self._standing, *self._rising, *causes}:
-            self._confirm(topic, causes.get(topic), at_ms)
+        figures, growths = medians(self._samples), _growths(self._samples)
+        rising = [finding for finding, _ in self._rising.values() if finding is not None]
+        preferred = [*self._standing.values(), *rising]
+        entered = {f.topic: f for f in find_causes(figures, ENTER, growths, preferred)}
+        left = {f.topic: f for f in find_causes(figures, LEAVE, growths, preferred)} if self._standing else {}
+        for topic in {*self._standing, *self._rising, *entered}:
+            standing = self._standing.get(topic)
+            kept = left.get(topic)
+            # the lower thresholds are those of the verdict that stands, and of no other
+            is_kept = standing is not None and kept is not None and kept.place == standing.place
+            self._confirm(topic, entered.get(topic, kept if is_kept else None), at_ms)
+        self._has_judged |= bool(self._standing) or not self._rising
 
     def _confirm(self, topic: Topic, proposed: Finding | None, at_ms: float) -> None:
         standing = self._standing.get(topic)
@@ -91,17 +114,22 @@ class BottleneckWatch:
                 self._standing[topic] = proposed
             return
         rising, since_ms = self._rising.get(topic, (None, at_ms))
-        if topic not in self._rising or rising != place:
+        # counted for the vertex: figures of equal subtasks take turns
+        if topic not in self._rising or _vertex_of(rising) != _vertex_of(proposed):
             since_ms = at_ms
         # a call that does not return has been watched for seconds already
         if at_ms - since_ms < CONFIRM_MS and (proposed is None or proposed.cause is not Cause.STALL):
-            self._rising[topic] = place, since_ms
+            self._rising[topic] = proposed, since_ms
             return
         self._rising.pop(topic, None)
         if proposed is None:
             del self._standing[topic]
         else:
             self._standing[topic] = proposed
+
+
+def _vertex_of(finding: Finding | None) -> VertexId | None:
+    return None if finding is None else finding.vertex_id
 
 
 def medians(samples: Sequence[JobFigures]) -> JobFigures:
@@ -136,53 +164,75 @@ def _median(series: Sequence[SubtaskFigures]) -> SubtaskFigures:
 
 
 def _growths(samples: Sequence[JobFigures]) -> dict[VertexId, float]:
-    """Return by how many pending records each source has fallen behind per second."""
-    first, last = samples[0], samples[-1]
-    seconds = (last.at_ms - first.at_ms) / 1000.0
-    before = {vertex.vertex_id: _pending(vertex) for vertex in first.vertices}
+    """Return by how many pending records each source falls behind per second; only those that do so steadily."""
     found = {}
-    for vertex in last.vertices:
-        then, now = before.get(vertex.vertex_id), _pending(vertex)
-        if then is not None and now is not None:
-            found[vertex.vertex_id] = (now - then) / seconds
+    for vertex in samples[-1].vertices:
+        growth = _growth(vertex.vertex_id, samples) if vertex.is_source else 0.0
+        if growth > 0.0:
+            found[vertex.vertex_id] = growth
     return found
 
 
-def _pending(vertex: VertexFigures) -> int | None:
-    known = [subtask.pending for subtask in vertex.subtasks if subtask.pending is not None]
-    return sum(known) if known else None
+def _growth(vertex_id: VertexId, samples: Sequence[JobFigures]) -> float:
+    """Return the smaller growth of both halves of the time; 0 if it has grown by single steps, or shrunk since."""
+    series = [
+        {
+            s.index: s.pending
+            for v in sample.vertices
+            if v.vertex_id == vertex_id
+            for s in v.subtasks
+            if s.pending is not None
+        }
+        for sample in samples
+    ]
+    # one that reports for the first time has not grown
+    known = set.intersection(*(set(pending) for pending in series))
+    totals = [sum(pending[index] for index in known) for pending in series]
+    if len(totals) < 3 or median(b - a for a, b in pairwise(totals)) <= 0 or totals[-1] < max(totals):
+        return 0.0
+    middle, last = len(totals) // 2, len(totals) - 1
+
+    def per_second(begin: int, end: int) -> float:
+        return (totals[end] - totals[begin]) / (samples[end].at_ms - samples[begin].at_ms) * 1000.0
+
+    return max(0.0, min(per_second(0, middle), per_second(middle, last)))
+
+
+def _pending(vertex: VertexFigures) -> int:
+    return sum(subtask.pending for subtask in vertex.subtasks if subtask.pending is not None)
 
 
 # --- the rule ---------------------------------------------------------------------------------------------------------
 
 
 def find_causes(
-    job: JobFigures, standing: Collection[Topic] = (), growths: Mapping[VertexId, float] | None = None
+    job: JobFigures,
+    limits: Thresholds = ENTER,
+    growths: Mapping[VertexId, float] | None = None,
+    preferred: Sequence[Finding] = (),
 ) -> list[Finding]:
     """Return what is wrong with a job by these figures.
 
     Args:
         job: a moment, or medians of several.
-        standing: topics on which there is a verdict, which is given up at lower thresholds than it is reached at.
+        limits: from where on something is a cause.
         growths: pending records of sources, more of them per second.
+        preferred: findings whose vertices and subtasks are named again unless others are ahead of them.
     """
-
-    def thresholds(topic: Topic) -> Thresholds:
-        return LEAVE if topic in standing else ENTER
-
-    limit = _limit(job, thresholds(Topic.LIMIT))
+    limit = _limit(job, limits, preferred)
     found = [] if limit is None else [limit]
-    found += _late(job, thresholds(Topic.LATE).late)
+    found += _late(job, limits.late, preferred)
     if limit is None:
         # what waits before a source is else only the consequence
-        found += _pending_records(job, growths or {})
-    return found + _memory(job, thresholds(Topic.MEMORY).memory)
+        found += _pending_records(job, growths or {}, preferred)
+    return found + _memory(job, limits.memory, preferred)
 
 
-def _limit(job: JobFigures, limits: Thresholds) -> Finding | None:
+def _limit(job: JobFigures, limits: Thresholds, preferred: Sequence[Finding]) -> Finding | None:
+    named = {f.vertex_id: f.subtask for f in preferred if f.topic is Topic.LIMIT}
     vertices = {vertex.vertex_id: vertex for vertex in job.vertices}
     feeding = {source for vertex in job.vertices for source in vertex.inputs}
-    loads = {vertex.vertex_id: _Load(vertex, vertex.vertex_id in feeding) for vertex in job.vertices}
+    loads = {v.vertex_id: _Load(v, v.vertex_id in feeding, named.get(v.vertex_id)) for v in job.vertices}
     waiting = {vertex_id for vertex_id, load in loads.items() if load.held > limits.held}
     above = {vertex_id: _above(vertex_id, vertices) for vertex_id in vertices}
 
@@ -196,10 +246,11 @@ def _limit(job: JobFigures, limits: Thresholds) -> Finding | None:
         return Finding(Topic.LIMIT, Cause.STALL, stall.vertex_id, stall.subtask, figures, told(stall.vertex_id))
     awaited = [v for v in vertices if v not in waiting and waiting & set(vertices[v].inputs)]
     working = [v for v in awaited if loads[v].total >= LEAST_LOAD]
-    if not working and awaited and job.checkpoint is not None and job.checkpoint[1] >= LEAST_ALIGNMENT_MS:
+    aligning = [v for v in awaited if v in job.unacknowledged]
+    if not working and aligning and job.checkpoint is not None and job.checkpoint[1] >= LEAST_ALIGNMENT_MS:
         number, waiting_ms = job.checkpoint
         figures = {"checkpoint": float(number), "waiting_ms": waiting_ms}
-        return Finding(Topic.LIMIT, Cause.ALIGNMENT, awaited[0], None, figures, told(awaited[0]))
+        return Finding(Topic.LIMIT, Cause.ALIGNMENT, aligning[0], None, figures, told(aligning[0]))
     if not working:
         working = [
             v
@@ -207,19 +258,26 @@ def _limit(job: JobFigures, limits: Thresholds) -> Finding | None:
             if v not in waiting and (loads[v].busy >= limits.saturated or loads[v].outside >= limits.outside)
         ]
     if not working:
-        return None
+        unexplained = [v for v in vertices if loads[v].held >= UNEXPLAINED]
+        if not unexplained:
+            return None
+        last = unexplained[-1]
+        return Finding(Topic.LIMIT, Cause.UNKNOWN, last, None, {"held": loads[last].held}, told(last))
     # of tasks that share a slot's loop all are busy: the one that runs is what the others wait for
-    culprit = max(working, key=lambda v: (loads[v].own, loads[v].total))
+    culprit = max(working, key=lambda v: (loads[v].own * (1.0 + AHEAD * (v in named)), loads[v].total))
     return _reasoned(vertices[culprit], loads[culprit], limits, told(culprit))
 
 
 class _Load:
     """Time of a vertex: that of the subtask which works most, or waits outside."""
 
-    def __init__(self, vertex: VertexFigures, has_consumers: bool) -> None:
+    def __init__(self, vertex: VertexFigures, has_consumers: bool, named: int | None) -> None:
         # without consumers there is nothing in the job that it could wait for
         outside = {s.index: s.outside if has_consumers else s.back_pressured for s in vertex.subtasks}
-        self.worst = max(vertex.subtasks, key=lambda s: (s.running + outside[s.index], s.busy))
+        self.worst = max(
+            vertex.subtasks,
+            key=lambda s: ((s.running + outside[s.index]) * (1.0 + AHEAD * (s.index == named)), s.busy),
+        )
         self.outside = outside[self.worst.index]
         self.own = self.worst.running + self.outside
         self.total = max(self.worst.busy, self.own)
@@ -236,9 +294,11 @@ def _reasoned(vertex: VertexFigures, load: _Load, limits: Thresholds, waiting: S
     worst = load.worst
     is_alone = load.has_others and worst.running + load.outside >= limits.skew * load.others_load
     figures = {"busy": worst.busy, "running": worst.running}
-    if is_alone and worst.records_in > 0 and worst.records_in >= limits.skew * load.others_records:
-        # at least a record a second: an only busy subtask gets infinitely many times the others' records
-        figures["times_the_others"] = worst.records_in / max(load.others_records, 1.0)
+    gets_more = worst.records_in > 0 and worst.records_in >= limits.skew * load.others_records
+    # skew is a matter of keys: subtasks of a source have splits, or none
+    if is_alone and gets_more and not vertex.is_source:
+        if load.others_records >= 1.0:
+            figures["times_the_others"] = worst.records_in / load.others_records
         cause = Cause.SKEW
     elif load.outside >= worst.running:
         figures["outside"] = load.outside
@@ -251,7 +311,7 @@ def _reasoned(vertex: VertexFigures, load: _Load, limits: Thresholds, waiting: S
     return Finding(Topic.LIMIT, cause, vertex.vertex_id, worst.index if is_alone else None, figures, waiting)
 
 
-def _late(job: JobFigures, threshold: float) -> list[Finding]:
+def _late(job: JobFigures, threshold: float, preferred: Sequence[Finding]) -> list[Finding]:
     found = []
     for vertex in job.vertices:
         late, received = sum(s.late for s in vertex.subtasks), sum(s.records_in for s in vertex.subtasks)
@@ -259,29 +319,41 @@ def _late(job: JobFigures, threshold: float) -> list[Finding]:
         if late > 0 and share >= threshold:
             figures = {"late": late, "share": min(1.0, share)}
             found.append(Finding(Topic.LATE, Cause.LATE_DATA, vertex.vertex_id, None, figures))
-    return [max(found, key=lambda f: f.figures["late"])] if found else []
+    return _weightiest(found, "late", preferred)
 
 
-def _pending_records(job: JobFigures, growths: Mapping[VertexId, float]) -> list[Finding]:
+def _pending_records(job: JobFigures, growths: Mapping[VertexId, float], preferred: Sequence[Finding]) -> list[Finding]:
     found = []
     for vertex in job.vertices:
-        growth, pending = growths.get(vertex.vertex_id, 0.0), _pending(vertex) or 0
+        growth, pending = growths.get(vertex.vertex_id, 0.0), _pending(vertex)
         rate = sum(s.records_in for s in vertex.subtasks)
         if growth > LEAST_GROWTH * rate and growth > 0 and pending > rate:
             figures = {"pending": float(pending), "growth": growth}
             found.append(Finding(Topic.PENDING, Cause.PENDING_RECORDS, vertex.vertex_id, None, figures))
-    return [max(found, key=lambda f: f.figures["growth"])] if found else []
+    return _weightiest(found, "growth", preferred)
 
 
-def _memory(job: JobFigures, threshold: float) -> list[Finding]:
+def _memory(job: JobFigures, threshold: float, preferred: Sequence[Finding]) -> list[Finding]:
     found = []
     for vertex in job.vertices:
         for subtask in vertex.subtasks:
-            resident, left = subtask.resident_bytes, subtask.available_bytes
-            if resident is not None and left is not None and left < threshold * (left + resident):
+            resident, left, limit = subtask.resident_bytes, subtask.available_bytes, subtask.memory_limit_bytes
+            if resident is None or left is None or limit is None:
+                continue
+            if left < threshold * min(limit, MEMORY_BYTES):
                 figures = {"resident": float(resident), "available": float(left)}
                 found.append(Finding(Topic.MEMORY, Cause.MEMORY, vertex.vertex_id, subtask.index, figures))
-    return [max(found, key=lambda f: f.figures["resident"])] if found else []
+    return _weightiest(found, "resident", preferred)
+
+
+def _weightiest(found: Sequence[Finding], figure: str, preferred: Sequence[Finding]) -> list[Finding]:
+    """Return the finding with the largest figure, or one that is preferred and hardly smaller; [] of none."""
+    named = {(f.place, f.subtask) for f in preferred}
+
+    def weight(finding: Finding) -> float:
+        return finding.figures[figure] * (1.0 + AHEAD * ((finding.place, finding.subtask) in named))
+
+    return [max(found, key=weight)] if found else []
 
 
 def _above(vertex_id: VertexId, vertices: Mapping[VertexId, VertexFigures]) -> set[VertexId]:

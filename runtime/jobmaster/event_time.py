@@ -1,14 +1,15 @@
 """Event time of a whole job: how far it is, and who holds the watermark back. Pure.
 
-Event time begins at origins: sources, or vertices that assign event times themselves. Their lowest watermark counts, of
-those that are neither idle nor at their end; the newest tells how far the data has got. How far a vertex is *behind* is
-measured against that, in event time, because a wall-clock lag says nothing where old data is replayed.
+Event time begins at origins: sources, or vertices that assign event times themselves. Watermarks are compared only
+where they meet: at a vertex, or in a subtask that reads several splits. The lowest counts there, of those that are
+neither idle nor at their end, and it holds event time up if the vertex indeed waits for it. How far a vertex is
+*behind* is measured in event time, because a wall-clock lag says nothing where old data is replayed.
 """
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from runtime.core.elements import MAX_WATERMARK, MIN_WATERMARK
@@ -61,11 +62,16 @@ class EventTime:
     newest: int | None = None
     """The newest watermark of any origin; None: there is none."""
     is_live: bool = False
-    """Whether a source reads records of the last hour: only then a distance to the wall clock is a lag."""
+    """Whether a source reads records of the last hour, or has done so for a while since the job's start: only then a
+    distance to the wall clock is a lag."""
     holder: Holder | None = None
     """None: all are equally far."""
     held_by: Mapping[VertexId, VertexId] = field(default_factory=dict)
     """Of vertices with several inputs: the one whose watermark is the lowest, if they differ."""
+    newest_of: Mapping[VertexId, int] = field(default_factory=dict)
+    """Of vertices whose streams never meet those of the newest: the newest of theirs."""
+    is_judged: bool = False
+    """Whether it has been watched for so long that a watermark that stands still would have been found."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,37 +84,112 @@ class _Position:
     """Whether there is nothing to read."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Meeting:
+    """Watermarks that meet, of which the lowest counts."""
+
+    place: Hashable
+    positions: Sequence[_Position]
+    taken: int
+    """The watermark that is known to be waited at: the lowest of all vertices where these meet, and of a vertex its
+    highest subtask's, because the subtasks of some do not wait for each other."""
+
+    @property
+    def lowest(self) -> _Position:
+        return min(self.positions, key=lambda p: p.watermark)
+
+    @property
+    def newest(self) -> int:
+        return max(p.watermark for p in self.positions)
+
+    @property
+    def is_held(self) -> bool:
+        lowest = self.lowest
+        return self.taken <= lowest.watermark and (lowest.is_waiting or lowest.subtask.records_in > 0.0)
+
+
+@dataclass(slots=True)
+class _Mark:
+    """The lowest watermark of a meeting."""
+
+    whose: Hashable
+    newest: int
+    since_ms: float
+    risen_ms: float
+    """When the newest has risen."""
+
+    @property
+    def still_ms(self) -> float:
+        return max(0.0, self.risen_ms - self.since_ms)
+
+
 class EventTimeWatch:
     """Watches one job."""
 
     def __init__(self) -> None:
-        #: the lowest watermark and whose it is, since when, and the newest at that time
-        self._mark: tuple[tuple[object, ...], float, int | None] | None = None
+        self._marks: dict[Hashable, _Mark] = {}
         self._generation: object = None
+        self._began_ms: float | None = None
+        self._live_since_ms: float | None = None
+        #: since the job's start
+        self._has_been_live = False
 
     def observe(self, job: JobFigures) -> EventTime:
         """Take a sample; returns where event time is."""
-        if not job.is_running or job.generation != self._generation:
-            self._mark, self._generation = None, job.generation
+        if not job.is_running or job.generation != self._generation or self._began_ms is None:
+            self._marks, self._generation, self._began_ms = {}, job.generation, job.at_ms
+            self._live_since_ms, self._has_been_live = None, False
         if not job.is_running:
+            self._began_ms = None
             return EventTime()
         positions = _positions(job)
-        known = [p.watermark for p in positions if p.watermark > MIN_WATERMARK]
+        origins = _origins(job)
+        met = [m for m in _meetings(job, positions, origins) if MIN_WATERMARK < m.newest > m.lowest.watermark]
+        self._marks = {m.place: self._marked(m, job.at_ms) for m in met}
+        known = [p.watermark for each in positions.values() for p in each if p.watermark > MIN_WATERMARK]
         newest = max(known, default=None)
-        lowest = min(positions, key=lambda p: p.watermark, default=None)
-        still_ms = self._still_ms(job.at_ms, lowest, newest)
-        return EventTime(newest, _is_live(job), _holder(lowest, newest, still_ms), _held_by(job))
+        return EventTime(
+            newest,
+            self._is_live(job),
+            self._holder(met),
+            _held_by(job),
+            {} if newest is None else _newest_of(positions, origins, newest),
+            job.at_ms - self._began_ms >= STILL_MS,
+        )
 
-    def _still_ms(self, at_ms: float, lowest: _Position | None, newest: int | None) -> float:
-        if lowest is None:
-            self._mark = None
-            return 0.0
-        key = (lowest.vertex.vertex_id, lowest.subtask.index, lowest.split, lowest.watermark)
-        if self._mark is None or self._mark[0] != key:
-            self._mark = key, at_ms, newest
-        _, since_ms, before = self._mark
-        has_risen = newest is not None and newest > max(lowest.watermark, MIN_WATERMARK if before is None else before)
-        return at_ms - since_ms if has_risen else 0.0
+    def _marked(self, meeting: _Meeting, at_ms: float) -> _Mark:
+        lowest, newest = meeting.lowest, meeting.newest
+        whose = (lowest.vertex.vertex_id, lowest.subtask.index, lowest.split, lowest.watermark)
+        mark = self._marks.get(meeting.place)
+        if mark is None or mark.whose != whose or not meeting.is_held:
+            return _Mark(whose, newest, at_ms, at_ms)
+        if newest > mark.newest:
+            mark.newest, mark.risen_ms = newest, at_ms
+        elif at_ms - mark.risen_ms > STILL_MS:
+            # nobody goes on: there is nothing to wait for
+            mark.since_ms = at_ms
+        return mark
+
+    def _holder(self, meetings: Sequence[_Meeting]) -> Holder | None:
+        """Return the one that has stood still for longest, else the one that is furthest behind."""
+
+        def weight(meeting: _Meeting) -> tuple[float, int]:
+            still_ms = self._marks[meeting.place].still_ms
+            return still_ms if still_ms >= STILL_MS else 0.0, meeting.newest - meeting.lowest.watermark
+
+        last = max(meetings, key=weight, default=None)
+        return None if last is None else _holder(last.lowest, last.newest, self._marks[last.place].still_ms)
+
+    def _is_live(self, job: JobFigures) -> bool:
+        is_live = _is_live(job)
+        if not is_live:
+            self._live_since_ms = None
+        elif self._live_since_ms is None:
+            self._live_since_ms = job.at_ms
+        elif job.at_ms - self._live_since_ms >= STILL_MS:
+            # it stays: one that falls behind by more than an hour is late, not a replay
+            self._has_been_live = True
+        return is_live or self._has_been_live
 
 
 def hold_of(time: EventTime) -> Finding | None:
@@ -123,27 +204,85 @@ def hold_of(time: EventTime) -> Finding | None:
     return Finding(Topic.WATERMARK, cause, holder.vertex_id, holder.subtask, figures, (), holder.split)
 
 
-def _positions(job: JobFigures) -> list[_Position]:
-    """Return the origins' watermarks that count."""
+def _positions(job: JobFigures) -> dict[VertexId, list[_Position]]:
+    """Return the watermarks of origins that count."""
+    return {
+        vertex.vertex_id: [
+            position
+            for subtask in vertex.subtasks
+            if not subtask.is_watermark_idle and subtask.output_watermark < MAX_WATERMARK
+            for position in _positions_of(vertex, subtask)
+        ]
+        for vertex in job.vertices
+        if vertex.is_source or _assigns(vertex)
+    }
+
+
+def _origins(job: JobFigures) -> dict[VertexId, frozenset[VertexId]]:
+    """Return the origins of the watermarks that leave each vertex: behind one that assigns event times, only itself."""
     by_id = {vertex.vertex_id: vertex for vertex in job.vertices}
-    consumers: dict[VertexId, list[VertexFigures]] = {}
+    found: dict[VertexId, frozenset[VertexId]] = {}
+
+    def of(vertex_id: VertexId) -> frozenset[VertexId]:
+        vertex = by_id.get(vertex_id)
+        if vertex is None:
+            # its subtasks have finished
+            return frozenset()
+        if vertex_id not in found:
+            is_origin = vertex.is_source or _assigns(vertex)
+            found[vertex_id] = (
+                frozenset((vertex_id,)) if is_origin else frozenset().union(*(of(each) for each in vertex.inputs))
+            )
+        return found[vertex_id]
+
     for vertex in job.vertices:
-        for source in vertex.inputs:
-            consumers.setdefault(source, []).append(vertex)
+        of(vertex.vertex_id)
+    return found
+
+
+def _meetings(
+    job: JobFigures,
+    positions: Mapping[VertexId, Sequence[_Position]],
+    origins: Mapping[VertexId, frozenset[VertexId]],
+) -> list[_Meeting]:
+    """Return where watermarks meet: before vertices, and in subtasks that read several splits."""
+    taken: dict[frozenset[VertexId], int] = {}
+    for vertex in job.vertices:
+        reach = frozenset[VertexId]().union(*(origins.get(source, ()) for source in vertex.inputs))
+        if reach:
+            highest = max(s.input_watermark for s in vertex.subtasks)
+            taken[reach] = min(taken.get(reach, highest), highest)
     found = []
-    for vertex in job.vertices:
-        begins = any(s.output_watermark > MIN_WATERMARK for s in vertex.subtasks)
-        fed = [by_id[source] for source in vertex.inputs if source in by_id]
-        if not fed:
-            # one that never has a watermark holds nobody back if those behind it assign event times themselves
-            behind = consumers.get(vertex.vertex_id, [])
-            if not begins and behind and all(_assigns(v) for v in behind):
-                continue
-        elif not (begins and _assigns(vertex)):
-            continue
-        for subtask in vertex.subtasks:
-            if not subtask.is_watermark_idle and subtask.output_watermark < MAX_WATERMARK:
-                found += _positions_of(vertex, subtask)
+    for reach, watermark in taken.items():
+        # in the order of the vertices: of equal ones always the same is named
+        met = [p for vertex in job.vertices if vertex.vertex_id in reach for p in positions[vertex.vertex_id]]
+        if met:
+            found.append(_Meeting(reach, met, watermark))
+    for vertex_id, each in positions.items():
+        by_subtask: dict[int, list[_Position]] = {}
+        for position in each:
+            by_subtask.setdefault(position.subtask.index, []).append(position)
+        for index, splits in by_subtask.items():
+            if len(splits) > 1:
+                found.append(_Meeting((vertex_id, index), splits, splits[0].subtask.output_watermark))
+    return found
+
+
+def _newest_of(
+    positions: Mapping[VertexId, Sequence[_Position]],
+    origins: Mapping[VertexId, frozenset[VertexId]],
+    newest: int,
+) -> dict[VertexId, int]:
+    """Return the newest watermarks of the parts of the job that never meet the newest of all."""
+    parts: list[set[VertexId]] = []
+    for reach in origins.values():
+        apart = [part for part in parts if not part & reach]
+        parts = [*apart, set(reach).union(*(part for part in parts if part & reach))]
+    found: dict[VertexId, int] = {}
+    for part in parts:
+        known = [p.watermark for origin in part for p in positions[origin] if p.watermark > MIN_WATERMARK]
+        if known and max(known) < newest:
+            found |= {vertex_id: max(known) for vertex_id, reach in origins.items() if reach & part}
     return found
 
 
@@ -159,13 +298,14 @@ def _positions_of(vertex: VertexFigures, subtask: SubtaskFigures) -> list[_Posit
     if len(active) > 1 and any(figures.watermark > MIN_WATERMARK for figures in active.values()):
         return [_Position(vertex, subtask, split, f.watermark, f.is_waiting) for split, f in active.items()]
     has_none = subtask.output_watermark <= MIN_WATERMARK
-    waits = subtask.source_idle_ms >= QUIET_MS or (has_none and subtask.records_in <= 0.0)
+    # the rates span three seconds
+    gets_none = subtask.records_in <= 0.0
+    is_idle = subtask.source_idle_ms >= QUIET_MS if vertex.is_source else gets_none and subtask.idle >= 500.0
+    waits = is_idle or (has_none and gets_none)
     return [_Position(vertex, subtask, None, subtask.output_watermark, waits)]
 
 
-def _holder(lowest: _Position | None, newest: int | None, still_ms: float) -> Holder | None:
-    if lowest is None or newest is None or lowest.watermark >= newest:
-        return None
+def _holder(lowest: _Position, newest: int, still_ms: float) -> Holder:
     has_none = lowest.watermark <= MIN_WATERMARK
     if lowest.is_waiting:
         why = Holding.NOTHING_TO_READ

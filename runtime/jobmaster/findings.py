@@ -35,6 +35,8 @@ class Cause(enum.Enum):
     """A call does not return."""
     ALIGNMENT = "alignment"
     """Inputs are blocked until the barriers of a checkpoint have come."""
+    UNKNOWN = "unknown"
+    """Somebody waits, and nobody that is waited for does anything."""
     PENDING_RECORDS = "pending-records"
     LATE_DATA = "late-data"
     MEMORY = "memory"
@@ -62,8 +64,8 @@ class Finding:
 
     @property
     def place(self) -> tuple[object, ...]:
-        """Return what makes it another finding, however the figures move."""
-        return self.topic, self.cause, self.vertex_id, self.subtask, self.split
+        """Return what makes it another finding, however the figures move, and whoever of equal subtasks is ahead."""
+        return self.topic, self.cause, self.vertex_id
 
 
 def text_of(finding: Finding, names: Mapping[VertexId, str]) -> str:
@@ -90,8 +92,9 @@ def _busy(finding: Finding) -> str:
 
 
 def _skew(finding: Finding) -> str:
-    times = finding.figures["times_the_others"]
-    return f"gets {times:.1f} times the records of the other subtasks and is busy {_percent(finding.figures['busy'])}"
+    times = finding.figures.get("times_the_others")
+    share = "nearly all records" if times is None else f"{times:.1f} times the records of the other subtasks"
+    return f"gets {share} and is busy {_percent(finding.figures['busy'])}"
 
 
 def _outside(finding: Finding) -> str:
@@ -119,6 +122,7 @@ _TEXTS = {
     Cause.ALIGNMENT: lambda f: (
         f"has waited for barriers of checkpoint {f.figures['checkpoint']:.0f} for {_seconds(f.figures['waiting_ms'])}"
     ),
+    Cause.UNKNOWN: lambda f: f"is back-pressured {_percent(f.figures['held'])} of the time; by what is not known",
     Cause.PENDING_RECORDS: lambda f: (
         f"falls behind: {f.figures['pending']:,.0f} records are pending, {f.figures['growth']:,.0f} more each second"
     ),

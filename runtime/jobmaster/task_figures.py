@@ -6,7 +6,7 @@ per second, as in docs/metrics.md; what a task has not reported is 0, or None wh
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -52,6 +52,8 @@ class SubtaskFigures:
     resident_bytes: int | None = None
     available_bytes: int | None = None
     """By which its process can grow."""
+    memory_limit_bytes: int | None = None
+    """Of all processes there together: of the container, or what the host has."""
     input_watermark: int = MIN_WATERMARK
     output_watermark: int = MIN_WATERMARK
     is_watermark_idle: bool = False
@@ -107,6 +109,8 @@ class JobFigures:
     stalls: Sequence[StalledTask] = ()
     checkpoint: tuple[int, float] | None = None
     """Number of the oldest aligned checkpoint in progress, and for how many ms it has been; None: there is none."""
+    unacknowledged: Collection[VertexId] = ()
+    """Vertices with subtasks that have not acknowledged it."""
 
 
 class FigureReader:
@@ -153,6 +157,9 @@ class FigureReader:
                 if stall.task is not None
             ],
             None if oldest is None else (int(oldest.checkpoint_id), wall_ms - oldest.trigger_timestamp_ms),
+            ()
+            if oldest is None
+            else {v.vertex_id for v in oldest.vertices.values() if len(v.subtasks) < v.parallelism},
         )
 
     def _vertex(self, vertex: JobVertex, by_vertex: Mapping[VertexId, Sequence[TaskSnapshot]]) -> VertexFigures:
@@ -191,6 +198,7 @@ def _subtask(task: TaskSnapshot, operators: Sequence[str], is_source: bool) -> S
         pending=_whole(metrics.get(f"{head}.pendingRecords")) if is_source else None,
         resident_bytes=_whole(metrics.get("Status.Process.Memory.Resident")),
         available_bytes=_whole(metrics.get("Status.Process.Memory.Available")),
+        memory_limit_bytes=_whole(metrics.get("Status.Process.Memory.Limit")),
         input_watermark=_watermark(metrics.get("currentInputWatermark")),
         output_watermark=_watermark(metrics.get("currentOutputWatermark")),
         is_watermark_idle=metrics.get("isWatermarkIdle") is True,

@@ -15,6 +15,7 @@ from pathlib import Path
 RESIDENT = "Status.Process.Memory.Resident"
 PEAK = "Status.Process.Memory.ResidentPeak"
 AVAILABLE = "Status.Process.Memory.Available"
+LIMIT = "Status.Process.Memory.Limit"
 _STATM = Path("/proc/self/statm")
 _MEMINFO = Path("/proc/meminfo")
 _HAS_STATM = _STATM.exists()
@@ -36,19 +37,24 @@ def memory_metrics() -> dict[str, object]:
 
 
 def _available(meminfo: Path, cgroup: Path) -> dict[str, object]:
-    """Return the bytes by which processes here can still grow; {} if the kernel does not tell.
+    """Return the bytes by which processes here can still grow, and out of how many; {} if the kernel does not tell.
 
     Args:
         meminfo: of the host.
         cgroup: directory of the control group that limits this process; it need not exist.
     """
-    left: list[int] = []
+    left: list[tuple[int, int]] = []
     with suppress(OSError, ValueError, IndexError):
-        left.append(int(meminfo.read_bytes().partition(b"MemAvailable:")[2].split(maxsplit=1)[0]) * 1024)
+        host = meminfo.read_bytes()
+        left.append((_kibibytes(host, b"MemAvailable:"), _kibibytes(host, b"MemTotal:")))
     with suppress(OSError, ValueError, IndexError):
         limit = (cgroup / "memory.max").read_bytes().strip()
         if limit != b"max":
             # what is read from files can be given back: only anonymous memory counts
             used = int((cgroup / "memory.stat").read_bytes().partition(b"anon ")[2].split(maxsplit=1)[0])
-            left.append(max(0, int(limit) - used))
-    return {AVAILABLE: min(left)} if left else {}
+            left.append((max(0, int(limit) - used), int(limit)))
+    return dict(zip((AVAILABLE, LIMIT), min(left), strict=True)) if left else {}
+
+
+def _kibibytes(document: bytes, name: bytes) -> int:
+    return int(document.partition(name)[2].split(maxsplit=1)[0]) * 1024

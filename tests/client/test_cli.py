@@ -530,7 +530,7 @@ def test_info_says_what_holds_a_job_up_and_how_far_event_time_is(
     assert f"\nWhy: {vertex['name']} is busy 98 % of the time\n" in out
     assert re.search(r"\nEvent time: 201\S+ \S+; last: .* \(subtask 1, split p3\), 03:05 behind that\n", out)
     assert tidemark("info", "three numbers") == 0
-    assert "\nWhy: nothing holds it up\n" in capsys.readouterr().out
+    assert "\nWhy: nothing holds the job up\n" in capsys.readouterr().out
 
 
 def test_info_says_what_a_job_waits_for(tidemark: Tidemark, cluster: FakeCluster, capsys: Captured) -> None:

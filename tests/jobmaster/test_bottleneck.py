@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from random import Random
 from typing import Any
 
 import pytest
 
 from runtime.core.ids import VertexId
-from runtime.jobmaster.bottleneck import CONFIRM_MS, WINDOW_MS, BottleneckWatch, find_causes
+from runtime.jobmaster.bottleneck import CONFIRM_MS, LEAVE, WINDOW_MS, BottleneckWatch, find_causes
 from runtime.jobmaster.findings import Cause, Finding, Topic, text_of
 from runtime.jobmaster.task_figures import JobFigures, StalledTask, SubtaskFigures, VertexFigures
 
@@ -104,14 +105,34 @@ def test_the_limit_is_what_back_pressured_vertices_wait_for(
         [simple("a", 500), simple("b", 700, 0, "a")],
         # a little waiting is none
         [simple("a", 700, 100), simple("b", 400, 0, "a")],
-        # somebody waits, and nobody that is waited for does anything: not known
-        [simple("a", 10, 900), simple("b", 20, 0, "a")],
         # data that is skewed where nothing is short
         [simple("a", 100), vertex("b", "a", subtask(0, 300, records_in=900), subtask(1, 3, records_in=9))],
     ],
 )
 def test_what_is_no_cause(vertices: Sequence[VertexFigures]) -> None:
     assert find_causes(job(*vertices)) == []
+
+
+@pytest.mark.parametrize("busy", [20.0, 250.0])
+def test_a_source_that_is_held_by_nobody_in_sight_is_told_as_such(busy: float) -> None:
+    found = limit(simple("a", 10, 900), simple("b", busy, 0, "a"))
+    assert told(found) == ("unknown", "a", None, "")
+    assert found is not None
+    assert text_of(found, {}) == "is back-pressured 90 % of the time; by what is not known"
+
+
+def test_a_source_with_one_split_is_not_skewed() -> None:
+    one = vertex("a", "", subtask(0, 990, records_in=120_000.0), subtask(1), subtask(2))
+    found = limit(one, simple("b", 200, 0, "a"))
+    assert told(found) == ("busy", "a", 0, "")
+    assert found is not None and "times_the_others" not in found.figures
+
+
+def test_a_subtask_that_gets_everything_is_told_without_a_multiple() -> None:
+    keyed = vertex("b", "a", subtask(0, 990, records_in=500.0), subtask(1, records_in=0.0))
+    found = limit(simple("a", 10, 900), keyed)
+    assert found is not None and found.cause is Cause.SKEW
+    assert text_of(found, {VertexId("a"): "a"}).startswith("(subtask 0) gets nearly all records and is busy 99 %")
 
 
 def test_of_tasks_that_share_a_loop_the_one_that_runs_is_named() -> None:
@@ -130,8 +151,11 @@ def test_a_call_that_does_not_return_is_the_limit_whatever_the_figures_say() -> 
 
 def test_inputs_that_a_checkpoint_blocks_are_a_cause_only_while_it_is_in_progress() -> None:
     vertices = simple("a", 10, 900), simple("b", 20, 0, "a")
-    assert told(limit(*vertices, checkpoint=(7, 3_000.0))) == ("alignment", "b", None, "a")
-    assert limit(*vertices, checkpoint=(7, 300.0)) is None
+    waits = {"unacknowledged": [VertexId("b")]}
+    assert told(limit(*vertices, checkpoint=(7, 3_000.0), **waits)) == ("alignment", "b", None, "a")
+    assert told(limit(*vertices, checkpoint=(7, 300.0), **waits)) == ("unknown", "a", None, "")
+    acknowledged = limit(*vertices, checkpoint=(7, 30_000.0), unacknowledged=[VertexId("c")])
+    assert told(acknowledged) == ("unknown", "a", None, ""), "the barriers are long through"
     busy = simple("a", 10, 900), simple("b", 980, 0, "a")
     assert told(limit(*busy, checkpoint=(7, 3_000.0))) == ("busy", "b", None, "a")
 
@@ -142,7 +166,7 @@ def test_late_records_count_from_a_share_of_the_input_on() -> None:
     assert (found.cause, found.vertex_id, found.figures["late"]) == (Cause.LATE_DATA, "b", 30.0)
     few = [simple("a", 10), simple("b", 100, 0, "a", records_in=1_000.0, late=7.0)]
     assert find_causes(job(*few)) == []
-    assert find_causes(job(*few), standing={Topic.LATE}), "it is given up later than it is reached"
+    assert find_causes(job(*few), LEAVE), "it is given up later than it is reached"
 
 
 def test_pending_records_count_while_they_grow_and_nothing_limits_the_job() -> None:
@@ -155,11 +179,22 @@ def test_pending_records_count_while_they_grow_and_nothing_limits_the_job() -> N
 
 
 def test_memory_is_a_cause_when_little_is_left_and_names_the_largest_process() -> None:
-    small = subtask(0, 10, resident_bytes=100 << 20, available_bytes=5 << 20)
-    large = subtask(1, 10, resident_bytes=900 << 20, available_bytes=5 << 20)
+    limited = {"available_bytes": 150 << 20, "memory_limit_bytes": 2 << 30}
+    small = subtask(0, 10, resident_bytes=100 << 20, **limited)
+    large = subtask(1, 10, resident_bytes=900 << 20, **limited)
     [found] = find_causes(job(vertex("a", "", small, large)))
     assert (found.cause, found.subtask) == (Cause.MEMORY, 1)
     assert find_causes(job(vertex("a", "", replace(large, available_bytes=900 << 20)))) == []
+    assert find_causes(job(vertex("a", "", replace(large, memory_limit_bytes=None)))) == [], "not known"
+
+
+def test_slots_that_share_a_limit_are_told_before_the_kernel_kills() -> None:
+    # four of 450 MiB each in a container of 2 GiB
+    slots = [
+        subtask(n, 10, resident_bytes=450 << 20, available_bytes=200 << 20, memory_limit_bytes=2 << 30)
+        for n in range(4)
+    ]
+    assert [f.cause for f in find_causes(job(vertex("a", "", *slots)))] == [Cause.MEMORY]
 
 
 # --- what lasts -------------------------------------------------------------------------------------------------------
@@ -240,6 +275,93 @@ def test_samples_that_come_too_fast_count_once() -> None:
     for step in range(int((WINDOW_MS + CONFIRM_MS) / 100) + 20):
         found = watch.observe(JobFigures(step * 100.0, SLOW))
     assert [f.vertex_id for f in found] == ["b"]
+
+
+# --- what is judged ---------------------------------------------------------------------------------------------------
+
+
+def test_nothing_is_known_before_it_has_watched_and_after_a_restart() -> None:
+    watch = BottleneckWatch()
+    judged = []
+    for second in range(8):
+        watch.observe(JobFigures(second * 1_000.0, SLOW, generation=1))
+        judged.append((watch.has_judged, bool(watch.observe(JobFigures(second * 1_000.0, SLOW, generation=1)))))
+    # at no time does it look as if nothing were wrong
+    assert (True, False) not in judged and judged[-1] == (True, True)
+    watch.observe(JobFigures(9_000.0, SLOW, generation=2))
+    assert not watch.has_judged
+    for second in range(10, 14):
+        watch.observe(JobFigures(second * 1_000.0, CALM, generation=2))
+    assert watch.has_judged
+
+
+def test_low_thresholds_are_those_of_the_verdict_that_stands_only() -> None:
+    watched = Watched()
+    held = (simple("a", 700, 150), simple("b", 400, 0, "a"))
+    assert watched.seconds(10, held) == [[]] * 10
+    watched.seconds(8, [*held, simple("x", 10, 900), simple("y", 990, 0, "x")])
+    assert watched.seconds(9, [*held, simple("x", 300), simple("y", 300, 0, "x")])[-1] == []
+
+
+@pytest.mark.parametrize(("hot", "parallelism"), [(2, 8), (4, 32)])
+def test_of_equally_hot_subtasks_one_is_named_in_time_and_stays(hot: int, parallelism: int) -> None:
+    noise = Random(7)
+    watch = BottleneckWatch()
+    names: list[int | None] = []
+    for second in range(120):
+        subtasks = [
+            subtask(n, min(1000, noise.gauss(960, 15)), records_in=900.0)
+            if n < hot
+            else subtask(n, 40, records_in=30.0)
+            for n in range(parallelism)
+        ]
+        found = watch.observe(JobFigures(second * 1_000.0, [simple("a", 20, 950), vertex("k", "a", *subtasks)]))
+        names += [f.subtask for f in found]
+    assert len(names) >= 120 - 8 and len(set(names)) == 1
+
+
+def test_of_two_equally_slow_sinks_one_is_named_and_stays() -> None:
+    noise = Random(7)
+    watched = Watched()
+    named = [
+        watched.second([simple("a", 20, 950), *(simple(n, min(1000, noise.gauss(960, 15)), 0, "a") for n in "bc")])
+        for _ in range(60)
+    ]
+    assert len({tuple(each) for each in named if each}) == 1 and [] not in named[8:]
+
+
+def pending(*series: Sequence[int | None]) -> list[list[Finding]]:
+    """What is found each second of a source whose subtasks have so many pending records."""
+    watch = BottleneckWatch()
+    return [
+        list(
+            watch.observe(
+                JobFigures(
+                    second * 1_000.0,
+                    [vertex("a", "", *(subtask(n, 200, records_in=100.0, pending=p) for n, p in enumerate(moment)))],
+                )
+            )
+        )
+        for second, moment in enumerate(zip(*series, strict=True))
+    ]
+
+
+def test_a_source_falls_behind_only_if_its_pending_records_grow_steadily() -> None:
+    steady = pending([1_000 * n for n in range(12)])
+    assert [f.cause for f in steady[-1]] == [Cause.PENDING_RECORDS] and steady[-1][0].figures["growth"] == 1_000.0
+    # a chunk of 5,000 every ten seconds, read at 500 a second
+    assert not any(pending([5_000 - 500 * (n % 10) for n in range(60)]))
+    # a burst that is being drained
+    assert not any(pending([max(0, 10_000 - 2_000 * (n % 10)) for n in range(60)]))
+    # a subtask that reports later has not grown
+    assert not any(pending([5_000] * 14, [None] * 5 + [5_000] * 9))
+
+
+def test_a_metric_of_a_user_is_no_backlog() -> None:
+    watch = BottleneckWatch()
+    for n in range(12):
+        vertices = simple("a", 100), simple("b", 100, 0, "a", records_in=10.0, pending=1_000 * n)
+        assert list(watch.observe(JobFigures(n * 1_000.0, vertices))) == []
 
 
 # --- words ------------------------------------------------------------------------------------------------------------

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 
 from runtime.core.elements import MAX_WATERMARK, MIN_WATERMARK
 from runtime.core.ids import VertexId
-from runtime.jobmaster.event_time import STILL_MS, EventTimeWatch, Holding, hold_of
+from runtime.jobmaster.event_time import STILL_MS, EventTime, EventTimeWatch, Holding, hold_of
 from runtime.jobmaster.findings import Cause, text_of
 from runtime.jobmaster.task_figures import JobFigures, SplitFigures, SubtaskFigures, VertexFigures
 
@@ -26,6 +27,10 @@ def vertex(name: str, inputs: str, *outputs: int, came_in: int = NONE, **more: A
 
 def job(*vertices: VertexFigures, at_ms: float = 0.0, **more: Any) -> JobFigures:
     return JobFigures(at_ms, vertices, **more)
+
+
+JOIN = vertex("j", "s q", NONE)
+"""Where the streams of `s` and `q` meet; its watermark is lower than any."""
 
 
 def observed(*vertices: VertexFigures) -> Any:
@@ -56,7 +61,7 @@ def test_a_subtask_without_any_watermark_is_the_last() -> None:
 
 
 def test_a_source_that_pauses_between_its_records_has_something_to_read() -> None:
-    time = observed(vertex("s", "", 9_000), vertex("q", "", 8_000, source_idle_ms=90.0))
+    time = observed(vertex("s", "", 9_000), vertex("q", "", 8_000, source_idle_ms=90.0), JOIN)
     assert time.holder.why is Holding.BEHIND
 
 
@@ -91,7 +96,7 @@ def test_a_watermark_that_stands_still_while_another_rises_is_told_after_some_se
     held = []
     for second in range(8):
         quiet = vertex("q", "", 1_000, source_idle_ms=second * 1000.0 + 1)
-        time = watch.observe(job(vertex("s", "", 9_000 + second), quiet, at_ms=second * 1000.0))
+        time = watch.observe(job(vertex("s", "", 9_000 + second), quiet, JOIN, at_ms=second * 1000.0))
         held.append(hold_of(time))
     assert held[:5] == [None] * 5
     found = held[-1]
@@ -99,14 +104,14 @@ def test_a_watermark_that_stands_still_while_another_rises_is_told_after_some_se
     assert found.figures == {"still_ms": 7_000.0, "behind_ms": 8_007.0}
     text = text_of(found, {})
     assert text.startswith("(subtask 0) has had nothing to read for 7 s, and event time waits for it")
-    risen = watch.observe(job(vertex("s", "", 9_100), vertex("q", "", 1_500), at_ms=8_000.0))
+    risen = watch.observe(job(vertex("s", "", 9_100), vertex("q", "", 1_500), JOIN, at_ms=8_000.0))
     assert hold_of(risen) is None
 
 
 def test_sources_that_all_pause_hold_nobody_up() -> None:
     watch = EventTimeWatch()
     for second in range(20):
-        time = watch.observe(job(vertex("s", "", 9_000), vertex("q", "", 1_000), at_ms=second * 1000.0))
+        time = watch.observe(job(vertex("s", "", 9_000), vertex("q", "", 1_000), JOIN, at_ms=second * 1000.0))
     assert hold_of(time) is None
 
 
@@ -114,7 +119,7 @@ def test_a_source_that_is_back_pressured_does_not_hold_event_time_up_by_itself()
     watch = EventTimeWatch()
     for second in range(9):
         held = vertex("q", "", 1_000, back_pressured=600.0)
-        time = watch.observe(job(vertex("s", "", 9_000 + second), held, at_ms=second * 1000.0))
+        time = watch.observe(job(vertex("s", "", 9_000 + second), held, JOIN, at_ms=second * 1000.0))
     assert time.holder is not None and time.holder.why is Holding.BACK_PRESSURED
     assert hold_of(time) is None
 
@@ -122,15 +127,128 @@ def test_a_source_that_is_back_pressured_does_not_hold_event_time_up_by_itself()
 def test_a_source_that_reads_without_raising_its_watermark_is_told_as_such() -> None:
     watch = EventTimeWatch()
     for second in range(8):
-        time = watch.observe(job(vertex("s", "", 9_000 + second), vertex("q", "", NONE), at_ms=second * 1000.0))
+        time = watch.observe(job(vertex("s", "", 9_000 + second), vertex("q", "", NONE), JOIN, at_ms=second * 1000.0))
     found = hold_of(time)
     assert found is not None and found.cause is Cause.STILL_WATERMARK
 
 
 def test_a_restart_begins_anew() -> None:
     watch = EventTimeWatch()
-    figures = vertex("s", "", 9_000), vertex("q", "", 1_000)
+    figures = vertex("s", "", 9_000), vertex("q", "", 1_000), JOIN
     watch.observe(job(*figures))
-    later = watch.observe(job(vertex("s", "", 9_900), figures[1], at_ms=2 * STILL_MS, generation=2))
+    later = watch.observe(job(vertex("s", "", 9_900), *figures[1:], at_ms=2 * STILL_MS, generation=2))
     assert hold_of(later) is None
     assert watch.observe(job(*figures, is_running=False)).newest is None
+
+
+# --- who holds nobody -------------------------------------------------------------------------------------------------
+
+
+def after(seconds: int, figures: Callable[[int], Sequence[VertexFigures]]) -> list[EventTime]:
+    watch = EventTimeWatch()
+    return [watch.observe(job(*figures(n), at_ms=n * 1000.0)) for n in range(seconds)]
+
+
+def windows(source: str, watermark: int) -> VertexFigures:
+    return vertex("w", source, watermark, came_in=watermark)
+
+
+@pytest.mark.parametrize(
+    "figures",
+    [
+        # a pipeline without event time beside one with it
+        lambda n: [vertex("s", "", 9_000 + n), windows("s", 9_000 + n), vertex("q", "", NONE), vertex("x", "q", NONE)],
+        # event times are assigned two shuffles behind the source
+        lambda n: [
+            vertex("s", "", NONE),
+            vertex("m", "s", NONE),
+            vertex("t", "m", 9_000 + n),
+            windows("t", 9_000 + n),
+        ],
+        # what an assigner reads, an archive reads, too
+        lambda n: [
+            vertex("s", "", NONE),
+            vertex("t", "s", 9_000 + n),
+            vertex("x", "s", NONE),
+            windows("t", 9_000 + n),
+        ],
+        # two pipelines, one of which is quiet
+        lambda n: [
+            vertex("s", "", 9_000 + n),
+            windows("s", 9_000 + n),
+            vertex("q", "", 1_000, source_idle_ms=n * 1000.0),
+            vertex("x", "q", 1_000, came_in=1_000),
+        ],
+        # both sources pause, one of them a little later
+        lambda n: [
+            vertex("s", "", 9_000 + min(n, 1), source_idle_ms=n * 1000.0),
+            vertex("q", "", 8_999, source_idle_ms=n * 1000.0),
+            vertex("j", "s q", 8_999, came_in=8_999),
+        ],
+        # subtasks that never meet: each goes on by itself
+        lambda n: [
+            vertex("s", "", 9_000 + n, 1_000, source_idle_ms=n * 1000.0),
+            VertexFigures(
+                VertexId("x"),
+                "x",
+                [VertexId("s")],
+                [SubtaskFigures(0, input_watermark=9_000 + n), SubtaskFigures(1, input_watermark=1_000)],
+            ),
+        ],
+        # nothing has been read, and nobody says that there is nothing
+        lambda n: [
+            vertex("s", "", 9_000 + n),
+            VertexFigures(VertexId("q"), "q", [], [SubtaskFigures(0, output_watermark=1_000)]),
+            vertex("j", "s q", 1_000, came_in=1_000),
+        ],
+    ],
+)
+def test_a_healthy_job_is_not_accused_of_holding_event_time(
+    figures: Callable[[int], Sequence[VertexFigures]],
+) -> None:
+    assert [hold_of(time) for time in after(20, figures)] == [None] * 20
+
+
+def test_one_that_no_longer_goes_on_ends_the_wait_of_the_others() -> None:
+    times = after(
+        30,
+        lambda n: [
+            vertex("s", "", 9_000 + min(n, 12)),
+            vertex("q", "", 1_000, source_idle_ms=n * 1000.0),
+            vertex("j", "s q", 1_000, came_in=1_000),
+        ],
+    )
+    held = [hold_of(time) is not None for time in times]
+    assert held[12] and not held[25]
+
+
+def test_an_assigner_without_records_has_nothing_to_read() -> None:
+    def figures(n: int) -> list[VertexFigures]:
+        quiet = SubtaskFigures(1, idle=1_000.0, output_watermark=1_000)
+        assigner = VertexFigures(
+            VertexId("t"), "t", [VertexId("s")], [SubtaskFigures(0, records_in=5.0, output_watermark=9_000 + n), quiet]
+        )
+        return [vertex("s", "", NONE), assigner, windows("t", 1_000)]
+
+    found = hold_of(after(9, figures)[-1])
+    assert found is not None and (found.cause, found.subtask) == (Cause.IDLE_INPUT, 1)
+
+
+def test_a_part_of_the_job_is_compared_with_its_own_newest() -> None:
+    figures = vertex("s", "", 9_000), windows("s", 9_000), vertex("q", "", 1_000), vertex("x", "q", 1_000)
+    time = observed(*figures)
+    assert (time.newest, time.newest_of, time.holder) == (9_000, {"q": 1_000, "x": 1_000}, None)
+
+
+def test_a_job_that_was_live_stays_so_however_late_it_gets() -> None:
+    lags = [200.0] * 8 + [9e9] * 3
+    times = after(len(lags), lambda n: [vertex("s", "", 1_000, event_time_lag_ms=lags[n])])
+    assert all(time.is_live for time in times)
+    # a single young record among old ones
+    stray = after(5, lambda n: [vertex("s", "", 1_000, event_time_lag_ms=200.0 if n == 1 else 9e9)])
+    assert [time.is_live for time in stray] == [False, True, False, False, False]
+
+
+def test_it_says_when_it_has_watched_for_long_enough() -> None:
+    judged = [time.is_judged for time in after(7, lambda n: [vertex("s", "", 1_000)])]
+    assert judged == [False] * 5 + [True] * 2

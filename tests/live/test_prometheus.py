@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from django.db import DatabaseError
+from django.http.request import validate_host
 from pytest_django import Settings
 from rest_framework.test import APIClient
 
@@ -189,6 +190,17 @@ def test_board_and_alerts_refer_only_to_metrics_that_exist(path: Path) -> None:
     named = set(re.findall(r"\b(?:tidemark|flink)_\w+", path.read_text()))
     assert len(named) > 10
     assert named - set(prometheus.FAMILIES) == set()
+
+
+def test_the_web_process_answers_to_the_name_by_which_prometheus_reaches_it() -> None:
+    compose = (REPOSITORY / "docker/compose.yaml").read_text()
+    [target] = re.findall(
+        r'targets: \["([\w.-]+):\d+"\]', (REPOSITORY / "docker/prometheus/prometheus.yaml").read_text()
+    )
+    [given] = re.findall(r'TIDEMARK_ALLOWED_HOSTS: "(.*)"', compose)
+    # whatever docker/.env has
+    assert validate_host(target, re.sub(r"\$\{.*\}", "tidemark.example.com", given).split(","))
+    assert re.search(rf"^  {target}:$", compose, re.MULTILINE)
 
 
 def test_the_board_has_no_two_panels_in_one_place() -> None:

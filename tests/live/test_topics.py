@@ -114,7 +114,7 @@ def test_what_holds_a_job_up_is_derived_and_told_in_words() -> None:
         status = replace(job.status, state=JobState.RUNNING, tasks=tasks)
         source = job.document(NOW + second * 1000, status)
         if second == 1:
-            assert source["causes"] == {}, "a second says nothing"
+            assert "causes" not in source, "a second says nothing"
     assert job_document(source)["derived"] == {
         "causes": {
             "limit": {
@@ -128,12 +128,12 @@ def test_what_holds_a_job_up_is_derived_and_told_in_words() -> None:
         "event_time": {"newest": NOW, "is_live": False, "held_by": {}},
     }
     ended = ended_document(source, "FAILED", [], NOW, NOW + 9_000)
-    assert job_document(ended)["derived"]["causes"] == {}
+    assert "causes" not in job_document(ended)["derived"]
 
 
 def test_a_document_that_an_earlier_version_has_saved_is_readable() -> None:
     source = RunningJob(1, 1).running(500, Random(1))
-    later = ("causes", "event_time")
+    later = ("event_time",)
     for name in (
         "scaling",
         "has_autoscaler_bounds",
@@ -149,7 +149,8 @@ def test_a_document_that_an_earlier_version_has_saved_is_readable() -> None:
         del source["vertices"][0][name]
     document = job_document(source)
     moving = document["moving"]
-    assert document["derived"] == {"causes": {}}
+    # nobody has judged: that is not the same as that nothing is wrong
+    assert document["derived"] == {}
     assert moving["stalls"] == {} and "checkpoints" not in moving and "scaling" not in moving["job"]
 
 

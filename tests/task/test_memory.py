@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from runtime.task.memory import PEAK, RESIDENT, memory_metrics
+from runtime.task.memory import AVAILABLE, LIMIT, PEAK, RESIDENT, memory_metrics
 
 
 def test_resident_memory_grows_by_what_is_held_and_its_peak_stays() -> None:
@@ -15,3 +15,8 @@ def test_resident_memory_grows_by_what_is_held_and_its_peak_stays() -> None:
     del held
     after = memory_metrics()
     assert int(str(after[PEAK])) >= int(str(during[RESIDENT])) - (8 << 20)
+
+
+def test_what_is_left_is_told_with_its_limit() -> None:
+    told = memory_metrics()
+    assert 0 < int(str(told[AVAILABLE])) <= int(str(told[LIMIT]))

@@ -560,8 +560,8 @@ export interface DeploymentsAnswer {
 
 /** Findings that the server derives from the rest. */
 export interface DerivedJob {
-  /** Causes of which each limits the job, by topic. */
-  causes: Partial<Record<CauseTopic, JobCause>>;
+  /** Causes of which each limits the job, by topic. Missing: it has not been watched for long enough. */
+  causes?: Partial<Record<CauseTopic, JobCause>>;
   event_time?: JobEventTime;
 }
 
@@ -882,7 +882,7 @@ export interface JobAutoscaler {
 
 /** Something that holds a job up. */
 export interface JobCause {
-  cause: 'busy' | 'skew' | 'outside' | 'slow-sink' | 'stall' | 'alignment' | 'pending-records' | 'late-data' | 'memory' | 'idle-input' | 'still-watermark';
+  cause: 'busy' | 'skew' | 'outside' | 'slow-sink' | 'stall' | 'alignment' | 'unknown' | 'pending-records' | 'late-data' | 'memory' | 'idle-input' | 'still-watermark';
   /** Id of the culprit. */
   vertex: string;
   /** Missing: the vertex as a whole. */
@@ -966,7 +966,10 @@ export interface JobDocument {
   /** Calls of user code that have not returned for some seconds. */
   stalls?: Stall[];
   autoscaler?: JobAutoscaler;
-  /** Causes of which each limits the job, by topic: one for the throughput, one for the watermark … */
+  /**
+   * Causes of which each limits the job, by topic: one for the throughput, one for the watermark … Missing: the job
+   * has not been watched for long enough, or does not run.
+   */
   causes?: Partial<Record<CauseTopic, JobCause>>;
   event_time?: JobEventTime;
   /** The latest, newest first. */
@@ -978,12 +981,17 @@ export interface JobDocument {
 export interface JobEventTime {
   /** The newest watermark of any source; missing: there is none. */
   newest?: number;
-  /** Whether a source reads records of the last hour; otherwise the distance to the wall clock is no lag. */
+  /**
+   * Whether a source reads records of the last hour, or has done so since the job's start; otherwise the distance to
+   * the wall clock is no lag.
+   */
   is_live: boolean;
   /** Missing: all sources are equally far. */
   holder?: WatermarkHolder;
   /** Of vertices with several inputs that differ: id of the one whose watermark is the lowest. */
   held_by: Record<string, string>;
+  /** Of vertices whose streams never meet those of the newest watermark: the newest of theirs. */
+  newest_of?: Record<string, number>;
 }
 
 export interface JobException {

@@ -72,7 +72,7 @@ export function useEventTime(): JobEventTime | undefined {
 
 /** ms by which a vertex is behind the newest watermark of the sources; null: unknown. */
 export function useBehind(vertexId: string): number | null {
-  return useJobPart((job) => behindOf(metricsOfVertex(job, vertexId)?.watermark ?? null, eventTimeOf(job)));
+  return useJobPart((job) => behindOf(metricsOfVertex(job, vertexId)?.watermark ?? null, eventTimeOf(job), vertexId));
 }
 
 /** ms by which a vertex is behind the clock; null unless the job's sources are live. */

@@ -5,10 +5,13 @@ import { behindOf, holderText, liveLagOf, upToDate } from './eventTime';
 const REPLAYED = { newest: 5_000, is_live: false, held_by: {} };
 
 test('a watermark is behind the newest one, and never ahead of it', () => {
-  expect(behindOf(2_000, REPLAYED)).toBe(3_000);
-  expect(behindOf(5_100, REPLAYED)).toBe(0);
-  expect([behindOf(null, REPLAYED), behindOf('max', REPLAYED), behindOf(1, undefined)]).toEqual([null, null, null]);
-  expect(behindOf(1, { is_live: true, held_by: {} })).toBeNull();
+  expect(behindOf(2_000, REPLAYED, 'v')).toBe(3_000);
+  expect(behindOf(5_100, REPLAYED, 'v')).toBe(0);
+  expect(behindOf(null, REPLAYED, 'v')).toBeNull();
+  expect(behindOf('max', REPLAYED, 'v')).toBeNull();
+  expect(behindOf(1, undefined, 'v')).toBeNull();
+  expect(behindOf(2_000, { ...REPLAYED, newest_of: { v: 2_500 } }, 'v')).toBe(500);
+  expect(behindOf(1, { is_live: true, held_by: {} }, 'v')).toBeNull();
 });
 
 test('the newest watermark is no older than that of any vertex', () => {

@@ -11,11 +11,14 @@ export function upToDate(time: JobEventTime, watermarks: readonly Watermark[]): 
   return { ...time, newest: Math.max(time.newest, ...watermarks.filter((value) => typeof value === 'number')) };
 }
 
-/** ms of event time by which a watermark is behind the newest one of the sources; null: there is nothing to compare. */
-export function behindOf(watermark: Watermark, time: JobEventTime | undefined): number | null {
+/**
+ * ms of event time by which the watermark of a vertex is behind the newest one of the sources whose streams meet there; null:
+ * there is nothing to compare.
+ */
+export function behindOf(watermark: Watermark, time: JobEventTime | undefined, vertex: string): number | null {
   if (typeof watermark !== 'number' || time?.newest === undefined) return null;
   // the server's newest may be a second older than this
-  return Math.max(0, time.newest - watermark);
+  return Math.max(0, (time.newest_of?.[vertex] ?? time.newest) - watermark);
 }
 
 /** ms by which a watermark is behind the clock; null unless sources are live: of old data it is only the age. */

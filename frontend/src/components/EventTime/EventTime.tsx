@@ -28,7 +28,7 @@ export function EventTime({ onSelect }: Props) {
         </span>
         {time.holder !== undefined && <Holder holder={time.holder} onSelect={onSelect} />}
       </p>
-      <div className="tm-table-scroll" tabIndex={0}>
+      <div className="tm-table-scroll" tabIndex={0} role="region" aria-label="Watermarks of the vertices">
         <table className="tm-table">
           <caption className="tm-visually-hidden">Watermarks of the vertices</caption>
           <thead>
@@ -84,9 +84,9 @@ function Row({ vertex, time, onSelect }: RowProps) {
         <VertexLink id={vertex.id} name={vertex.name} onSelect={onSelect} />
       </td>
       <td className="tm-live">{times.watermark(watermark)}</td>
-      <td className="tm-num tm-live">{formatDuration(behindOf(watermark, time))}</td>
+      <td className="tm-num tm-live">{formatDuration(behindOf(watermark, time, vertex.id))}</td>
       {time.is_live && <td className="tm-num tm-live">{formatDuration(lag)}</td>}
-      <td>{input === undefined ? (subtask ?? NOTHING) : `input ${input.name}`}</td>
+      <td className="tm-live">{input === undefined ? (subtask ?? NOTHING) : `input ${input.name}`}</td>
     </tr>
   );
 }

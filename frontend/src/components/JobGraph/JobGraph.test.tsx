@@ -62,7 +62,9 @@ test('the bottleneck that the server has found is marked, and unmarked', () => {
   change(2, { derived: { causes: { limit: cause('map') } } });
   expect(screen.getByText('bottleneck')).toBeTruthy();
   expect(rendered).toEqual(['map']);
-  change(3, { derived: { causes: { limit: cause('sink') } } });
+  change(3, { derived: { causes: { limit: cause('map', { cause: 'unknown' }) } } });
+  expect(screen.queryByText('bottleneck')).toBeNull();
+  change(4, { derived: { causes: { limit: cause('sink') } } });
   expect(rendered.slice(1).toSorted()).toEqual(['map', 'sink']);
 });
 

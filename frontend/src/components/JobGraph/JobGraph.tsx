@@ -91,8 +91,11 @@ export const VertexNode = memo(function VertexNode({ id, isSelected, onSelect }:
   const times = useTimes();
   const vertex = useVertex(id);
   const metrics = useMetrics(id);
-  const isBottleneck = useJobPart(({ derived }) => derived.causes.limit?.vertex === id);
-  const holdsWatermark = useJobPart(({ derived }) => derived.causes.watermark?.vertex === id);
+  // of an unknown cause the vertex is the one that waits
+  const isBottleneck = useJobPart(({ derived: { causes } }) => {
+    return causes?.limit?.vertex === id && causes.limit.cause !== 'unknown';
+  });
+  const holdsWatermark = useJobPart(({ derived }) => derived.causes?.watermark?.vertex === id);
   const colour = useColour(id);
   if (vertex === undefined || metrics === undefined) return null;
   return (
@@ -118,8 +121,8 @@ export const VertexNode = memo(function VertexNode({ id, isSelected, onSelect }:
       </span>
       <span className={classes.row}>
         <StateBadge state={vertex.state} plain />
-        {isBottleneck && <span className={classes.bottleneck}>bottleneck</span>}
-        {holdsWatermark && <span className={classes.bottleneck}>holds the watermark</span>}
+        {isBottleneck && <span className={`tm-live ${classes.bottleneck ?? ''}`}>bottleneck</span>}
+        {holdsWatermark && <span className={`tm-live ${classes.bottleneck ?? ''}`}>holds the watermark</span>}
       </span>
       <span className={`tm-live ${classes.rates ?? ''}`}>
         <span className={classes.label}>Received</span>

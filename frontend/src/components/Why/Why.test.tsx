@@ -44,6 +44,35 @@ function why(): string {
   return screen.getByRole('group', { name: 'Why' }).textContent;
 }
 
+test('a job that nobody has judged yet is being watched: that is not the same as that nothing is wrong', () => {
+  change(2, { derived: { causes: null as never } });
+  expect(why()).toBe('Why: watching the job.');
+});
+
+test('a cause is announced with its vertex, and not again when its figures move', () => {
+  const announced = () => screen.getByRole('status', { name: 'Causes' }).textContent;
+  expect(announced()).toBe('');
+  change(2, { derived: { causes: { limit: cause('join', { cause: 'slow-sink', text: 'spends 91 %' }) } } });
+  expect(announced()).toBe('Why: join: slow sink');
+  change(3, { derived: { causes: { limit: cause('join', { cause: 'slow-sink', text: 'spends 92 %' }) } } });
+  expect(announced()).toBe('Why: join: slow sink');
+});
+
+test('every line dims once the server no longer vouches for it', () => {
+  const dims = () => screen.getByRole('group', { name: 'Why' }).querySelector('p')?.classList.contains('tm-live');
+  expect(dims()).toBe(true);
+  change(2, { derived: { causes: { limit: cause('join') } } });
+  expect(dims()).toBe(true);
+});
+
+test('a vertex whose stream never meets the newest is compared with its own', () => {
+  const rows = { left: figures({ watermark: 5_000 }), right: figures({ watermark: 2_000 }) };
+  const event_time = { newest: 5_000, is_live: false, held_by: {}, newest_of: { right: 2_000 } };
+  change(2, { moving: { figures: rows }, derived: { event_time } });
+  const behind = screen.getAllByRole('row').map((row) => row.children[2]?.textContent.replaceAll('\u202f', ' '));
+  expect(behind.slice(1, 3)).toEqual(['0 ms', '0 ms']);
+});
+
 test('a job that nothing holds up says so, and one that does not run says nothing', () => {
   expect(why()).toBe('Why: nothing holds the job up.');
   change(2, { moving: { job: { state: 'FAILED' } } });

@@ -1,6 +1,6 @@
 /** What holds a running job up, in a line for each cause that leads to the vertex; by the rule of `tidemark info`. */
 
-import { IconBulb, IconCircleCheck } from '@tabler/icons-react';
+import { type Icon, IconBulb, IconCircleCheck, IconEye } from '@tabler/icons-react';
 
 import type { CauseTopic, JobCause } from '../../gen/contract';
 import { useJobPart, useVertex } from '../../hooks/useJob';
@@ -19,35 +19,56 @@ export function Why({ onSelect }: Props) {
   const isRunning = useJobPart(({ moving }) => moving.job.state === 'RUNNING');
   if (!isRunning) return null;
   const found = TOPICS.flatMap((topic) => {
-    const cause = causes[topic];
+    const cause = causes?.[topic];
     return cause === undefined ? [] : [{ topic, cause }];
   });
   return (
-    <div className={classes.lines} role="group" aria-label="Why">
-      {found.length === 0 && (
-        <p className={classes.line}>
-          <IconCircleCheck size={17} aria-hidden />
-          <span>
-            <strong>Why:</strong> nothing holds the job up.
-          </span>
-        </p>
-      )}
-      {found.map(({ topic, cause }) => (
-        <Line key={topic} cause={cause} onSelect={onSelect} />
-      ))}
-    </div>
+    <>
+      {/* present even while empty, so that screen readers announce later content; without figures, which change each second */}
+      <div className="tm-visually-hidden" role="status" aria-label="Causes">
+        {found.map(({ topic, cause }) => (
+          <Announced key={topic} cause={cause} />
+        ))}
+      </div>
+      <div className={classes.lines} role="group" aria-label="Why">
+        {causes === undefined && <Plain icon={IconEye}>watching the job.</Plain>}
+        {causes !== undefined && found.length === 0 && (
+          <Plain icon={IconCircleCheck}>nothing holds the job up.</Plain>
+        )}
+        {found.map(({ topic, cause }) => (
+          <Line key={topic} cause={cause} onSelect={onSelect} />
+        ))}
+      </div>
+    </>
+  );
+}
+
+function Announced({ cause }: { readonly cause: JobCause }) {
+  const name = useVertex(cause.vertex)?.name ?? cause.vertex;
+  return <p>{`Why: ${name}: ${cause.cause.replaceAll('-', ' ')}`}</p>;
+}
+
+/** A line without a vertex; dimmed once the server no longer vouches for it. */
+function Plain({ icon: PlainIcon, children }: { readonly icon: Icon; readonly children: string }) {
+  return (
+    <p className={`tm-live ${classes.line ?? ''}`}>
+      <PlainIcon size={17} aria-hidden />
+      <span>
+        <strong>Why:</strong> {children}
+      </span>
+    </p>
   );
 }
 
 function Line({ cause, onSelect }: Props & { readonly cause: JobCause }) {
   const name = useVertex(cause.vertex)?.name ?? cause.vertex;
   return (
-    <p className={classes.line} data-found>
+    <p className={`tm-live ${classes.line ?? ''}`} data-found>
       <IconBulb size={17} aria-hidden />
       <span className={classes.text}>
         <strong>Why:</strong>{' '}
         <VertexLink id={cause.vertex} name={name} onSelect={onSelect} />{' '}
-        <span className="tm-live">{cause.text}</span>
+        <span>{cause.text}</span>
       </span>
     </p>
   );
