@@ -32,9 +32,7 @@ export function Why({ onSelect }: Props) {
       </div>
       <div className={classes.lines} role="group" aria-label="Why">
         {causes === undefined && <Plain icon={IconEye}>watching the job.</Plain>}
-        {causes !== undefined && found.length === 0 && (
-          <Plain icon={IconCircleCheck}>nothing holds the job up.</Plain>
-        )}
+        {causes !== undefined && found.length === 0 && <Plain icon={IconCircleCheck}>nothing holds the job up.</Plain>}
         {found.map(({ topic, cause }) => (
           <Line key={topic} cause={cause} onSelect={onSelect} />
         ))}
@@ -66,9 +64,7 @@ function Line({ cause, onSelect }: Props & { readonly cause: JobCause }) {
     <p className={`tm-live ${classes.line ?? ''}`} data-found>
       <IconBulb size={17} aria-hidden />
       <span className={classes.text}>
-        <strong>Why:</strong>{' '}
-        <VertexLink id={cause.vertex} name={name} onSelect={onSelect} />{' '}
-        <span>{cause.text}</span>
+        <strong>Why:</strong> <VertexLink id={cause.vertex} name={name} onSelect={onSelect} /> <span>{cause.text}</span>
       </span>
     </p>
   );
