@@ -153,7 +153,7 @@ def pinned_redis(url: str, outside: Outside, **options: Any) -> redis.Redis:
         OSError: the host is not known.
         ValueError: the URL cannot be read.
     """
-    given: Mapping[str, Any] = parse_url(url)
+    given: Mapping[str, Any] = parse_url(url)  # type: ignore[no-untyped-call]
     unknown = sorted(set(parse_qs(urlsplit(url).query)) - _REDIS_OPTIONS)
     if unknown:
         raise AddressRefusedError(f"the option {unknown[0][:40]!r} is not one that a connection has")
@@ -172,7 +172,7 @@ class _Pinned(Connection):
     """A connection that resolves nothing."""
 
     def __init__(self, *, addresses: Sequence[str], **options: Any) -> None:
-        super().__init__(**options)
+        super().__init__(**options)  # type: ignore[no-untyped-call]
         self._addresses = addresses
 
     def _connect(self) -> Any:
@@ -182,7 +182,7 @@ class _Pinned(Connection):
             for address in self._addresses:
                 self.host = address
                 try:
-                    return super()._connect()
+                    return super()._connect()  # type: ignore[no-untyped-call]
                 except OSError as error:
                     failure = error
         finally:

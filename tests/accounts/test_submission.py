@@ -28,8 +28,9 @@ from tests.accounts.test_matrix import OFFERED, needed
 from tests.administration.test_acts import taken
 from tests.cluster.snapshots import completed
 from tests.dispatcher.test_jars import PROGRAM, jar_id, upload
+from tests.pipelines_server.documents import BASE
 from tests.pipelines_server.test_deployments import deploy
-from tests.pipelines_server.test_pipelines import BASE, create
+from tests.pipelines_server.test_pipelines import create
 
 #: what runs code of users for them, or takes it
 PROGRAMS = {
