@@ -348,7 +348,9 @@ def _phases(document: dict[str, Any], options: argparse.Namespace, terminal: Ter
     if options.json:
         terminal.result(document)
         return SUCCESS
-    rows = [("ID", "STATUS", "TRIGGERED", "DURATION", "DELAY", "ALIGNMENT", "SYNC", "ASYNC", "COMMIT", "LOST IN")]
+    rows: list[tuple[str, ...]] = [
+        ("ID", "STATUS", "TRIGGERED", "DURATION", "DELAY", "ALIGNMENT", "SYNC", "ASYNC", "COMMIT", "LOST IN")
+    ]
     rows += [_phase_row(checkpoint) for checkpoint in document["checkpoints"]]
     if len(rows) == 1:
         terminal.line("No checkpoint yet.")

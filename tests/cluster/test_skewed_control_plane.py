@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,14 @@ def web_process(pair: Pair, directory: Path, **environment: str) -> Iterator[Res
         process.wait()
 
 
+def waits(client: RestClient, job_id: str) -> bool:
+    return "needs 1 slot" in client.live(job_id)["waiting_for"]
+
+
+def has_ended(client: RestClient, job_id: str) -> bool:
+    return bool(client.live(job_id)["state"] == "CANCELED")
+
+
 @pytest.mark.parametrize("skew_s", [3600, -3600])
 def test_they_lead_and_are_asked_as_any_others(skew_s: int, pair: Pair, tmp_path: Path) -> None:
     library = wrong_clock(tmp_path)
@@ -68,9 +77,9 @@ def test_they_lead_and_are_asked_as_any_others(skew_s: int, pair: Pair, tmp_path
         assert roles[name_of(second)] == ("LEADER", True)
         after = pair.submit(**skewed(library, -skew_s))
         for job_id in (before, after):
-            wait_until(lambda job_id=job_id: "needs 1 slot" in client.live(job_id)["waiting_for"], 60, "it waits")
+            wait_until(partial(waits, client, job_id), 60, "it waits")
         assert [client.live(job_id)["restarts"] for job_id in (before, after)] == [0, 0]
         for job_id in (before, after):
             client.cancel(job_id)
-            wait_until(lambda job_id=job_id: client.live(job_id)["state"] == "CANCELED", 60, "its end")
+            wait_until(partial(has_ended, client, job_id), 60, "its end")
         assert second.poll() is None

@@ -438,9 +438,9 @@ def graph_with(
     for key, value in {"execution.target": "mini-cluster", RESTART_STRATEGY.key: "none", **options}.items():
         env.get_configuration().set_string(key, value)
     graph = env.create_stream_graph("edited")
-    for node in graph.nodes.values():
-        if holds and isinstance(node.factory, SourceOperatorFactory):
-            node.factory = replace(node.factory, source=HeldSource(node.factory.source))
+    for stream_node in graph.nodes.values():
+        if holds and isinstance(stream_node.factory, SourceOperatorFactory):
+            stream_node.factory = replace(stream_node.factory, source=HeldSource(stream_node.factory.source))
     return create_job_graph(graph, new_job_id())
 
 

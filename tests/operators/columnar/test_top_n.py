@@ -292,7 +292,7 @@ def numbered(key: str, *numbers: int) -> list[Row]:
     return [Row(key=key, number=number, text=None, amount=None) for number in numbers]
 
 
-def standing(changes: Sequence[Row]) -> list[Row]:
+def standing(changes: Sequence[Row]) -> list[tuple[Any, ...]]:
     """The rows that a changelog leaves; a row must be there to be taken back."""
     rows: list[tuple[Any, ...]] = []
     for change in changes:
