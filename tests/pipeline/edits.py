@@ -432,9 +432,9 @@ def graph_with(
     """
     names = executed(program)
     env = environment_of(names)
-    for node, directory in collects.items():
-        sink = names[program.streams[node, "out"]].sink_to(CollectingSink(directory))
-        sink.name(f"best {node}").uid(f"best-{node}")
+    for node_id, directory in collects.items():
+        sink = names[program.streams[node_id, "out"]].sink_to(CollectingSink(directory))
+        sink.name(f"best {node_id}").uid(f"best-{node_id}")
     for key, value in {"execution.target": "mini-cluster", RESTART_STRATEGY.key: "none", **options}.items():
         env.get_configuration().set_string(key, value)
     graph = env.create_stream_graph("edited")

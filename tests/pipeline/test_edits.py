@@ -21,8 +21,8 @@ from tests.checkpoint.running_jobs import JobClock
 from tests.pipeline.edits import Best, graph_with, pair_of, restored, savepoint_of, told
 
 CATALOG = load_catalog([])
-#: in `make test`: another uid, another type of node, another form of Python state
-FEW = (13, 11, 8)
+#: in `make test`: another uid, another type of node, another form of Python state, fewer best rows
+FEW = (13, 11, 8, 25)
 MANY = 200
 
 
