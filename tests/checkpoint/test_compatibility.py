@@ -298,6 +298,7 @@ def test_best_rows_by_something_else_are_refused_and_another_number_of_them_is_k
 
     assert "was saved for a descending, and now is for b descending" in answered(best(5, "a"), best(5, "b"))
     assert "and now is for a ascending" in answered(best(5, "a"), best(5, "a", descending=False))
+    assert answered(best(5, "a"), best(5, '"a"')) == answered(best(5, "a + 1"), best(5, " a + 1")) == ""
     for n in (2, 9):
         assert answered(best(5, "a"), best(n, "a", rank="place")) == ""
     assert answered(best(5, "a"), best(5, "a"), by_earlier_version=True) == ""

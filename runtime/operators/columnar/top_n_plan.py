@@ -21,6 +21,7 @@ from runtime.operators.columnar.expressions import (
     ColumnExpressionError,
     Named,
     check_row_wise,
+    column_of,
     evaluated,
     parse,
 )
@@ -120,7 +121,8 @@ class TopNPlan:
             if dtype.is_nested() or dtype == pl.Object:
                 raise ColumnExpressionError(text, f"rows cannot be ordered by {dtype}")
         self._computed = [parse(text).alias(name) for name, text in named]
-        self._texts = spec.by
+        # a column may be quoted or not
+        self._texts = [column_of(text) or text.strip() for text in spec.by]
         self._by = [*(name for name, _ in named), SEQUENCE]
         self._descending = [*spec.descending, False]
         added = [spec.rank] if spec.rank else []
@@ -147,7 +149,7 @@ class TopNPlan:
     def state_parts(self) -> tuple[StatePart, ...]:
         """Return the expressions that the kept rows are ordered by: rows of another order are not the best ones."""
         orders = zip(self._texts, self._descending, strict=False)
-        return tuple(StatePart(f"{text.strip()} {_direction(is_descending)}") for text, is_descending in orders)
+        return tuple(StatePart(f"{text} {_direction(is_descending)}") for text, is_descending in orders)
 
     def rows(self, frame: pl.DataFrame, sequence: int) -> pl.DataFrame:
         """Return the rows with their order columns."""
