@@ -176,9 +176,32 @@ def read_document(key: str) -> Reading:
         pipeline.pttl(BEAT_KEY)
         pipeline.pttl(key)
         text, *left_ms = pipeline.execute()
+    return Reading(_document(text), *map(_age_ms, left_ms))
+
+
+def read_documents(keys: Sequence[str]) -> list[Reading]:
+    """Read live documents at once, in the order of their keys."""
+    if not keys:
+        return []
+    with reader().connected() as connection:
+        pipeline = connection.pipeline(transaction=False)
+        pipeline.mget(keys)
+        pipeline.pttl(BEAT_KEY)
+        for key in keys:
+            pipeline.pttl(key)
+        texts, beat_left, *left_ms = pipeline.execute()
+    return [
+        Reading(_document(text), _age_ms(beat_left), _age_ms(left)) for text, left in zip(texts, left_ms, strict=True)
+    ]
+
+
+def _document(text: object) -> Document | None:
+    return json.loads(text) if isinstance(text, str) else None
+
+
+def _age_ms(left_ms: int) -> int | None:
     # negative: the key does not exist, or its writer has set no expiry
-    ages_ms = (max(0, EXPIRY_S * 1000 - left) if left >= 0 else None for left in left_ms)
-    return Reading(json.loads(text) if isinstance(text, str) else None, *ages_ms)
+    return max(0, EXPIRY_S * 1000 - left_ms) if left_ms >= 0 else None
 
 
 def get_fields(key: str, names: Sequence[str]) -> list[Document]:

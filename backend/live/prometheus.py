@@ -1,34 +1,37 @@
 """/metrics: what Prometheus watches. Flink's names where Flink has one, as its Prometheus reporter writes them.
 
-Read from SQL and from the live documents in Redis, in a fixed number of queries; never from the storage. While Redis is
-silent the answer comes after its time limit for readers, with `tidemark_redis_up 0` and without the figures of jobs, as
-old ones would look like new ones. The number of series is bounded: so many jobs, so many vertices of each, no subtasks.
+Read from SQL and from the live documents in Redis, in few queries; never from the storage. Without the database nobody
+is let in, and Prometheus notes that it is down. While Redis is silent the answer comes after its time limit for
+readers, with `tidemark_redis_up 0` and without the figures of jobs, as old ones would look like new ones. The number of
+series is bounded: so many jobs, so many vertices of each, no subtasks.
 """
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import redis
-from django.db import DatabaseError
-from django.db.models import Count
+from django.db.models import Count, Max, Min
 from django.http import HttpResponse
 from rest_framework.request import Request
 
 from backend.accounts.views import ProductView
 from backend.cluster import bus, services
+from backend.cluster.freshness import as_of_the_beat
 from backend.cluster.jobmanager_list import jobmanager_entries
 from backend.cluster.leadership import ROLE
-from backend.cluster.models import TERMINAL_STATES, Job, LeaderEpoch, Operation
+from backend.cluster.models import TERMINAL_STATES, Checkpoint, Job, LeaderEpoch, Operation
 from backend.live.exposition import CONTENT_TYPE, Exposition
 
 MAX_JOBS: Final = 200
 """Running jobs with figures of their own, newest first; the others are counted only."""
 MAX_VERTICES: Final = 100
 """Of a job."""
+PORTION: Final = 20
+"""Documents that are read, and held in memory, at once."""
 MAX_LABEL_CHARS: Final = 200
 STATES: Final = (
     "INITIALIZING",
@@ -42,10 +45,10 @@ STATES: Final = (
 )
 
 FAMILIES: Final[Mapping[str, str]] = {
-    "tidemark_database_up": "1 if the database has answered.",
     "tidemark_redis_up": "1 if Redis has answered.",
     "tidemark_jobs": "Jobs by state.",
     "tidemark_operations_open": "Operations that were asked for and are not completed.",
+    "tidemark_oldest_operation_age_seconds": "Time since the oldest open operation was asked for; 0 if there is none.",
     "tidemark_leader_epoch": "Epoch of the leading JobManager; it grows when another one takes over.",
     "tidemark_leader_present": "1 if a JobManager leads.",
     "tidemark_jobmanagers": "JobManagers that live, by role.",
@@ -64,8 +67,12 @@ FAMILIES: Final[Mapping[str, str]] = {
     "flink_jobmanager_job_lastCheckpointSize": "Bytes that the newest completed checkpoint has written.",
     "flink_jobmanager_job_lastCheckpointFullSize": "Bytes that the newest completed checkpoint refers to.",
     "tidemark_job_last_checkpoint_age_seconds": "Time since the newest checkpoint was completed.",
+    "tidemark_job_since_checkpoint_seconds": "The same; before the first one, time since the job began to run.",
     "tidemark_job_checkpoint_interval_seconds": "Interval of periodic checkpoints; none without them.",
-    "tidemark_job_watermark_lag_seconds": "How far the slowest vertex's watermark is behind the clock.",
+    "tidemark_job_watermark_lag_seconds": "How far the slowest vertex is behind the clock; none of old data.",
+    "tidemark_job_event_time_behind_seconds": "Event time by which the last source is behind the newest that it meets.",
+    "tidemark_job_watermark_still_seconds": "For how long the last source has not risen while others have.",
+    "tidemark_job_causes": "1 for each cause that holds the job up, by topic.",
     "flink_taskmanager_job_task_numRecordsIn": "Records that a vertex has received, all subtasks.",
     "flink_taskmanager_job_task_numRecordsOut": "Records that a vertex has sent, all subtasks.",
     "flink_taskmanager_job_task_numRecordsInPerSecond": "Records a vertex receives per second, all subtasks.",
@@ -87,6 +94,15 @@ _TASK_METRICS: Final = {
 logger = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True, slots=True)
+class _JobRow:
+    """What SQL says of a job that has not ended; times are epoch ms, None: never."""
+
+    id: str
+    running_since: int | None
+    checkpointed_at: int | None
+
+
 class MetricsView(ProductView):
     """For whoever may look: Prometheus sends the token of a viewer. Not open on loopback, where a proxy may be."""
 
@@ -97,16 +113,9 @@ class MetricsView(ProductView):
 def exposed() -> Exposition:
     """Return all families, as far as their sources answer."""
     out = Exposition(FAMILIES)
-    running: Sequence[str] = ()
-    lease: LeaderEpoch | None = None
+    jobs, lease = _of_rows(out)
     try:
-        running, lease = _of_rows(out)
-        out.add("tidemark_database_up", 1)
-    except DatabaseError as error:
-        logger.warning("metrics without the database: %s", error)
-        out.add("tidemark_database_up", 0)
-    try:
-        _of_documents(out, running[:MAX_JOBS], lease)
+        _of_documents(out, jobs[:MAX_JOBS], lease)
         out.add("tidemark_redis_up", 1)
     except redis.RedisError as error:
         logger.warning("metrics without Redis: %s", error)
@@ -114,26 +123,33 @@ def exposed() -> Exposition:
     return out
 
 
-def _of_rows(out: Exposition) -> tuple[Sequence[str], LeaderEpoch | None]:
-    """Add what SQL says; return the ids of the jobs that have not ended, newest first, and the leader's row."""
+def _of_rows(out: Exposition) -> tuple[Sequence[_JobRow], LeaderEpoch | None]:
+    """Add what SQL says; return the jobs that have not ended, newest first, and the leader's row."""
     counts = dict(Job.objects.order_by().values_list("state").annotate(Count("id")))
     for state in (*STATES, *sorted(set(counts) - set(STATES))):
         out.add("tidemark_jobs", counts.get(state, 0), state=state)
     out.add("flink_jobmanager_numRunningJobs", counts.get("RUNNING", 0))
     open_ones = Operation.objects.exclude(state=Operation.State.COMPLETED)
-    out.add("tidemark_operations_open", open_ones.count())
+    found = open_ones.aggregate(number=Count("trigger_id"), oldest=Min("created_at"))
+    out.add("tidemark_operations_open", found["number"])
+    oldest = found["oldest"]
+    age_ms = 0 if oldest is None else max(0, services.now_ms() - oldest)
+    out.add("tidemark_oldest_operation_age_seconds", age_ms / 1000)
     taskmanagers = list(services.list_taskmanagers())
     out.add("flink_jobmanager_numRegisteredTaskManagers", len(taskmanagers))
     out.add("flink_jobmanager_taskSlotsTotal", sum(row.slots for row in taskmanagers))
     lease = LeaderEpoch.objects.filter(name=ROLE).first()
     out.add("tidemark_leader_epoch", 0 if lease is None else lease.epoch)
-    running = Job.objects.exclude(state__in=TERMINAL_STATES).order_by("-created_at").values_list("id", flat=True)
-    ids = list(running)
-    out.add("tidemark_jobs_not_exposed", max(0, len(ids) - MAX_JOBS))
-    return ids, lease
+    running = Job.objects.exclude(state__in=TERMINAL_STATES)
+    rows = list(running.order_by("-created_at").values_list("id", "state_times"))
+    out.add("tidemark_jobs_not_exposed", max(0, len(rows) - MAX_JOBS))
+    # the documents of a new leader know only the checkpoints since
+    checkpoints = Checkpoint.objects.filter(job__in=running).order_by().values_list("job")
+    newest = dict(checkpoints.annotate(Max("completed_at")))
+    return [_JobRow(row, times.get("RUNNING"), newest.get(row)) for row, times in rows], lease
 
 
-def _of_documents(out: Exposition, job_ids: Sequence[str], lease: LeaderEpoch | None) -> None:
+def _of_documents(out: Exposition, jobs: Sequence[_JobRow], lease: LeaderEpoch | None) -> None:
     """Add what the live documents in Redis say, of these jobs only."""
     entries = jobmanager_entries(lease, bus.jobmanagers())
     alive = [entry for entry in entries if entry["is_alive"]]
@@ -147,35 +163,53 @@ def _of_documents(out: Exposition, job_ids: Sequence[str], lease: LeaderEpoch | 
         # left behind by a leader that is gone
         return
     out.add("flink_jobmanager_taskSlotsAvailable", cluster.document["slots_available"])
-    for document in _documents(job_ids):
-        _of_job(out, document)
+    for begin in range(0, len(jobs), PORTION):
+        portion = jobs[begin : begin + PORTION]
+        for row, read in zip(portion, bus.read_documents([bus.JOB_KEY.format(row.id) for row in portion]), strict=True):
+            if read.document is not None:
+                _of_job(out, as_of_the_beat(read.document, read.vouched_for_ms), row)
 
 
-def _documents(job_ids: Sequence[str]) -> list[dict[str, Any]]:
-    if not job_ids:
-        return []
-    with bus.reader().connected() as connection:
-        texts: Any = connection.mget([bus.JOB_KEY.format(job_id) for job_id in job_ids])
-    return [json.loads(text) for text in texts if isinstance(text, str)]
-
-
-def _of_job(out: Exposition, document: Mapping[str, Any]) -> None:
+def _of_job(out: Exposition, document: Mapping[str, Any], row: _JobRow) -> None:
     now: int = document["now"]
     job = {"job_id": document["id"], "job_name": document["name"][:MAX_LABEL_CHARS]}
     out.add("flink_jobmanager_job_numRestarts", document["restarts"], **job)
-    is_running = document["state"] == "RUNNING"
-    out.add("flink_jobmanager_job_uptime", max(0, now - document["start_time"]) if is_running else 0, **job)
-    _of_checkpoints(out, document.get("checkpoints") or {}, now, job)
-    lags = [vertex["metrics"].get("watermark_lag") for vertex in document["vertices"]]
-    known = [lag for lag in lags if lag is not None]
-    out.add("tidemark_job_watermark_lag_seconds", max(known) / 1000 if known else None, **job)
+    since = row.running_since if document["state"] == "RUNNING" else None
+    out.add("flink_jobmanager_job_uptime", 0 if since is None else max(0, now - since), **job)
+    _of_checkpoints(out, document.get("checkpoints") or {}, now, job, row)
+    names = {vertex["id"]: vertex["name"][:MAX_LABEL_CHARS] for vertex in document["vertices"]}
+    _of_event_time(out, document, job)
+    for topic, cause in (document.get("causes") or {}).items():
+        place = {"task_id": cause["vertex"], "task_name": names.get(cause["vertex"], "")}
+        out.add("tidemark_job_causes", 1, topic=topic, cause=cause["cause"], **job, **place)
     for vertex in document["vertices"][:MAX_VERTICES]:
-        labels = job | {"task_id": vertex["id"], "task_name": vertex["name"][:MAX_LABEL_CHARS]}
+        labels = job | {"task_id": vertex["id"], "task_name": names[vertex["id"]]}
         for name, flinks in _TASK_METRICS.items():
             out.add(f"flink_taskmanager_job_task_{flinks}", vertex["metrics"].get(name), **labels)
 
 
-def _of_checkpoints(out: Exposition, checkpoints: Mapping[str, Any], now: int, job: Mapping[str, str]) -> None:
+def _of_event_time(out: Exposition, document: Mapping[str, Any], job: Mapping[str, str]) -> None:
+    time = document.get("event_time") or {}
+    if "newest" not in time:
+        return
+    holder = time.get("holder")
+    # of one without a watermark it is not known
+    out.add("tidemark_job_event_time_behind_seconds", _seconds(0 if holder is None else holder.get("behind")), **job)
+    out.add("tidemark_job_watermark_still_seconds", _seconds(0 if holder is None else holder["still"]), **job)
+    lags = [vertex["metrics"].get("watermark_lag") for vertex in document["vertices"]]
+    known = [lag for lag in lags if lag is not None]
+    # of old data that is replayed it is the age
+    if time.get("is_live") and known:
+        out.add("tidemark_job_watermark_lag_seconds", max(known) / 1000, **job)
+
+
+def _seconds(ms: int | None) -> float | None:
+    return None if ms is None else ms / 1000
+
+
+def _of_checkpoints(
+    out: Exposition, checkpoints: Mapping[str, Any], now: int, job: Mapping[str, str], row: _JobRow
+) -> None:
     counts = checkpoints.get("counts", {})
     out.add("flink_jobmanager_job_numberOfCompletedCheckpoints", counts.get("completed"), **job)
     out.add("flink_jobmanager_job_numberOfFailedCheckpoints", counts.get("failed"), **job)
@@ -187,5 +221,9 @@ def _of_checkpoints(out: Exposition, checkpoints: Mapping[str, Any], now: int, j
         out.add("flink_jobmanager_job_lastCheckpointDuration", latest["end_to_end_duration"], **job)
         out.add("flink_jobmanager_job_lastCheckpointSize", latest["checkpointed_size"], **job)
         out.add("flink_jobmanager_job_lastCheckpointFullSize", latest["state_size"], **job)
-        age_ms = max(0, now - latest["latest_ack_timestamp"])
-        out.add("tidemark_job_last_checkpoint_age_seconds", age_ms / 1000, **job)
+    ends = [row.checkpointed_at, None if latest is None else latest["latest_ack_timestamp"]]
+    known = [end for end in ends if end is not None]
+    if known:
+        out.add("tidemark_job_last_checkpoint_age_seconds", max(0, now - max(known)) / 1000, **job)
+    since = max(known) if known else row.running_since
+    out.add("tidemark_job_since_checkpoint_seconds", None if since is None else max(0, now - since) / 1000, **job)
