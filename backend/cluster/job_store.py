@@ -20,6 +20,7 @@ from backend.cluster.location_checks import CheckLocation, StorageSilentError
 from backend.cluster.models import (
     TERMINAL_STATES,
     Checkpoint,
+    CheckpointStatistics,
     ClusterIdentity,
     Job,
     JobException,
@@ -28,7 +29,7 @@ from backend.cluster.models import (
     TaskManager,
 )
 from backend.cluster.placements import ClusterPlacement, write_placements
-from backend.cluster.snapshot_users import checkpoint_settings
+from backend.cluster.snapshot_users import Need, SnapshotUses, checkpoint_settings, lock_snapshots
 from backend.cluster.storable import storable
 from runtime.checkpoint.outcome import JobOutcome
 from runtime.checkpoint.statistics import StatisticsRecord
@@ -275,6 +276,12 @@ class JobStore:
                 Job.objects.filter(id__in=kept).update(may_have_leftovers=False)
         return found
 
+    def took_checkpoints(self, job_id: str) -> bool:
+        """Return whether a job is known to have begun a checkpoint: there must have been a directory for it."""
+        own = Checkpoint.objects.filter(job_id=job_id, is_savepoint=False)
+        counted = CheckpointStatistics.objects.filter(job_id=job_id, ended__gt=0)
+        return own.exists() or counted.exists()
+
     def leftovers_are_deleted(self, job_id: str) -> None:
         """Record that nothing is left of the checkpoints of an ended job."""
         with self._leadership.fenced():
@@ -287,6 +294,25 @@ class JobStore:
             open_ones = Operation.objects.filter(trigger_id=operation.trigger_id)
             open_ones = open_ones.exclude(state=Operation.State.COMPLETED)
             return open_ones.update(state=Operation.State.IN_PROGRESS, progress=operation.progress) == 1
+
+    def begin_disposal(self, operation: Operation, directory: str, uses: SnapshotUses) -> tuple[bool, Need | None]:
+        """Mark a disposal as in progress unless somebody needs the snapshot by now; nobody begins to use it after that.
+
+        Args:
+            operation: the disposal.
+            directory: URI of the snapshot's directory.
+            uses: what jobs were started from, as it was when the disposal was decided.
+
+        Returns:
+            Whether it may begin, and who is in its way.
+        """
+        with self._leadership.fenced():
+            lock_snapshots()
+            need = uses.renewed().hindering_deletion(directory)
+            if need is not None:
+                return False, need
+            operation.progress = {"directory": directory}
+            return self.begin(operation), None
 
     def complete(self, trigger_id: str, result: dict[str, Any], now: int) -> None:
         """Save the result of an operation, unless it has one."""

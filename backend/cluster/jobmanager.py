@@ -139,7 +139,7 @@ class JobManager:
         self._containment = Containment()
         self._store = JobStore(self.leadership)
         self._writer = SlotLogWriter(epoch)
-        self._disposal = SnapshotDisposal(cluster_storage().files(), leadership.may_act)
+        self._disposal = SnapshotDisposal(cluster_storage().files(), leadership.may_act, clock)
         self._locations = LocationChecks(check_location, clock)
         self._left = LeftSavepoints(cluster_storage().files(), leadership.may_act, clock)
         self._logs = LogRetention(
@@ -301,7 +301,7 @@ class JobManager:
             self._disposal.sweep_is_recorded(job_id)
         known = {*self.jobs.runners, *self._disposal.sweeping}
         for job_id, root in self._store.leftovers(known, self._locations.check):
-            self._disposal.sweep(job_id, root)
+            self._disposal.sweep(job_id, root, took_any=self._store.took_checkpoints(job_id))
 
     def _needed_jobs(self) -> set[str]:
         """Return the jobs that apps above this one refer to."""

@@ -100,8 +100,8 @@ class SnapshotSeen:
     """Its URI; None: there is no such snapshot, or it is not allowed."""
     error: str = ""
     """Why there is no directory."""
-    needed_by: str | None = None
-    """Id of a job that may have to restore from it."""
+    needed_by: str = ""
+    """Who may have to restore from it, in words; empty: nobody."""
     silent: str = ""
     """Which storage has not answered yet, so that nothing else is known; empty: all have."""
 
@@ -481,8 +481,8 @@ class LeaderMachine:
             return None if is_patient else Answer(row.trigger_id, {"error": row.snapshot.silent})
         if row.snapshot.directory is None:
             return Answer(row.trigger_id, {"error": row.snapshot.error})
-        if row.snapshot.needed_by is not None:
-            return Answer(row.trigger_id, {"error": f"job {row.snapshot.needed_by} may have to restore from it"})
+        if row.snapshot.needed_by:
+            return Answer(row.trigger_id, disposal_refused(row.snapshot.needed_by))
         return Dispose(row.trigger_id, row.snapshot.directory, row.is_begun)
 
     # --- TaskManagers -------------------------------------------------------------------------------------------------
@@ -514,6 +514,11 @@ class LeaderMachine:
             *(UnregisterTaskManager(name, name in seen.gone) for name in left),
             *(RegisterTaskManager(name) for name in new),
         ]
+
+
+def disposal_refused(needed_by: str) -> Document:
+    """Return the result of a disposal of what somebody needs."""
+    return {"error": f"{needed_by} may have to restore from it"}
 
 
 def stop_in_vain(job_state: str) -> Document:

@@ -6,7 +6,7 @@ Used by the jobmanager's loop. Whatever an earlier leader began is begun again, 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -26,6 +26,7 @@ from backend.cluster.leader_machine import (
     OperationRow,
     SnapshotSeen,
     TargetSeen,
+    disposal_refused,
 )
 from backend.cluster.leadership import LeadershipLostError
 from backend.cluster.led_jobs import LedJobs
@@ -33,7 +34,7 @@ from backend.cluster.left_savepoints import LeftSavepoints
 from backend.cluster.location_checks import CheckLocation, StorageSilentError
 from backend.cluster.models import Operation
 from backend.cluster.snapshot_disposal import SnapshotDisposal
-from backend.cluster.snapshot_users import job_that_needs
+from backend.cluster.snapshot_users import SnapshotUses
 from runtime.checkpoint.errors import CheckpointStorageError
 from runtime.checkpoint.snapshot_files import snapshot_directory
 from runtime.core.clock import Clock
@@ -42,6 +43,10 @@ from runtime.core.ids import CheckpointId
 logger = logging.getLogger(__name__)
 
 Document = dict[str, Any]
+
+MAX_LOOKS = 16
+"""Disposals that may begin in a poll; more wait for the next one. More: whoever disposes of very many savepoints at
+once has all else wait; fewer: they take longer than the storage needs."""
 
 
 class LedOperations:
@@ -81,6 +86,10 @@ class LedOperations:
         self._ages: Ages[str] = Ages(clock)
         #: of those that wait for a storage: trigger id → which one
         self._silent: dict[str, str] = {}
+        #: of the disposals that have not begun: trigger id → how many polls have looked at it
+        self._looks: dict[str, int] = {}
+        #: what jobs were started from, of the present poll; None: nobody has asked
+        self._uses: SnapshotUses | None = None
 
     def poll(self) -> None:
         """Begin or answer what is due."""
@@ -89,9 +98,13 @@ class LedOperations:
         self._disposal.keep(rows)
         self._left.keep(rows)
         self._silent = {name: why for name, why in self._silent.items() if name in rows}
+        self._uses = None
+        later = self._later(rows)
         runners = self._jobs.seen_runners()
         actions: list[OperationAction] = []
         for row in rows.values():
+            if row.trigger_id in later:
+                continue
             with self._contained(row):
                 seen = self._observe(row)
                 name = row.trigger_id
@@ -100,6 +113,17 @@ class LedOperations:
         for action in actions:
             with self._contained(rows[action.trigger_id]):
                 self._act(action, rows[action.trigger_id])
+
+    def _later(self, rows: Mapping[str, Operation]) -> set[str]:
+        """Return the disposals that this poll leaves alone: those that were looked at most often, as their storage does
+        not answer, and then the newest ones.
+        """
+        new = [row for row in rows.values() if row.kind == Operation.Kind.DISPOSE]
+        names = [row.trigger_id for row in new if row.trigger_id not in self._disposal]
+        looks = {name: self._looks.get(name, 0) for name in names}
+        names.sort(key=looks.__getitem__)
+        self._looks = looks | {name: looks[name] + 1 for name in names[:MAX_LOOKS]}
+        return set(names[MAX_LOOKS:])
 
     @contextmanager
     def _contained(self, row: Operation) -> Iterator[None]:
@@ -138,7 +162,7 @@ class LedOperations:
     def _left_of(self, row: Operation) -> LeftSavepoint | None:
         """Return what is left of the savepoint of an operation that nobody here carries out."""
         directory = (row.progress or {}).get("directory")
-        if directory is None:
+        if directory is None or row.kind == Operation.Kind.DISPOSE:
             return None
         return None if self._is_carried_out(row) else self._left.seen(row.trigger_id, directory)
 
@@ -161,11 +185,17 @@ class LedOperations:
     def _snapshot(self, path: str) -> SnapshotSeen:
         try:
             directory = snapshot_directory(self._check(path))
-            return SnapshotSeen(directory, needed_by=job_that_needs(directory, self._check))
+            need = self._read_uses().hindering_deletion(directory)
+            return SnapshotSeen(directory, needed_by="" if need is None else need.who)
         except CheckpointStorageError as error:
             return SnapshotSeen(error=str(error))
         except StorageSilentError as silent:
             return SnapshotSeen(silent=str(silent))
+
+    def _read_uses(self) -> SnapshotUses:
+        if self._uses is None:
+            self._uses = SnapshotUses.read(self._check)
+        return self._uses
 
     def _note_silence(self, row: Operation, seen: SnapshotSeen | TargetSeen | None) -> None:
         silent = "" if seen is None else seen.silent
@@ -196,8 +226,12 @@ class LedOperations:
             case Discard(trigger_id, directory):
                 self._left.discard(trigger_id, directory)
             case Dispose(trigger_id, directory, is_begun):
-                self._begin(row, is_begun)
-                self._disposal.dispose(trigger_id, directory, is_begun=is_begun)
+                may_begin, need = self._store.begin_disposal(row, directory, self._read_uses())
+                if need is not None:
+                    # it was submitted meanwhile
+                    self._answer(trigger_id, disposal_refused(need.who))
+                elif may_begin:
+                    self._disposal.dispose(trigger_id, directory, is_begun=is_begun)
 
     def _answer(self, trigger_id: str, result: Document) -> None:
         self._store.complete(trigger_id, result, self._clock.now_ms())

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import redis
@@ -36,11 +36,12 @@ from backend.cluster.models import (
     Scaling,
     TaskManager,
 )
-from backend.cluster.snapshot_users import job_that_needs
+from backend.cluster.snapshot_users import Need, SnapshotUses, is_being_deleted, lock_snapshots
 from backend.cluster.storage_calls import check_in_time
 from backend.cluster.task_metrics import ACCUMULATORS, JOB_METRICS, Metrics, subtask_field
 from runtime.checkpoint.settings import CheckpointSettings, ClaimMode
 from runtime.checkpoint.snapshot_files import snapshot_directory
+from runtime.common import options
 from runtime.common.configuration import Configuration
 from runtime.core.ids import Attempt, JobId, new_job_id
 from runtime.graph.codec import job_graph_from_json, job_graph_to_json
@@ -122,15 +123,73 @@ class OperationOpenError(ClusterError):
 
 
 class SnapshotNeededError(ClusterError):
-    """The snapshot to be claimed was taken by a job that has not ended, or such a job was started from it.
+    """Somebody needs the snapshot that a job is to start from, or owns it and may delete it at any time.
 
-    That job may have to restore from it, and would lose what its sinks have prepared since.
+    A job that has not ended may have to restore from what it has started from, or taken; and if another one claims its
+    savepoint, it would lose what its sinks have prepared since.
     """
 
-    def __init__(self, location: str, job_id: str) -> None:
-        super().__init__(
-            f"{location} is needed by job {job_id}, which has not ended: restore from it with the claim mode NO_CLAIM"
-        )
+    def __init__(self, location: str, need: Need) -> None:
+        whose, advice = f"is needed by {need.who}, which has not ended", "restore from it with the claim mode NO_CLAIM"
+        if need.is_owner:
+            whose = f"belongs to {need.who}, which has not ended and may delete it, or files that it shares"
+            advice = "take a savepoint of that job, and restore from that"
+        super().__init__(f"{location} {whose}: {advice}")
+
+
+class SnapshotDisposedError(ClusterError):
+    """The snapshot that a job is to start from is being deleted."""
+
+    def __init__(self, location: str) -> None:
+        super().__init__(f"{location} is being deleted: restore from another snapshot")
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedLocations:
+    """What storages have said about the locations that a job names."""
+
+    snapshot: str = ""
+    """Resolved URI of what it is to start from; empty: nothing."""
+    claims: bool = False
+    """Whether it is to own that."""
+    uses: SnapshotUses | None = None
+    """What other jobs were started from."""
+
+
+def check_locations(configuration: Mapping[str, str], check: CheckLocation = check_in_time) -> CheckedLocations:
+    """Check the locations that a job names, before the transaction that submits it: storages may take their time.
+
+    Args:
+        configuration: the options in the job's graph.
+        check: checks a location.
+
+    Raises:
+        StorageSilentError: `check` has no answer yet.
+        ConfigurationError: an option of checkpoints is malformed, or names a directory that is not allowed.
+        SnapshotNeededError, SnapshotDisposedError: the job cannot start from that snapshot, or not like this.
+    """
+    checked = with_cluster_directories(configuration, cluster_storage(), check)
+    restore = CheckpointSettings.from_configuration(Configuration.from_dict(checked)).restore
+    if restore is None:
+        return CheckedLocations()
+    claims = restore.claim_mode is ClaimMode.CLAIM
+    # who only reads does not wait for storages of others
+    found = CheckedLocations(restore.path, claims, SnapshotUses.read(check if claims else None))
+    _refuse_snapshot(found)
+    return found
+
+
+def _refuse_snapshot(checked: CheckedLocations) -> None:
+    """Refuse what a job is to start from if others are in the way; asks the database only."""
+    if checked.uses is None:
+        return
+    directory = snapshot_directory(checked.snapshot)
+    if is_being_deleted(directory):
+        raise SnapshotDisposedError(directory)
+    uses = checked.uses
+    need = uses.hindering_claim(directory) if checked.claims else uses.hindering_restore(directory)
+    if need is not None:
+        raise SnapshotNeededError(directory, need)
 
 
 def submit_job(
@@ -141,7 +200,7 @@ def submit_job(
     user: User,
     submission: Mapping[str, Any] | None = None,
     job_id: str | None = None,
-    check: CheckLocation = check_in_time,
+    locations: CheckedLocations | None = None,
 ) -> Job:
     """Queue a job; a jobmanager takes it within a second.
 
@@ -153,19 +212,28 @@ def submit_job(
         user: the submitter.
         submission: see `Job.submission`.
         job_id: an id chosen by the client: requests with the same id, even concurrent ones, create one job.
-        check: checks the directories that the job names.
+        locations: of the graph's options, from `check_locations`; None: checks them, which a transaction must not.
 
     Raises:
-        StorageSilentError: `check` has no answer yet; nothing was done.
+        StorageSilentError: a storage has not answered yet; nothing was done.
         runtime.graph.codec.GraphFormatError: the graph cannot be read.
         ConfigurationError: an option of checkpoints, of the scheduler or of the autoscaler is malformed, or names a
             directory that is not allowed.
-        SnapshotNeededError: the job would claim a snapshot that another one needs.
+        SnapshotNeededError: the job would claim a snapshot that somebody needs, or start from one that a job owns.
+        SnapshotDisposedError: the job would start from a snapshot that is being deleted.
         JobExistsError: a job already has the client's id.
         ProgramDeletedError: the program has been deleted in the meantime.
     """
     graph = job_graph_from_json(dict(graph_json))
-    _check_snapshots(graph.configuration, check)
+    try:
+        locations = locations or check_locations(graph.configuration)
+    except (SnapshotNeededError, SnapshotDisposedError):
+        _refuse_known(job_id)
+        raise
+    if locations.snapshot:
+        # wherever links lead by then: that is what was checked
+        started = {options.RECOVERY_PATH.key: locations.snapshot}
+        graph = replace(graph, configuration={**graph.configuration, **started})
     configuration_of_job = Configuration.from_dict(dict(graph.configuration))
     AutoscalerSettings.of(configuration_of_job)
     Patience.of(configuration_of_job)
@@ -197,6 +265,10 @@ def submit_job(
         with transaction.atomic():
             if artifact is not None:
                 _keep(artifact)
+            if locations.uses is not None:
+                lock_snapshots()
+                _refuse_known(job_id)
+                _refuse_snapshot(replace(locations, uses=locations.uses.renewed()))
             job.save(force_insert=True)
     except IntegrityError:
         if job_id is not None and Job.objects.filter(id=job_id).exists():
@@ -204,6 +276,12 @@ def submit_job(
         raise
     transaction.on_commit(lambda: _wake({"type": "job_submitted", "job": job.id}))
     return job
+
+
+def _refuse_known(job_id: str | None) -> None:
+    """Refuse a request that has been carried out: its own job would be in its way."""
+    if job_id is not None and Job.objects.filter(id=job_id).exists():
+        raise JobExistsError(job_id)
 
 
 def _keep(artifact: Artifact) -> None:
@@ -484,22 +562,6 @@ def _freshness_of_rows(read: bus.Reading | None, is_final: bool = False) -> Fres
     if read is None:
         return Freshness(Source.DATABASE, None, redis_answers=False, is_final=is_final)
     return Freshness(Source.DATABASE, read.beat_age_ms, is_final=is_final)
-
-
-def _check_snapshots(configuration: Mapping[str, str], check: CheckLocation) -> None:
-    """Refuse directories that are not allowed, and claiming a snapshot that another job needs."""
-    checked = with_cluster_directories(configuration, cluster_storage(), check)
-    restore = CheckpointSettings.from_configuration(Configuration.from_dict(checked)).restore
-    if restore is None or restore.claim_mode is not ClaimMode.CLAIM:
-        return
-    directory = snapshot_directory(check(restore.path))
-    needed_by = job_that_needs(directory, check)
-    if needed_by is None:
-        # a savepoint of a job that continues: its sinks have prepared more since
-        taken = Operation.objects.filter(result__location=directory, job__isnull=False)
-        needed_by = taken.exclude(job__state__in=TERMINAL_STATES).values_list("job_id", flat=True).first()
-    if needed_by is not None:
-        raise SnapshotNeededError(directory, needed_by)
 
 
 def _read(key: str) -> bus.Reading | None:

@@ -1,7 +1,9 @@
 """SnapshotDisposal: deletes savepoints and checkpoints outside the jobmanager's loop: slow storage must not block it.
 
 Begun and read by the loop. Threads delete, each only while the leader's lease is valid: a leader that was frozen must
-not delete what its successor may have kept. A storage that does not answer holds up only what is on it.
+not delete what its successor may have kept. A storage that does not answer holds up only what is on it. Where nothing
+is found, and nothing beside it either, the storage may only be away: that is looked at again for a while, and never
+taken for a deletion.
 """
 
 from __future__ import annotations
@@ -16,12 +18,26 @@ from backend.cluster.leadership import ActingNotAllowedError, check_may_act
 from backend.cluster.storage_names import storage_of
 from runtime.checkpoint.cleanup import find_remains
 from runtime.checkpoint.errors import CheckpointStorageError
+from runtime.checkpoint.layout import job_directory
 from runtime.checkpoint.snapshot_files import SnapshotFiles
+from runtime.core.clock import Clock
 from runtime.core.ids import JobId
+from runtime.jobmaster.restore_reader import LEFT_STOP_MS
 
 logger = logging.getLogger(__name__)
 
 Document = dict[str, Any]
+
+
+class NothingLeftError(CheckpointStorageError):
+    """Nothing is left of what was to be deleted, nor of anything beside it: nobody knows whether it is deleted."""
+
+    def __init__(self, location: str) -> None:
+        super().__init__(
+            location,
+            f"nothing is left of {location}, nor beside it: it is deleted, unless its storage is not mounted where the "
+            "JobManager runs; if so, mount it and ask again",
+        )
 
 
 class SnapshotDisposal:
@@ -30,11 +46,15 @@ class SnapshotDisposal:
     Args:
         files: access to the allowed roots.
         may_act: returns whether the leader's lease is valid; may raise LeadershipLostError. Called by any thread.
+        clock: for the time for which a storage on which nothing can be found may be away.
     """
 
-    def __init__(self, files: SnapshotFiles, may_act: Callable[[], bool]) -> None:
+    def __init__(self, files: SnapshotFiles, may_act: Callable[[], bool], clock: Clock) -> None:
         self._files = files
         self._may_act = may_act
+        self._clock = clock
+        #: directory → until when its storage may be away, monotonic; used only by the threads, one for a directory
+        self._away_until_ms: dict[str, float] = {}
         self._work = BackgroundWork("snapshot-disposal")
         self._disposals: dict[str, Future[Document]] = {}
         #: ended jobs → whether its checkpoints are deleted
@@ -72,15 +92,17 @@ class SnapshotDisposal:
         """Drop the results of all other operations: they are answered, though nobody may have heard so."""
         self._disposals = {name: of for name, of in self._disposals.items() if name in trigger_ids}
 
-    def sweep(self, job_id: str, root: str) -> None:
+    def sweep(self, job_id: str, root: str, *, took_any: bool = False) -> None:
         """Delete all checkpoints of a job that has ended, unless this leader did or could not; see `swept`.
 
         Args:
             job_id: the job.
             root: URI of the directory of all jobs' checkpoints.
+            took_any: whether the job is known to have taken checkpoints.
         """
         if job_id not in self._sweeps:
-            self._sweeps[job_id] = self._work.submit(lambda: self._sweep(job_id, root), root, storage_of(root))
+            work = self._work.submit(lambda: self._sweep(job_id, root, took_any), root, storage_of(root))
+            self._sweeps[job_id] = work
 
     @property
     def sweeping(self) -> Collection[str]:
@@ -110,16 +132,43 @@ class SnapshotDisposal:
         def dispose() -> Document:
             check_may_act(self._may_act)
             if is_begun and not self._files.file_system.exists(directory):
+                self._check_deleted(directory)
                 return {"location": directory}
             return {"location": self._files.dispose(directory)}
 
         return _told(dispose)
 
-    def _sweep(self, job_id: str, root: str) -> bool:
+    def _check_deleted(self, directory: str) -> None:
+        """Check that what cannot be found is deleted.
+
+        Raises:
+            ActingNotAllowedError: its storage may be away: the next poll looks again.
+            NothingLeftError: it may be for too long.
+            OSError: the storage cannot be reached.
+        """
+        if not self._files.may_be_away(directory):
+            self._away_until_ms.pop(directory, None)
+            return
+        now_ms = self._clock.monotonic_ms()
+        if now_ms < self._away_until_ms.setdefault(directory, now_ms + LEFT_STOP_MS):
+            raise ActingNotAllowedError(f"the storage of {directory} may be away")
+        self._away_until_ms.pop(directory)
+        raise NothingLeftError(directory)
+
+    def _sweep(self, job_id: str, root: str, took_any: bool) -> bool:
         """Return whether nothing is left."""
         check_may_act(self._may_act)
+        directory = job_directory(root, JobId(job_id))
         try:
+            if took_any and not self._files.file_system.exists(directory):
+                self._check_deleted(directory)
             self._files.delete((), find_remains(self._files.file_system, root, JobId(job_id)).directories)
+        except ActingNotAllowedError:
+            raise
+        except NothingLeftError:
+            # no fault if it was the only one there: the next leader looks again
+            logger.info("nothing is left of the checkpoints of job %s, or their storage is away", job_id)
+            return False
         except (CheckpointStorageError, OSError) as error:
             logger.warning("checkpoints of job %s could not be deleted: %s", job_id, error)
             return False

@@ -159,6 +159,8 @@ TIDEMARK_LEADER_WORK = [
     "backend.pipelines.deployment_retention.DeploymentRetention",
     "backend.accounts.led_expiry.LedExpiry",
 ]
+#: who needs snapshots in apps above the cluster's: see backend.cluster.snapshot_users.SnapshotKeeper
+TIDEMARK_SNAPSHOT_KEEPERS = ["backend.pipelines.deployments.deployments_that_keep"]
 
 FRONTEND_DIR = BASE_DIR / "frontend" / "dist"
 STATIC_URL = "/static/"

@@ -62,7 +62,12 @@ def run_program(
         job = services.submit_job(graph, artifact, wanted.args, configuration, user, submission, wanted.job_id)
     except ConfigurationError as error:
         raise BadRequest(str(error)) from error
-    except (services.SnapshotNeededError, services.JobExistsError, services.ProgramDeletedError) as error:
+    except (
+        services.SnapshotNeededError,
+        services.SnapshotDisposedError,
+        services.JobExistsError,
+        services.ProgramDeletedError,
+    ) as error:
         raise Conflict(str(error)) from error
     logger.info("%s runs %s (%s) as job %s", user, artifact.file_name, artifact.id, job.id)
     return job, extracted

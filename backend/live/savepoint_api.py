@@ -16,7 +16,7 @@ from backend.accounts.views import ProductView
 from backend.cluster.checkpoint_home import cluster_storage
 from backend.cluster.location_checks import StorageSilentError
 from backend.cluster.models import TERMINAL_STATES, Checkpoint, Job, Operation
-from backend.cluster.snapshot_users import job_that_needs
+from backend.cluster.snapshot_users import job_that_needs, kept_by_apps
 from backend.cluster.storage_calls import ask_location
 from backend.contract.operation import operation
 from backend.live.answers import Savepoints, SavepointsQuery
@@ -45,7 +45,8 @@ class SavepointsView(ProductView):
         jobs = Job.objects.only("id", "name", "state").in_bulk([str(row.job_id) for row in operations])
         files = cluster_storage().files()
         users = _users(files)
-        kept = _kept_by_jobs([row.result["location"] for row in operations if row.result])
+        locations = [row.result["location"] for row in operations if row.result]
+        kept = {*_kept_by_jobs(locations), *kept_by_apps(locations)}
         deadline = time.monotonic() + LOOK_S
         listed = []
         for row in operations:

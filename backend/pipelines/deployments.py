@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from django.contrib.auth.models import User
 from django.core.files.uploadedfile import TemporaryUploadedFile
@@ -20,9 +21,10 @@ from django.db.models import QuerySet
 from backend.cluster import services as cluster_services
 from backend.cluster.checkpoint_home import cluster_storage
 from backend.cluster.location_checks import CheckLocation
-from backend.cluster.models import TERMINAL_STATES, Artifact, Job
-from backend.cluster.services import now_ms
-from backend.cluster.storage_calls import ask_location, check_in_time
+from backend.cluster.models import TERMINAL_STATES, Artifact, Job, Operation
+from backend.cluster.services import CheckedLocations, now_ms
+from backend.cluster.snapshot_users import Need
+from backend.cluster.storage_calls import ask_location
 from backend.dispatcher import artifacts
 from backend.dispatcher.programs import ProgramRequest, extract
 from backend.pipelines.building import compiled, operators_of
@@ -198,9 +200,13 @@ def deploy(
         report = report_of(pipeline, planned.extracted.graph)
         if report is not None and (not report.is_restorable or (report.loses_state and not restore.allows_loss)):
             raise StateRefusedError(report)
+    location = restore.location if restore.keeps_state else ""
     try:
+        # before the transaction: nobody can write while it waits for a storage
+        configuration = configured(planned.extracted.graph_json, location, restore.allows_loss)
+        locations = None if previous is not None else cluster_services.check_locations(configuration)
         with transaction.atomic():
-            return _record(pipeline, version, user, key, restore, planned, previous, report)
+            return _record(pipeline, version, user, key, restore, planned, previous, report, locations)
     except IntegrityError:
         known = known_deployment(user, key)
         if known is not None:
@@ -220,6 +226,7 @@ def _record(
     planned: Planned,
     previous: Deployment | None,
     report: CompatibilityReport | None,
+    locations: CheckedLocations | None,
 ) -> Deployment:
     now = now_ms()
     state = Deployment.State.SUBMITTED if previous is None else Deployment.State.COMPILED
@@ -243,33 +250,58 @@ def _record(
         created_at=now,
     )
     deployment.save(force_insert=True)
-    if previous is None:
-        submit(deployment, restore.location if restore.keeps_state else "")
+    if locations is not None:
+        submit(deployment, restore.location if restore.keeps_state else "", locations)
     logger.info("%s deploys version %d of pipeline %s as job %s", user, version.number, pipeline.id, deployment.job_id)
     return deployment
 
 
-def submit(deployment: Deployment, location: str, check: CheckLocation = check_in_time) -> None:
-    """Submit a deployment's job, in the transaction that records so.
+def configured(graph: Mapping[str, Any], location: str, allows_loss: bool) -> dict[str, str]:
+    """Return the options with which a deployment's job is submitted.
 
     Args:
-        deployment: the deployment.
+        graph: `runtime.graph.codec`'s JSON.
         location: of the snapshot to start from; empty: none.
-        check: checks the directories that the job names.
-
-    Raises:
-        StorageSilentError: `check` has no answer yet; nothing was done.
-        ConfigurationError, backend.cluster.services.ClusterError, runtime.graph.codec.GraphFormatError: the cluster
-            refuses it.
+        allows_loss: whether state of operators that the graph does not have may be left behind.
     """
     given = {}
     if location:
         given = {
             options.RECOVERY_PATH.key: location,
             options.RECOVERY_CLAIM_MODE.key: "no_claim",
-            options.IGNORE_UNCLAIMED_STATE.key: str(bool(deployment.restore.get("allows_loss"))).lower(),
+            options.IGNORE_UNCLAIMED_STATE.key: str(allows_loss).lower(),
         }
-    configuration = {**deployment.graph["configuration"], **given}
+    return {**graph["configuration"], **given}
+
+
+def check_locations(deployment: Deployment, location: str, check: CheckLocation) -> CheckedLocations:
+    """Check the locations that a deployment's job names, before the transaction that submits it.
+
+    Args:
+        deployment: the deployment.
+        location: of the snapshot to start from; empty: none.
+        check: checks a location.
+
+    Raises:
+        StorageSilentError: `check` has no answer yet.
+        ConfigurationError, backend.cluster.services.ClusterError: the cluster refuses it.
+    """
+    return cluster_services.check_locations(_configuration_of(deployment, location), check)
+
+
+def submit(deployment: Deployment, location: str, locations: CheckedLocations) -> None:
+    """Submit a deployment's job, in the transaction that records so.
+
+    Args:
+        deployment: the deployment.
+        location: of the snapshot to start from; empty: none.
+        locations: what `check_locations` has found.
+
+    Raises:
+        ConfigurationError, backend.cluster.services.ClusterError, runtime.graph.codec.GraphFormatError: the cluster
+            refuses it.
+    """
+    configuration = _configuration_of(deployment, location)
     cluster_services.submit_job(
         {**deployment.graph, "configuration": configuration},
         deployment.artifact,
@@ -278,8 +310,32 @@ def submit(deployment: Deployment, location: str, check: CheckLocation = check_i
         deployment.created_by,
         {"entry": None, "parallelism": None, "configuration": {}},
         deployment.job_id,
-        check,
+        locations,
     )
+
+
+def deployments_that_keep(directories: Collection[str]) -> Mapping[str, Need]:
+    """Return the open deployments whose new job, or a rollback, is to start from one of the savepoints in some
+    directories, by those.
+    """
+    found: dict[str, Need] = {}
+    rows = Deployment.objects.filter(state__in=OPEN_STATES).select_related("pipeline", "version", "previous")
+    for row in rows.defer("graph", "report", "version__document", "previous__graph"):
+        job_id = row.job_id if row.previous is None else row.previous.job_id
+        need = Need(job_id, f"the deployment of version {row.version.number} of pipeline {row.pipeline.name}")
+        found |= {directory: need for directory in _savepoints_of(row) if directory in directories}
+    return found
+
+
+def _savepoints_of(deployment: Deployment) -> set[str]:
+    """Return where the savepoint is, or will be, with which the job that is replaced stops."""
+    stop = Operation.objects.filter(trigger_id=deployment.stop_id).first()
+    left = () if stop is None else ((stop.result or {}).get("location"), (stop.progress or {}).get("directory"))
+    return {str(location) for location in (*left, deployment.restore.get("savepoint")) if location}
+
+
+def _configuration_of(deployment: Deployment, location: str) -> dict[str, str]:
+    return configured(deployment.graph, location, bool(deployment.restore.get("allows_loss")))
 
 
 def list_deployments(pipeline: Pipeline) -> QuerySet[Deployment]:

@@ -36,7 +36,7 @@ from backend.pipelines.deployment_machine import (
     next_action,
     refused_at_submission,
 )
-from backend.pipelines.deployments import submit
+from backend.pipelines.deployments import check_locations, submit
 from backend.pipelines.models import OPEN_STATES, Deployment
 from runtime.common import options
 from runtime.common.config_options import ConfigurationError
@@ -181,9 +181,11 @@ class LedDeployments:
 
     def _submit(self, row: Deployment, location: str) -> None:
         restore = {**row.restore, "savepoint": location}
+        start = location if row.restore.get("keeps_state", True) else ""
         try:
+            locations = check_locations(row, start, self._check)
             with self._leadership.fenced():
-                submit(row, location if row.restore.get("keeps_state", True) else "", self._check)
+                submit(row, start, locations)
                 self._record(row, Deployment.State.SUBMITTED, _reasons(row), restore=restore)
         except _REFUSALS as error:
             self._refuse(row, str(error), restore)
@@ -231,18 +233,20 @@ class LedDeployments:
             options.IGNORE_UNCLAIMED_STATE.key: "false",
         }
         try:
+            graph = rescaled(job_graph_from_json(old.graph), old.vertex_parallelism)
+            graph_json = job_graph_to_json(graph)
+            configuration = {**graph_json["configuration"], **given}
+            locations = cluster_services.check_locations(configuration, self._check)
             with self._leadership.fenced():
-                graph = rescaled(job_graph_from_json(old.graph), old.vertex_parallelism)
-                graph_json = job_graph_to_json(graph)
                 cluster_services.submit_job(
-                    {**graph_json, "configuration": {**graph_json["configuration"], **given}},
+                    {**graph_json, "configuration": configuration},
                     old.artifact,
                     old.program_args,
                     {**old.configuration, **given},
                     old.submitted_by,
                     old.submission,
                     row.rollback_job_id,
-                    self._check,
+                    locations,
                 )
                 Deployment.objects.filter(id=previous.id).update(job_id=row.rollback_job_id)
                 self._record(row, Deployment.State.ROLLED_BACK, _reasons(row))

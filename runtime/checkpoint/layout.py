@@ -18,6 +18,8 @@ from runtime.checkpoint.locations import join, name_of
 from runtime.core.ids import Attempt, CheckpointId, JobId
 
 METADATA: Final = "_metadata"
+DISPOSED: Final = "_disposed"
+"""Says that the directory was a snapshot's, whose files are being deleted on request."""
 SHARED: Final = "shared"
 COMPLETED: Final = "completed"
 _CHECKPOINT: Final = re.compile(r"chk-([0-9]+)-([0-9]+)\.([0-9]+)")

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from runtime.checkpoint.errors import NotASnapshotError, StorageAwayError
 from runtime.checkpoint.file_system import CheckpointFileSystem
 from runtime.checkpoint.handles import CheckpointMetadata
-from runtime.checkpoint.layout import METADATA, writer_of_directory
+from runtime.checkpoint.layout import DISPOSED, METADATA, writer_of_directory
 from runtime.checkpoint.locations import EVERYWHERE, AllowedRoots, join, name_of, parent_of
 from runtime.checkpoint.metadata import decode_metadata, encode_metadata
 from runtime.checkpoint.state_files import DEFAULT_RETRIES, Retries, TaskStateReader, write_once
@@ -141,7 +141,8 @@ class SnapshotFiles:
     def dispose(self, path: str) -> str:
         """Delete a savepoint or checkpoint that a user names; returns the URI of what was deleted.
 
-        Files outside the directory are kept, because other checkpoints may refer to them.
+        Files outside the directory are kept, because other checkpoints may refer to them. A disposal that was
+        interrupted can be repeated: a mark, which is deleted last, tells what is left of a snapshot from anything else.
 
         Raises:
             NotASnapshotError: it is not a snapshot, or the directory has other contents as well.
@@ -149,12 +150,22 @@ class SnapshotFiles:
             OSError: something is left.
         """
         directory = self.directory_of(path)
-        # a damaged one may be deleted
-        with contextlib.suppress(DamagedSnapshotError):
-            self._load(directory)
-        strangers = [entry.name for entry in self.file_system.list(directory) if entry.is_directory]
+        mark = join(directory, DISPOSED)
+        is_begun = self._retries.call(lambda: self.file_system.exists(mark))
+        if not is_begun:
+            # a damaged one may be deleted
+            with contextlib.suppress(DamagedSnapshotError):
+                self._load(directory)
+        entries = self.file_system.list(directory)
+        strangers = [entry.name for entry in entries if entry.is_directory]
         if strangers:
             raise NotASnapshotError(directory, f"it contains directories ({', '.join(strangers[:3])})")
+        if not is_begun:
+            # a storage that is full takes no mark, and must be emptied all the same
+            with contextlib.suppress(OSError):
+                write_once(self.file_system, mark, b"", self._retries)
+        others = [join(directory, entry.name) for entry in entries if entry.name not in (METADATA, DISPOSED)]
+        self.delete([join(directory, METADATA), *others], [])
         self.delete([], [directory])
         return directory
 

@@ -199,7 +199,11 @@ def test_a_snapshot_is_not_deleted_before_it_is_known_that_no_job_needs_it(
 ) -> None:
     here = completed(home / "savepoints", "c" * 32, 1).location
     (share / "link").symlink_to(here.removeprefix("file://"))
-    job = submit(**{"execution.state-recovery.path": str(share / "link")})
+    path = "execution.state-recovery.path"
+    job = submit(**{path: str(share / "link")})
+    # as earlier releases have recorded it
+    job.graph["configuration"][path] = str(share / "link")
+    job.save()
     manager = lead()
     hung.hang()
     disposal = services.request_operation(None, Kind.DISPOSE, {"path": here}, None)

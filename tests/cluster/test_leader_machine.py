@@ -336,7 +336,7 @@ DISPOSAL = OperationRow("o", Kind.DISPOSE, None, 1_000, snapshot=SnapshotSeen("f
             [Answer("o", {"error": "not allowed"})],
         ),
         (
-            replace(DISPOSAL, snapshot=SnapshotSeen("file:///sp", needed_by="j2")),
+            replace(DISPOSAL, snapshot=SnapshotSeen("file:///sp", needed_by="job j2")),
             {},
             [Answer("o", {"error": "job j2 may have to restore from it"})],
         ),

@@ -324,8 +324,12 @@ MISTAKES = (
         [
             Scenario(
                 1,
-                requests=(Request(3_000, Kind.SAVEPOINT, 0), Request(5_000, Kind.DISPOSE, 0)),
-                calls=(sql(Action.KILL, f"COMMIT {ANSWERED}", 2),),
+                requests=(
+                    Request(3_000, Kind.SAVEPOINT, 0),
+                    Request(4_000, Kind.SAVEPOINT, 0),
+                    Request(6_000, Kind.DISPOSE, 0),
+                ),
+                calls=(sql(Action.KILL, f"COMMIT {ANSWERED}", 3),),
             )
         ],
     ),

@@ -54,9 +54,10 @@ def test_the_end_of_a_job_is_published_though_the_answer_to_its_commit_is_lost()
 
 
 def test_a_disposal_that_was_done_and_not_recorded_is_answered_as_done() -> None:
-    dies = CallFault(Point.SQL, 2, Action.KILL, what='COMMIT UPDATE "cluster_operation" SET "state" = %s, "result"')
-    requests = (Request(3_000, Kind.SAVEPOINT, 0), Request(5_000, Kind.DISPOSE, 0))
-    verdict = simulate(Scenario(4, requests=requests, calls=(dies,)))
+    dies = CallFault(Point.SQL, 3, Action.KILL, what='COMMIT UPDATE "cluster_operation" SET "state" = %s, "result"')
+    # the second one shows the next leader that the storage is there
+    taken = (Request(3_000, Kind.SAVEPOINT, 0), Request(4_000, Kind.SAVEPOINT, 0))
+    verdict = simulate(Scenario(4, requests=(*taken, Request(6_000, Kind.DISPOSE, 0)), calls=(dies,)))
     check(verdict)
     assert verdict.world.happened == [dies]
     assert verdict.world.oracle.counts["dispose done"] == 1, verdict.report()
