@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
+from django.db import connection
 from rest_framework.test import APIClient
 
+from backend.cluster import storage_calls
 from backend.cluster.models import Artifact, Checkpoint, Job, Operation
 from backend.pipelines import deployments
 from backend.pipelines.models import Deployment
@@ -89,6 +91,23 @@ def test_two_clicks_that_are_planned_at_once_make_one_job(api: APIClient, monkey
     monkeypatch.setattr(deployments, "plan", overtaken)
     assert deploy(api, pipeline).json() == answers[0]
     assert (Job.objects.count(), Deployment.objects.count()) == (1, 1)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_no_storage_is_waited_for_while_nobody_else_can_write(
+    api: APIClient, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pipeline, ask, asked = create(api), storage_calls.ask_location, list[str]()
+
+    def noted(location: str, *arguments: Any, **options: Any) -> Any:
+        assert not connection.in_atomic_block, location
+        asked.append(location)
+        return ask(location, *arguments, **options)
+
+    monkeypatch.setattr(storage_calls, "ask_location", noted)
+    location = completed(tmp_path / "savepoints", "c" * 32, 1).location
+    assert deploy(api, pipeline, location=location).status_code == 202
+    assert asked and Job.objects.exists()
 
 
 def test_a_key_is_needed(api: APIClient) -> None:

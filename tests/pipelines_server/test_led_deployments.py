@@ -167,6 +167,21 @@ def test_the_old_job_is_submitted_again_when_the_storage_answers(leader: Leader,
     assert go_on(leader, made, polls=4) == ["ROLLING_BACK", "ROLLED_BACK"]
 
 
+def test_no_storage_is_waited_for_while_nobody_else_can_write(leader: Leader, made: Deployment) -> None:
+    asked = list[str]()
+
+    def noted(location: str) -> str:
+        assert not connection.in_atomic_block, location
+        asked.append(location)
+        return check_location(location)
+
+    leader.check = noted
+    go_on(leader, made, polls=4, new_state="FAILED", has_checkpoint=False)
+    num_submission = len(asked)
+    assert go_on(leader, made)[-1] == "ROLLED_BACK"
+    assert 0 < num_submission < len(asked)
+
+
 def test_state_can_be_left_behind(leader: Leader, made: Deployment, savepoint: str) -> None:
     Deployment.objects.filter(id=made.id).update(restore={"keeps_state": False})
     assert go_on(leader, made)[-1] == "RUNNING"
