@@ -40,6 +40,8 @@ from tests.pipeline.generator import Grown, grown
 from tests.pipeline.programs import environment_of, executed
 
 Value = dict[str, Any]
+Place = tuple[str, str]
+"""A node and one of its output ports."""
 
 STATEFUL = (
     "window.aggregate",
@@ -298,6 +300,10 @@ KINDS: tuple[Callable[[Edits], bool], ...] = (
 )
 
 
+WITHOUT_EFFECT = (Edits.put_filter, Edits.rename, Edits.turn_aggregates)
+"""Edits that change no result, if they are not refused."""
+
+
 @dataclass(frozen=True)
 class Best:
     """A top-N that is there before and after an edit."""
@@ -316,12 +322,15 @@ class Pair:
     before: Program
     after: Program
     best: tuple[Best, ...]
+    same: tuple[Place, ...]
+    """Outputs at which both must give the same in all; none where the edit matters, or the order of arrival does."""
     directory: Path
-    """For what its top-Ns emit."""
+    """For what is collected."""
 
-    def collects(self) -> dict[str, Path]:
-        """Return where the results of which nodes are collected."""
-        return {best.node: self.directory / f"best-{best.node}" for best in self.best}
+    def collects(self) -> dict[Place, Path]:
+        """Return where the results of which outputs are collected."""
+        places = dict.fromkeys([*((best.node, "out") for best in self.best), *self.same])
+        return {place: self.directory / f"of-{'-'.join(place)}" for place in places}
 
 
 def pair_of(number: int, catalog: Catalog, directory: Path) -> Pair:
@@ -330,6 +339,11 @@ def pair_of(number: int, catalog: Catalog, directory: Path) -> Pair:
     kind = KINDS[number % len(KINDS)]
     for _ in range(60):
         document = grown(draw, catalog, directory, STATEFUL[draw.randrange(len(STATEFUL))])
+        if kind in WITHOUT_EFFECT:
+            # in one order, so that results can be compared
+            document["settings"]["parallelism"] = 1
+            for node in document["nodes"].values():
+                node.pop("parallelism", None)
         edited = copy.deepcopy(document)
         if not kind(Edits(draw, edited, catalog, directory)):
             continue
@@ -342,8 +356,19 @@ def pair_of(number: int, catalog: Catalog, directory: Path) -> Pair:
                 if _is_same_best(document["nodes"].get(node_id), node)
                 and all((node_id, "out") in program.streams for program in (before, after))
             ]
-            return Pair(kind.__name__, before, after, tuple(there), directory)
+            same = (
+                before.streams.keys() & after.streams.keys() if kind in WITHOUT_EFFECT and _is_in_order(edited) else ()
+            )
+            return Pair(kind.__name__, before, after, tuple(there), tuple(sorted(same)), directory)
     raise AssertionError(f"{kind.__name__} is never possible")
+
+
+def _is_in_order(document: Value) -> bool:
+    """Return whether records arrive in one order, whenever the pipeline is stopped: of one source, at one subtask."""
+    nodes = document["nodes"].values()
+    sources = [node for node in nodes if node["type"].startswith("source.")]
+    parallelisms = {document["settings"]["parallelism"], *(node.get("parallelism", 1) for node in nodes)}
+    return len(sources) == 1 and parallelisms == {1}
 
 
 def _is_same_best(before: Value | None, after: Value) -> bool:
@@ -422,19 +447,19 @@ class _HeldReader(SplitReader):
 
 
 def graph_with(
-    program: Program, options: dict[str, str], collects: Mapping[str, Path], *, holds: bool = False
+    program: Program, options: dict[str, str], collects: Mapping[Place, Path], *, holds: bool = False
 ) -> JobGraph:
     """Return the job graph of a program with further options.
 
     Args:
-        collects: nodes whose results are collected, with the directories for them.
+        collects: outputs whose results are collected, with the directories for them.
         holds: whether its sources hold their end back.
     """
     names = executed(program)
     env = environment_of(names)
-    for node_id, directory in collects.items():
-        sink = names[program.streams[node_id, "out"]].sink_to(CollectingSink(directory))
-        sink.name(f"best {node_id}").uid(f"best-{node_id}")
+    for place, directory in collects.items():
+        sink = names[program.streams[place]].sink_to(CollectingSink(directory))
+        sink.name(f"collected {'.'.join(place)}").uid(f"collected-{'-'.join(place)}")
     for key, value in {"execution.target": "mini-cluster", RESTART_STRATEGY.key: "none", **options}.items():
         env.get_configuration().set_string(key, value)
     graph = env.create_stream_graph("edited")
@@ -445,7 +470,7 @@ def graph_with(
 
 
 def savepoint_of(
-    program: Program, clock: JobClock, directory: Path, collects: Mapping[str, Path]
+    program: Program, clock: JobClock, directory: Path, collects: Mapping[Place, Path]
 ) -> tuple[str, JobGraph]:
     """Run a program until its sources have nothing more, and stop it; returns the savepoint and the graph."""
     graph = graph_with(program, options_of(directory), collects, holds=True)
@@ -469,7 +494,7 @@ def restored(
     clock: JobClock,
     directory: Path,
     location: str,
-    collects: Mapping[str, Path],
+    collects: Mapping[Place, Path],
     *,
     leaves_behind: bool,
 ) -> tuple[JobGraph, Restored]:
@@ -480,6 +505,13 @@ def restored(
         job.run_to_any_end()
         failures = tuple(entry.cause.message for entry in job.driver.status().exceptions)
         return graph, Restored(job.state, failures)
+
+
+def run_to_the_end(program: Program, clock: JobClock, directory: Path, collects: Mapping[Place, Path]) -> None:
+    """Run a program from its beginning."""
+    with RunningJob(graph_with(program, options_of(directory), collects), clock) as job:
+        job.run_to_any_end()
+        assert job.state is JobState.FINISHED, job.driver.status().exceptions
 
 
 @dataclass(frozen=True)
