@@ -123,7 +123,8 @@ function Actions({ savepoint, onDispose }: ActionsProps) {
     },
   });
   const isThere = savepoint.exists !== false;
-  const whyKept = savepoint.needed_by !== null ? 'A job or a deployment that has not ended may have to restore from it' : null;
+  const whyKept =
+    savepoint.needed_by !== null ? 'A job or a deployment that has not ended may have to restore from it' : null;
   const whyNot = mayOperate(role) ? whyKept : 'Requires the role operator';
   return (
     <Stack gap={6}>
