@@ -39,7 +39,7 @@ export function attemptsOf(occurrences: readonly Pick<FailureOccurrence, 'attemp
   const ranges: [number, number][] = [];
   for (const attempt of attempts) {
     const last = ranges.at(-1);
-    if (last !== undefined && last[1] === attempt - 1) last[1] = attempt;
+    if (last?.[1] === attempt - 1) last[1] = attempt;
     else ranges.push([attempt, attempt]);
   }
   const texts = ranges.map(([from, to]) => (from === to ? String(from) : `${from}–${to}`));

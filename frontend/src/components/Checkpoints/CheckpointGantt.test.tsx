@@ -34,7 +34,7 @@ test('a row says in words what its bar shows', () => {
 test('one that failed and one that goes on are told apart by words', () => {
   const running = checkpointTrace(9, { status: 'IN_PROGRESS', duration: undefined, num_acknowledged_subtasks: 3 });
   show([running, checkpointTrace(8, { status: 'FAILED', num_acknowledged_subtasks: 1 })]);
-  expect(rows().map((row) => /IN PROGRESS|FAILED/.exec(row.textContent ?? '')?.[0])).toEqual(['IN PROGRESS', 'FAILED']);
+  expect(rows().map((row) => /IN PROGRESS|FAILED/.exec(row.textContent)?.[0])).toEqual(['IN PROGRESS', 'FAILED']);
   expect(rows()[1]?.textContent).toContain('1 of 4 acknowledged');
 });
 

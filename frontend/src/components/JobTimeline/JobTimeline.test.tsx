@@ -27,7 +27,7 @@ test('the list says in words what the strip shows, the newest first', () => {
       />
     </MantineProvider>,
   );
-  const items = [...screen.getByLabelText('Timeline, newest first').children].map((item) => item.textContent ?? '');
+  const items = [...screen.getByLabelText('Timeline, newest first').children].map((item) => item.textContent);
   expect(items).toHaveLength(5);
   expect(items[0]).toMatch(/RUNNINGattempt 1so far 5.s$/);
   expect(items[1]).toContain('attempt 0 failed: KeyError');
