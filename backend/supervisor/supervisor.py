@@ -32,6 +32,8 @@ STOP_TIMEOUT_S = 7.0
 #: of it, for the jobmanagers
 LEADERS_STOP_TIMEOUT_S = 4.0
 READY_TIMEOUT_S = 120.0
+LOCAL_ADDRESSES = "127.0.0.0/8,::1/128,10.0.0.0/8,172.16.0.0/12,192.168.0.0/16,unix"
+"""What connections are tested with where only this machine's user is served: the databases that such a user has."""
 CHILD_TIMEOUT_S = 300.0
 """For the preparation, which takes seconds. Longer: a start that hangs says nothing; shorter: busy machines fail."""
 
@@ -107,6 +109,8 @@ class Supervisor:
             "PYTHONUNBUFFERED": "1",
             "PYTHONPATH": os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH")))),
         }
+        if environment.is_loopback(self._host):
+            settings.setdefault("TIDEMARK_OUTSIDE_ADDRESSES", LOCAL_ADDRESSES)
         redis = None if os.environ.get("REDIS_URL") else configure_redis(self._home / "redis")
         if redis is not None:
             environment.write_secret(environment.REDIS_URL_FILE, redis.url)

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from backend.pipelines.addresses import AddressRefusedError, Outside
 from backend.supervisor.checks import StartProblem, check_java, check_port, lock_home, prepare_home
 from backend.supervisor.redis_server import configure_redis, find_redis_server
+from backend.supervisor.supervisor import LOCAL_ADDRESSES
 
 
 def test_a_home_that_cannot_be_written_to_is_refused(tmp_path: Path) -> None:
@@ -81,3 +83,11 @@ def test_without_a_redis_server_the_way_out_is_told(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("backend.supervisor.redis_server.BUNDLED", tmp_path / "none")
     with pytest.raises(StartProblem, match="REDIS_URL"):
         find_redis_server()
+
+
+def test_the_owner_of_the_machine_may_try_databases_in_the_neighbourhood() -> None:
+    outside = Outside(LOCAL_ADDRESSES.split(","))
+    for host in ("localhost", "192.168.1.4", "10.1.2.3"):
+        assert outside.addresses(host, 5432)
+    with pytest.raises(AddressRefusedError, match="link-local"):
+        outside.addresses("169.254.169.254", 5432)
