@@ -307,7 +307,7 @@ MISTAKES = (
             LedOperations,
             "_act",
             "self._disposal.dispose(trigger_id, directory, is_begun=is_begun)",
-            "self._store.complete(trigger_id, {'location': directory}, 0)",
+            "self._store.complete(trigger_id, {'location': directory}, self._clock.now_ms())",
             found_as=NO_EFFECT,
         ),
         [Scenario(1, requests=(Request(3_000, Kind.SAVEPOINT, 0), Request(6_000, Kind.DISPOSE, 0)))],
@@ -338,7 +338,7 @@ MISTAKES = (
             "nobody looks for the savepoint of the leader that ended",
             LedOperations,
             "_left_of",
-            "if directory is None:",
+            "if directory is None or row.kind == Operation.Kind.DISPOSE:",
             "if True:",
             found_as=UNKNOWN_SAVEPOINT,
         ),
@@ -615,7 +615,7 @@ MISTAKES = (
             "",
             found_as=DELETED,
         ),
-        [UNSURE],
+        [replace(UNSURE, calls=(UNSURE.calls[0], sql(Action.FREEZE, "BEGIN of storage", 5, ms=4_300)))],
         others=[
             Mutation(
                 "its storage deletes, too",
@@ -724,7 +724,8 @@ MISTAKES = (
             Scenario(
                 1,
                 submissions=(Submission(0, takes_checkpoints=False),),
-                events=(TimedFault(6_000, Event.FLUSH),),
+                # behind the first judgement of what holds the job up, which is the last news of it
+                events=(TimedFault(9_000, Event.FLUSH),),
             )
         ],
     ),
