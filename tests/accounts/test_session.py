@@ -23,7 +23,7 @@ def browser(db: None) -> APIClient:
 def test_a_name_and_its_password_log_in(browser: APIClient, alice: User) -> None:
     answer = browser.post(SESSION, {"username": "alice", "password": PASSWORD}, format="json")
     assert answer.status_code == 200
-    assert answer.json() == {"user": {"name": "alice", "role": "developer"}}
+    assert answer.json() == {"user": {"name": "alice", "role": "developer"}, "submission": ""}
     cookie = browser.cookies["tidemark-session"]
     assert cookie["httponly"] and cookie["samesite"] == "Lax"
     assert browser.get(SESSION).json() == answer.json()

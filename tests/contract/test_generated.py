@@ -70,7 +70,7 @@ class Drifted(ProductView):
 
     @operation(Session)
     def get(self, request: Any) -> Response:
-        return Response({"user": {"name": "alice", "role": "developer", "shoe_size": 43}})
+        return Response({"user": {"name": "alice", "role": "developer", "shoe_size": 43}, "submission": ""})
 
 
 class Undeclared(ProductView):

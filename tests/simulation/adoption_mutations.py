@@ -117,7 +117,7 @@ ADOPTION_MUTATIONS = (
         "_resync",
         "if number is None or split is None or (known.received is not None and number <= known.received):",
         "if True:",
-        seeds=(10,),
+        seeds=(8,),
         found_as="lost",
     ),
     Mutation(
