@@ -51,6 +51,7 @@ def server(web: WebProcess) -> Server:
     return web.server
 
 
+@pytest.mark.slow
 def test_twenty_programs_that_are_submitted_at_once_are_all_accepted(server: Server, tmp_path: Path) -> None:
     def submit(number: int) -> str:
         client = RestClient(server)

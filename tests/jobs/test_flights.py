@@ -26,6 +26,7 @@ FLOWN = 328_521
 WINDOWS = 19_434
 LATE_AFTER_2_HOURS = 5_360
 EXECUTIONS = ["mini-cluster", pytest.param("spark", marks=pytest.mark.spark)]
+PARALLELISMS = [1, pytest.param(2, marks=pytest.mark.slow), 4]
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +70,7 @@ def run(replay: Path, output: Path, execution: str, **options: object) -> None:
     record_run("mini-cluster" if execution == "mini-cluster" else "spark local")
 
 
-@pytest.mark.parametrize("parallelism", [1, 2, 4])
+@pytest.mark.parametrize("parallelism", PARALLELISMS)
 @pytest.mark.parametrize("execution", EXECUTIONS)
 def test_windows_equal_the_batch_computation_and_nothing_is_late(
     replay: Path, tmp_path: Path, execution: str, parallelism: int
@@ -97,7 +98,7 @@ def test_no_subtask_without_a_split_holds_event_time_back(replay: Path, splits: 
     assert (reading.parallelism, {vertex.parallelism for vertex in others}) == (readers, {4})
 
 
-@pytest.mark.parametrize("parallelism", [1, 2, 4])
+@pytest.mark.parametrize("parallelism", PARALLELISMS)
 @pytest.mark.parametrize("execution", EXECUTIONS)
 def test_with_marks_exactly_the_flights_are_late_that_a_row_by_row_replay_finds_late(
     replay: Path, tmp_path: Path, execution: str, parallelism: int
