@@ -109,7 +109,7 @@ MUTATIONS = (
         "_resume",
         '(origin, item["bytes"])',
         "(origin, origin.stat().st_size)",
-        seeds=(25,),
+        seeds=(48,),
         found_as="duplicated: ",
     ),
     Mutation(
