@@ -72,8 +72,6 @@ function Cards({ cluster }: { readonly cluster: ClusterDocument }) {
   const count = (...states: string[]) => cluster.jobs.filter((job) => states.includes(job.state)).length;
   const active = cluster.jobs.filter((job) => !isTerminal(job.state)).length;
   const running = count('RUNNING');
-  // only the leader knows who has which slot; the database does not
-  const isFreeKnown = cluster.freshness.source !== 'database';
   const icon = { size: 15, stroke: 1.8, 'aria-hidden': true } as const;
   return (
     <div className={classes.cards}>
@@ -82,21 +80,16 @@ function Cards({ cluster }: { readonly cluster: ClusterDocument }) {
         icon={<IconStack2 {...icon} />}
         value={
           <>
-            {isFreeKnown ? cluster.slots_available : '–'}{' '}
-            <span className={classes.outOf}>of {cluster.slots_total}</span>
+            {cluster.slots_available} <span className={classes.outOf}>of {cluster.slots_total}</span>
           </>
         }
         note={
-          isFreeKnown ? (
-            <Progress
-              value={cluster.slots_total === 0 ? 0 : (100 * used) / cluster.slots_total}
-              size={6}
-              mt={6}
-              aria-label={`${used} of ${cluster.slots_total} slots are in use`}
-            />
-          ) : (
-            'not known without the JobManager'
-          )
+          <Progress
+            value={cluster.slots_total === 0 ? 0 : (100 * used) / cluster.slots_total}
+            size={6}
+            mt={6}
+            aria-label={`${used} of ${cluster.slots_total} slots are in use`}
+          />
         }
       />
       <StatCard
