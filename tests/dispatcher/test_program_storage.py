@@ -247,6 +247,7 @@ for n in range(3):
 """
 
 
+@pytest.mark.slow
 def test_two_clusters_on_one_storage_leave_each_others_programs(tmp_path: Path) -> None:
     paths: set[str] = set()
     for name in ("first", "second", "third"):

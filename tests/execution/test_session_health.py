@@ -96,6 +96,7 @@ freeze(second)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 @pytest.mark.timeout(200)
 def test_a_program_whose_jvm_is_frozen_takes_another_one_and_ends(tmp_path: Path) -> None:
