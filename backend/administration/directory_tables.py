@@ -73,7 +73,7 @@ class NewUser(DirectoryForm):
 
 
 class ChangedUser(DirectoryForm):
-    """What is changed on the page, and that only: somebody else may have changed the user since it was opened."""
+    """Changes of a user that were made on the page only: the rest may have been changed since it was opened."""
 
     role = forms.ChoiceField(choices=ROLES, show_hidden_initial=True)
     is_active = forms.BooleanField(

@@ -16,12 +16,12 @@ from __future__ import annotations
 import enum
 import logging
 import threading
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Any
 
 from django.conf import settings
 from django.db import Error as DatabaseFailure
@@ -44,6 +44,7 @@ from backend.cluster.events import (
     StageEnded,
     TaskManagerGone,
 )
+from backend.cluster.further_work import FurtherWork
 from backend.cluster.job_logs import JobLogs, SlotLogWriter, job_log_directory, log_directory
 from backend.cluster.job_runner import JobPast, JobRunner
 from backend.cluster.job_store import JobStore
@@ -81,18 +82,6 @@ BEAT_S = 0.25
 DATABASE_RETRY_S = 1.0
 #: at shutdown, time for the jobs' slots to leave
 STOP_TIMEOUT_MS = 3_000.0
-
-
-class FurtherWork(Protocol):
-    """Work of apps above this one, which the settings name: made of leadership, clock, containment, and what checks
-    locations (`CheckLocation`).
-    """
-
-    def poll(self) -> None:
-        """Derive from SQL what is to be done, and do it; everything in transactions that hold the leader's epoch."""
-
-    def needed_jobs(self) -> Collection[str]:
-        """Return jobs whose rows must stay although they have ended, because rows of the app refer to them."""
 
 
 class Duty(enum.Enum):

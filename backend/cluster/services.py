@@ -146,7 +146,7 @@ class SnapshotDisposedError(ClusterError):
 
 @dataclass(frozen=True, slots=True)
 class CheckedLocations:
-    """What storages have said about the locations that a job names."""
+    """The locations that a job names, as their storages have confirmed them."""
 
     snapshot: str = ""
     """Resolved URI of what it is to start from; empty: nothing."""

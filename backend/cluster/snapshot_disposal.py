@@ -30,7 +30,7 @@ Document = dict[str, Any]
 
 
 class NothingLeftError(CheckpointStorageError):
-    """Nothing is left of what was to be deleted, nor of anything beside it: nobody knows whether it is deleted."""
+    """The snapshot and everything beside it are gone: it is deleted, or its storage is not mounted."""
 
     def __init__(self, location: str) -> None:
         super().__init__(

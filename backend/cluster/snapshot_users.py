@@ -60,7 +60,7 @@ class _Start:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotUses:
-    """What the jobs that have not ended were started from."""
+    """The snapshots that jobs which have not ended were started from."""
 
     starts: tuple[_Start, ...]
     live: frozenset[str]

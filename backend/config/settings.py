@@ -153,7 +153,7 @@ TIDEMARK_PREVIEW_CONFINEMENT = environment.preview_confinement()
 #: addresses besides the public ones that connections may lead to when they are tested or described
 TIDEMARK_OUTSIDE_ADDRESSES = environment.names("TIDEMARK_OUTSIDE_ADDRESSES")
 
-#: what the leading jobmanager polls for apps above the cluster's: see backend.cluster.jobmanager.FurtherWork
+#: what the leading jobmanager polls for apps above the cluster's: see backend.cluster.further_work
 TIDEMARK_LEADER_WORK = [
     "backend.pipelines.led_deployments.LedDeployments",
     "backend.pipelines.deployment_retention.DeploymentRetention",

@@ -221,7 +221,7 @@ class TimelineEvent(TypedDict):
 
 
 class JobTimeline(TypedDict):
-    """What a job has gone through, oldest first."""
+    """The states and events of a job, oldest first."""
 
     begin: int
     """Its submission, or the oldest change of state that is kept."""
@@ -310,7 +310,7 @@ class SubtaskTrace(TypedDict):
 
 
 class CheckpointTrace(TypedDict):
-    """Where the time of a checkpoint went."""
+    """The time of a checkpoint, by phase."""
 
     id: int
     status: CheckpointState

@@ -96,7 +96,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class _JobRow:
-    """What SQL says of a job that has not ended; times are epoch ms, None: never."""
+    """A job that has not ended, as in SQL; times are epoch ms, None: never."""
 
     id: str
     running_since: int | None

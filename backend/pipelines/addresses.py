@@ -58,7 +58,7 @@ class Entry:
 
 
 class Outside:
-    """What may be connected to.
+    """The addresses that may be connected to.
 
     Args:
         listed: addresses, networks and host names, each perhaps with a port, and perhaps `UNIX`.

@@ -7,17 +7,13 @@ the job links to it. Versions stay: they are what users have written. Part of th
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection
-from typing import Final
+from typing import ClassVar, Final
 
 from django.db.models import Count
 
-from backend.cluster.containment import Containment
-from backend.cluster.leadership import Leadership
-from backend.cluster.location_checks import CheckLocation
+from backend.cluster.further_work import Upkeep
 from backend.cluster.models import Job
 from backend.pipelines.models import OPEN_STATES, Deployment
-from runtime.core.clock import Clock
 
 logger = logging.getLogger(__name__)
 
@@ -29,33 +25,19 @@ MAX_AT_ONCE: Final = 50
 """Deleted by one transaction; each has the graph of a job."""
 
 
-class DeploymentRetention:
-    """The deployments of one cluster; see `backend.cluster.jobmanager.FurtherWork` for the arguments."""
+class DeploymentRetention(Upkeep):
+    """The deployments of one cluster; jobs of those that are under way are named by `LedDeployments`."""
 
-    def __init__(
-        self, leadership: Leadership, clock: Clock, containment: Containment, check: CheckLocation | None = None
-    ) -> None:
-        self._leadership = leadership
-        self._clock = clock
-        self._look_due_ms = 0.0
+    look_ms: ClassVar[float] = LOOK_MS
 
-    def poll(self) -> None:
-        """Delete what is due, `MAX_AT_ONCE` at a time."""
-        now_ms = self._clock.monotonic_ms()
-        if now_ms < self._look_due_ms:
-            return
+    def delete(self) -> bool:
         due = _beyond_those_kept()
         if due:
             batch = due[:MAX_AT_ONCE]
             with self._leadership.fenced():
                 Deployment.objects.filter(id__in=batch).exclude(state__in=OPEN_STATES).delete()
             logger.info("deleted %d old deployments", len(batch))
-        if len(due) <= MAX_AT_ONCE:
-            self._look_due_ms = now_ms + LOOK_MS
-
-    def needed_jobs(self) -> Collection[str]:
-        """Return no job: those of deployments that are under way are named by `LedDeployments`."""
-        return ()
+        return len(due) <= MAX_AT_ONCE
 
 
 def _beyond_those_kept() -> list[str]:

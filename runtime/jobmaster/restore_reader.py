@@ -42,7 +42,7 @@ fails because its storage is away for a moment.
 
 @dataclass(frozen=True, slots=True)
 class RestorePoint:
-    """What was read."""
+    """The snapshot that was read."""
 
     submitted: Submitted
     """What the job begins with, or why it cannot."""

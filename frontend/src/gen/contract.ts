@@ -390,7 +390,7 @@ export interface CheckpointTask {
   num_acknowledged_subtasks: number;
 }
 
-/** Where the time of a checkpoint went. */
+/** The time of a checkpoint, by phase. */
 export interface CheckpointTrace {
   id: number;
   status: CheckpointState;
@@ -1098,7 +1098,7 @@ export interface JobSummary {
   last_checkpoint: number | null;
 }
 
-/** What a job has gone through, oldest first. */
+/** The states and events of a job, oldest first. */
 export interface JobTimeline {
   /** Its submission, or the oldest change of state that is kept. */
   begin: number;
