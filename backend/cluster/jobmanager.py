@@ -164,6 +164,8 @@ class JobManager:
         self._taskmanagers = LedTaskManagers(machine, self._store, self.resources, clock, self._containment)
         self._autoscaling = LedAutoscaling(self.jobs, ScalingHistory(leadership), clock, self._containment)
         self._scaling = LedScaling(self.jobs, self.resources, clock)
+        #: jobs that have a runner, or had one when they ended and are to be swept
+        self._led: set[str] = set()
         self._further: Sequence[FurtherWork] = [
             import_string(name)(leadership, clock, self._containment, self._locations.check)
             for name in settings.TIDEMARK_LEADER_WORK
@@ -289,8 +291,12 @@ class JobManager:
             self._store.leftovers_are_deleted(job_id)
             self._disposal.sweep_is_recorded(job_id)
         known = {*self.jobs.runners, *self._disposal.sweeping}
-        for job_id, root in self._store.leftovers(known, self._locations.check):
-            self._disposal.sweep(job_id, root, took_any=self._store.took_checkpoints(job_id))
+        left = self._store.leftovers(known, self._locations.check)
+        for job_id, root in left:
+            # a job that ended here has had its storage here: what cannot be found, its JobMaster has deleted
+            took_any = job_id not in self._led and self._store.took_checkpoints(job_id)
+            self._disposal.sweep(job_id, root, took_any=took_any)
+        self._led = (self._led | self.jobs.runners.keys()) & {*known, *(job_id for job_id, _ in left)}
 
     def _needed_jobs(self) -> set[str]:
         """Return the jobs that apps above this one refer to."""

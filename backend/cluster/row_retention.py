@@ -19,7 +19,7 @@ from django.db.models import Count
 
 from backend.cluster.leadership import Leadership
 from backend.cluster.models import TERMINAL_STATES, Checkpoint, Job, Operation
-from runtime.common import options
+from backend.cluster.snapshot_users import SnapshotUses
 from runtime.core.clock import Clock
 
 logger = logging.getLogger(__name__)
@@ -224,8 +224,7 @@ def _needed_by_rows() -> set[str]:
     """Return ended jobs that rows refer to: those with open operations or leftovers, and those of snapshots in use."""
     open_ones = Operation.objects.exclude(state=Operation.State.COMPLETED).exclude(job=None)
     unfinished = Job.objects.filter(state__in=TERMINAL_STATES, may_have_leftovers=True)
-    live = Job.objects.exclude(state__in=TERMINAL_STATES).values_list("configuration", flat=True)
-    in_use = {path for given in live if (path := given.get(options.RECOVERY_PATH.key))}
+    in_use = {start.directory for start in SnapshotUses.read(None).starts}
     taken = Operation.objects.filter(kind__in=SNAPSHOTS, result__location__in=in_use)
     return {
         *(str(job_id) for job_id in open_ones.values_list("job_id", flat=True)),

@@ -257,7 +257,10 @@ def test_nothing_goes_that_is_referred_to() -> None:
     needed, open_one, unclean, source, runs = (cluster.job() for _ in range(5))
     asked = cluster.ask(open_one, Operation.Kind.SAVEPOINT, None)
     cluster.ask(source, Operation.Kind.STOP, {"location": "file:///s/9"})
-    later = cluster.job(**{"execution.state-recovery.path": "file:///s/9"})
+    later = cluster.job()
+    # as it was resolved at the submission
+    later.graph["configuration"] = {"execution.state-recovery.path": "file:///s/9"}
+    later.save(update_fields=["graph"])
     for job in (needed, open_one, source, runs):
         cluster.end(job)
     cluster.end(unclean, "FAILED", is_clean=False)
