@@ -94,6 +94,14 @@ def test_a_job_that_must_leave_and_finds_no_slots_waits_with_its_state_whoever_l
     assert Checkpoint.objects.filter(job=job).exists()
 
 
+def test_the_only_job_is_cleared_up_when_it_has_ended() -> None:
+    """Its JobMaster deletes its directory, and leaves nothing by which a mounted storage could be told."""
+    verdict = simulate(Scenario(1, requests=(Request(8_000, Kind.CANCEL, 0),)))
+    check(verdict)
+    job = Job.objects.get()
+    assert (job.state, job.may_have_leftovers) == ("CANCELED", False), verdict.report()
+
+
 # --- savepoints over a change of leader -------------------------------------------------------------------------------
 
 #: text of the call → whether the leader ends before it (0) or behind it (1), and what becomes of the operation
