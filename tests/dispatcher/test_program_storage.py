@@ -19,7 +19,7 @@ import pyarrow.fs as pafs
 import pytest
 from django.contrib.auth.models import User
 from django.core.files.uploadedfile import TemporaryUploadedFile
-from django.db import InterfaceError, OperationalError
+from django.db import InterfaceError, OperationalError, connection
 from pytest_django import Settings
 from rest_framework.test import APIClient
 
@@ -141,6 +141,7 @@ def test_an_upload_is_not_lost_by_a_deletion_at_the_same_moment(
             answer = files.files.exists(uri)
             artifacts.delete(Artifact.objects.get())
             monkey.exists = lambda asked: answer
+        connection.close()  # this is a thread of the storage, which asks no database otherwise
 
     monkey = SimpleNamespace(exists=None)
     original = files.exists
@@ -166,6 +167,7 @@ def test_a_deletion_leaves_the_files_of_an_upload_that_has_no_row_yet(
     def before_landing(uri: str) -> None:
         files.before_landing = lambda uri: None
         assert api.delete(f"/v1/jars/{name}").status_code == 200
+        connection.close()  # as above
 
     files.before_landing = before_landing
     jar_id(upload(api, "two.py", PROGRAM))
