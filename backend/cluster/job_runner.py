@@ -180,8 +180,13 @@ class JobRunner:
             is_asked_always=True,
             allowed=storage.allowed,
             left_stop=left_stop,
+            give_up_stop=self._give_up_stop,
             may_write=checkpoints.may_write,
         )
+
+    def _give_up_stop(self) -> None:
+        with brief_connection():
+            self._store.give_up_stop(self.job.id)
 
     def _create_provider(
         self,

@@ -262,7 +262,9 @@ class Operation(models.Model):
     follows = models.ForeignKey("self", null=True, on_delete=models.CASCADE, related_name="followers")
     """The same operation, which somebody asked for before: its result becomes the result of this one."""
     progress = models.JSONField(null=True)
-    """{"directory", "attempt"} of a savepoint, {"directory"} of a disposal, written before it begins; else null."""
+    """{"directory", "attempt"} of a savepoint, {"directory"} of a disposal, written before it begins; else null. With
+    "is_given_up" a job goes on without the savepoint that it was to stop with.
+    """
     result = models.JSONField(null=True)
     """{"error"} if it failed; else {"location", "checkpoint_id"} of a snapshot, {"state"} of a cancellation."""
     requested_by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+")

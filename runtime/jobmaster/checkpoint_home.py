@@ -48,6 +48,10 @@ class CheckpointHome:
     """Deleted with the JobMaster."""
     left_stop: str | None = None
     """URI of the savepoint with which the job was to stop under an earlier JobMaster; None: it was not to stop."""
+    give_up_stop: Callable[[], None] = lambda: None
+    """Records that the job goes on without `left_stop`, for all later JobMasters: a predecessor that stood still may yet
+    complete it. Called once, before the job begins, on a thread that may wait.
+    """
     may_write: Callable[[], bool] = lambda: True
     """Returns whether a checkpoint may be completed now; asked right before its metadata is written, and again later if
     not. Raises FencedError once another JobMaster has taken over: it may have deleted the checkpoint's directory.

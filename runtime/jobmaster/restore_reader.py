@@ -136,7 +136,7 @@ class RestoreReader:
             metadata = self._load_left_stop(directory)
         except (NotASnapshotError, DamagedSnapshotError) as error:
             # it is not recorded, so nothing was committed after it
-            logger.warning("job %s does not stop yet: %s", self._job_id, error)
+            self._give_up(directory, str(error))
             return False
         except OSError:
             now_ms = self._clock.monotonic_ms()
@@ -144,7 +144,7 @@ class RestoreReader:
                 self._left_stop_until_ms = now_ms + LEFT_STOP_MS
             if now_ms < self._left_stop_until_ms:
                 raise
-            logger.warning("job %s does not stop: its savepoint %s cannot be read", self._job_id, directory)
+            self._give_up(directory, "it cannot be read")
             return False
         newest = pointers[-1].checkpoint_id if pointers else 0
         if metadata.checkpoint_id <= newest or metadata.options.after is AfterSnapshot.GO_ON or self._is_over():
@@ -157,6 +157,19 @@ class RestoreReader:
         if not is_recorded:
             raise OSError("the savepoint to stop with cannot be recorded: another JobMaster has taken over")
         return True
+
+    def _give_up(self, directory: str, why: str) -> None:
+        """Have the job go on without the savepoint, whatever becomes of that: what it holds is about to be taken back.
+
+        Raises:
+            OSError: that cannot be recorded; nothing has begun.
+        """
+        logger.warning("job %s goes on without its savepoint %s: %s", self._job_id, directory, why)
+        try:
+            self._home.give_up_stop()
+        except Exception as error:
+            message = f"that the job goes on without its savepoint cannot be recorded: {described(error)}"
+            raise OSError(message) from error
 
     def _load_left_stop(self, directory: str) -> CheckpointMetadata:
         files = self._home.files

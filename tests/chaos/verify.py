@@ -86,7 +86,7 @@ def files_held(savepoint: Path) -> set[str]:
         states = [subtask.operator_states.get(COMMITTABLES_STATE) for subtask in operator.subtasks]
         if any(states):
             items = reader.operator_state(operator.uid, COMMITTABLES_STATE)["value"]
-            held.update(item["committable"].get("temporary", "") for item in items)
+            held.update(json.loads(item)["committable"].get("temporary", "") for item in items)
     return held
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from backend.cluster import services
 from backend.cluster.job_store import JobStore
+from backend.cluster.leadership import LeadershipLostError
 from backend.cluster.models import Job, Operation
 from backend.cluster.storable import storable
 from tests.cluster.graphs import graph_json
@@ -67,3 +68,22 @@ def test_what_can_be_stored_stays_as_it_is() -> None:
     document = {"a": [None, True, 3, 2.5, "\U0001f30a"], "b": {"c": ""}}
     assert storable(document) == document
     assert storable((1, {2: Path("x")})) == [1, {"2": "x"}]
+
+
+def test_a_stop_whose_savepoint_was_given_up_is_no_later_leaders_until_it_begins_anew(home: Path) -> None:
+    store, job = JobStore(take_leadership("leader")), services.submit_job(graph_json(1), None, [], {}, None)
+    assert store.take(job)
+    store.give_up_stop(job.id)
+    asked = services.request_operation(job, Operation.Kind.STOP, {}, None)
+    asked.progress = {"directory": "file:///saved/savepoint-1", "attempt": 0}
+    assert store.begin(asked) and store.left_stop(job.id) == "file:///saved/savepoint-1"
+    store.give_up_stop(job.id)
+    assert store.left_stop(job.id) is None
+    asked.refresh_from_db()
+    assert asked.progress["directory"] == "file:///saved/savepoint-1", "what is left of it is looked at all the same"
+    asked.progress = {"directory": "file:///saved/savepoint-2", "attempt": 1}
+    assert store.begin(asked) and store.left_stop(job.id) == "file:///saved/savepoint-2"
+    follower = JobStore(take_leadership("another leader"))
+    with pytest.raises(LeadershipLostError):
+        store.give_up_stop(job.id)
+    assert follower.left_stop(job.id) == "file:///saved/savepoint-2"

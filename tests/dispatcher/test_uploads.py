@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from asgiref.sync import SyncToAsync, sync_to_async
 from django.contrib.auth.models import User
+from django.db import connections
 from django.test import Client
 from pytest_django import Settings
 
@@ -158,9 +160,11 @@ async def status_and_taken(scope: dict[str, Any]) -> tuple[int, int]:
 
 
 @pytest.fixture(autouse=True, scope="module")
-def sync_thread() -> None:
-    """asgiref's one thread for synchronous code lives as long as the process: no test's own."""
+def sync_thread() -> Iterator[None]:
+    """asgiref's one thread for synchronous code lives as long as the process: no test's own. Its connections do not."""
     SyncToAsync.single_thread_executor.submit(int).result()
+    yield
+    SyncToAsync.single_thread_executor.submit(connections.close_all).result()
 
 
 @pytest.fixture

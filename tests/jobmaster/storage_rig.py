@@ -42,6 +42,7 @@ class Rig:
         failures: Iterable[OSError] = (),
         may_write: Callable[[], bool] = lambda: True,
         left_stop: str | None = None,
+        give_up_stop: Callable[[], None] = lambda: None,
         allowed: AllowedRoots = EVERYWHERE,
     ) -> None:
         self.root = root.as_uri()
@@ -60,7 +61,9 @@ class Rig:
                 raise failure
             return open_store()
 
-        home = replace(home, open_store=open_in_the_end, may_write=may_write, left_stop=left_stop)
+        home = replace(
+            home, open_store=open_in_the_end, may_write=may_write, left_stop=left_stop, give_up_stop=give_up_stop
+        )
         self.worker = StorageWorker(home, settings, JOB, self.clock, self.posted.append, is_inline, is_taken_over)
 
     @property

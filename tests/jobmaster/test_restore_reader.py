@@ -75,6 +75,32 @@ def test_any_other_is_not(number: int, after: AfterSnapshot, is_complete: bool, 
     assert retained_by_one_that_follows(tmp_path, left_stop(tmp_path, number, after, is_complete)) == [2]
 
 
+def test_a_job_that_goes_on_without_its_stop_says_so_before_it_begins(tmp_path: Path) -> None:
+    directory = left_stop(tmp_path, 3, is_complete=False)
+    Rig(tmp_path).store(2)
+    said: list[bool] = []
+
+    def give_up() -> None:
+        said.append(not said)
+        if len(said) == 1:
+            raise ConnectionError("no database")
+
+    rig = Rig(tmp_path, left_stop=directory, epoch=1, give_up_stop=give_up)
+    assert isinstance(rig.worker.recover(), RecoveryDelayed), "nothing begins before that is recorded"
+    rig.clock.advance(RETRY_MS)
+    rig.worker.step()
+    [submitted] = [event for event in rig.posted if isinstance(event, Submitted)]
+    assert [c.checkpoint_id for c in submitted.retained] == [2] and said == [True, False]
+
+
+def test_a_stop_that_is_recorded_is_not_given_up(tmp_path: Path) -> None:
+    def give_up() -> None:
+        raise AssertionError("it is complete")
+
+    directory = left_stop(tmp_path, 3)
+    assert [c.checkpoint_id for c in Rig(tmp_path, left_stop=directory, give_up_stop=give_up).recover().retained] == [3]
+
+
 def refusal_of_a_job_that_was_to_stop(root: Path, directory: str, allowed: AllowedRoots = EVERYWHERE) -> str:
     before = Rig(root)
     before.store(2)

@@ -124,6 +124,8 @@ class SimulatedFiles:
         with contextlib.suppress(DamagedSnapshotError):
             if SnapshotFiles(self._files).load(newest.location).options.after is AfterSnapshot.DRAIN:
                 self._world.drain_is_recorded = True
+                # it may be the only record of what the job has read: nothing need come behind it
+                self.at_last_record = self.content()
 
     def land(self, uri: str, content: bytes) -> None:
         """A write that was on its way when its process ended arrives."""

@@ -32,6 +32,18 @@ def test_every_seed_ends_as_the_model_says_for_both_regions() -> None:
 
 
 @pytest.mark.parametrize(
+    "seed",
+    [
+        pytest.param(89, id="a drained job ends without a checkpoint behind its savepoint"),
+        pytest.param(156, id="a JobMaster that stood still completes a savepoint that the job has gone on without"),
+    ],
+)
+def test_a_seed_that_has_failed_ends_as_the_model_says(seed: int) -> None:
+    verdict = simulate_regions(region_scenario_of(seed))
+    assert not verdict.violations, verdict.report()
+
+
+@pytest.mark.parametrize(
     ("point", "nth", "action"),
     [
         (Point.PROCESS, 150, Action.KILL),

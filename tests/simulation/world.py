@@ -311,7 +311,21 @@ class JobMasterProcess(Process):
         def new_name() -> str:
             return f"{world.random.getrandbits(48):012x}"
 
-        home = CheckpointHome(world.files.root, files, open_store, epoch, new_name=new_name, left_stop=world.begun_stop)
+        def give_up_stop() -> None:
+            # as in SQL, a JobMaster that was replaced changes nothing
+            if not world.leads(self):
+                raise OSError("another JobMaster has taken over")
+            world.begun_stop = None
+
+        home = CheckpointHome(
+            world.files.root,
+            files,
+            open_store,
+            epoch,
+            new_name=new_name,
+            left_stop=world.begun_stop,
+            give_up_stop=give_up_stop,
+        )
         self.driver = JobMasterDriver(
             graph,
             lambda post: self,
