@@ -135,10 +135,19 @@ def joined_by_function(stream: DataStream) -> DataStream:
     [
         (totals, {"LocalWindowAggregate": "made/local", "TumblingEventTimeWindows": "made"}),
         (lambda s: totals(s, SESSIONS), {"LocalWindowAggregate": "made/local", "EventTimeSessionWindows": "made"}),
+        (
+            lambda s: s.window_all(SECONDS).aggregate_columns(total="sum(n)"),
+            {
+                "OneKey": "made/key",
+                "LocalWindowAggregate": "made/window/local",
+                "TumblingEventTimeWindows": "made/window",
+                "AllWindow": "made",
+            },
+        ),
         (joined_by_column, {"Join Columns": "made/right", "Window Join": "made"}),
         (joined_by_function, {"Map": "made/right", "Window Join": "made"}),
     ],
-    ids=["two phases", "sessions", "join by column", "join by function"],
+    ids=["two phases", "sessions", "all records", "join by column", "join by function"],
 )
 def test_parts_of_an_operator_have_its_uid_and_their_own_name_behind_it(
     make: Callable[[DataStream], DataStream], parts: dict[str, str]
