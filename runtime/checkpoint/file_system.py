@@ -28,6 +28,8 @@ PIECE_BYTES: Final = 1 << 20
 """Bytes read at once. Less costs more calls (round trips on object stores), more costs memory for each transfer in
 progress.
 """
+_MAX_DURABLE: Final = 4096
+"""Directories that are known to be durable. More costs memory; fewer are synced again."""
 _NO_LINKS: Final = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV}
 
 
@@ -105,6 +107,8 @@ class ArrowFileSystem:
         self._lock = threading.Lock()
         #: one file system for each scheme and host: connecting is expensive
         self._known: dict[str, tuple[Any, str]] = {}
+        #: local directories of which this process knows that a loss of power leaves them
+        self._durable: set[Path] = set()
 
     def write_new(self, uri: str, data: bytes | Iterable[bytes]) -> None:
         pieces = (data,) if isinstance(data, bytes) else data
@@ -171,7 +175,7 @@ class ArrowFileSystem:
 
     def make_directory(self, uri: str) -> None:
         if is_local(uri):
-            _make_local_directory(local_path(uri), self._syncs)
+            self._make_local_directory(local_path(uri))
             return
         files, path = self._of(uri)
         files.create_dir(path, recursive=True)
@@ -186,7 +190,9 @@ class ArrowFileSystem:
 
     def delete_directory(self, uri: str) -> None:
         if is_local(uri):
-            _delete_local_directory(local_path(uri))
+            directory = local_path(uri)
+            self._durable = {kept for kept in self._durable if not kept.is_relative_to(directory)}
+            _delete_local_directory(directory)
             return
         files, path = self._of(uri)
         if files.get_file_info(path).type != pafs.FileType.NotFound:
@@ -194,6 +200,22 @@ class ArrowFileSystem:
 
     def local_path(self, uri: str) -> Path | None:
         return local_path(uri) if is_local(uri) else None
+
+    def _make_local_directory(self, directory: Path) -> None:
+        """Make a directory, and the names that lead to it durable: whoever made those may have ended before that."""
+        is_there = directory.is_dir()
+        if is_there and (not self._syncs or directory in self._durable or directory == directory.parent):
+            return
+        self._make_local_directory(directory.parent)
+        if not is_there:
+            directory.mkdir(exist_ok=True)
+        if self._syncs:
+            # a directory above that may not be read is somebody else's, who made it durable
+            with contextlib.suppress(*(PermissionError,) if is_there else ()):
+                _sync_directory(directory.parent)
+            if len(self._durable) >= _MAX_DURABLE:
+                self._durable = set()
+            self._durable.add(directory)
 
     def _of(self, uri: str) -> tuple[Any, str]:
         """Return the pyarrow file system of a URI and the path in it."""
@@ -252,15 +274,6 @@ def _list_local(directory: Path) -> list[DirectoryEntry]:
     except FileNotFoundError:
         return []
     return sorted(entries, key=lambda entry: entry.name)
-
-
-def _make_local_directory(directory: Path, syncs: bool) -> None:
-    if directory.is_dir():
-        return
-    _make_local_directory(directory.parent, syncs)
-    directory.mkdir(exist_ok=True)
-    if syncs:
-        _sync_directory(directory.parent)
 
 
 def _delete_local_directory(directory: Path) -> None:
