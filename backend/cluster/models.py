@@ -262,8 +262,8 @@ class Operation(models.Model):
     follows = models.ForeignKey("self", null=True, on_delete=models.CASCADE, related_name="followers")
     """The same operation, which somebody asked for before: its result becomes the result of this one."""
     progress = models.JSONField(null=True)
-    """{"directory", "attempt"} of a savepoint, {"directory"} of a disposal, written before it begins; else null. With
-    "is_given_up" a job goes on without the savepoint that it was to stop with.
+    """{"directory", "attempt"} of a savepoint, {"directory"} of a disposal, written before it begins; else null. A stop
+    also has "is_given_up": true once its job goes on without the savepoint.
     """
     result = models.JSONField(null=True)
     """{"error"} if it failed; else {"location", "checkpoint_id"} of a snapshot, {"state"} of a cancellation."""

@@ -29,7 +29,9 @@ PIECE_BYTES: Final = 1 << 20
 progress.
 """
 _MAX_DURABLE: Final = 4096
-"""Directories that are known to be durable. More costs memory; fewer are synced again."""
+"""Directories remembered as durable. More: memory. Fewer: their names are synced more often."""
+_READ_ONLY: Final = {errno.EACCES, errno.EPERM, errno.EROFS}
+"""Errors of syncing a directory above, which this process could not change either."""
 _NO_LINKS: Final = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV}
 
 
@@ -107,7 +109,7 @@ class ArrowFileSystem:
         self._lock = threading.Lock()
         #: one file system for each scheme and host: connecting is expensive
         self._known: dict[str, tuple[Any, str]] = {}
-        #: local directories of which this process knows that a loss of power leaves them
+        #: local directories whose names this process has synced, and the names that lead to them
         self._durable: set[Path] = set()
 
     def write_new(self, uri: str, data: bytes | Iterable[bytes]) -> None:
@@ -191,7 +193,8 @@ class ArrowFileSystem:
     def delete_directory(self, uri: str) -> None:
         if is_local(uri):
             directory = local_path(uri)
-            self._durable = {kept for kept in self._durable if not kept.is_relative_to(directory)}
+            # another process may make it again
+            self._durable.discard(directory)
             _delete_local_directory(directory)
             return
         files, path = self._of(uri)
@@ -202,7 +205,10 @@ class ArrowFileSystem:
         return local_path(uri) if is_local(uri) else None
 
     def _make_local_directory(self, directory: Path) -> None:
-        """Make a directory, and the names that lead to it durable: whoever made those may have ended before that."""
+        """Make a directory, and sync its name and those that lead to it, whoever made them.
+
+        A process that was killed may have made directories that it has not synced.
+        """
         is_there = directory.is_dir()
         if is_there and (not self._syncs or directory in self._durable or directory == directory.parent):
             return
@@ -210,9 +216,11 @@ class ArrowFileSystem:
         if not is_there:
             directory.mkdir(exist_ok=True)
         if self._syncs:
-            # a directory above that may not be read is somebody else's, who made it durable
-            with contextlib.suppress(*(PermissionError,) if is_there else ()):
+            try:
                 _sync_directory(directory.parent)
+            except OSError as error:
+                if not is_there or error.errno not in _READ_ONLY:
+                    raise
             if len(self._durable) >= _MAX_DURABLE:
                 self._durable = set()
             self._durable.add(directory)

@@ -63,7 +63,7 @@ def given_uid(graph: StreamGraph, node: StreamNode) -> str | None:
     """Return the uid that the user gave a node, or gave the operator that it is a part of; None if there is none."""
     # an operator of an earlier execution is not there, and its parts may feed another one now
     whole = None if node.part_of is None else graph.nodes.get(node.part_of)
-    # which may be a part itself: "totals/window/local"
+    # the whole may be a part itself: "totals/window/local"
     uid = None if whole is None else given_uid(graph, whole)
     return f"{uid}/{node.part}" if uid else node.uid
 

@@ -49,8 +49,8 @@ class CheckpointHome:
     left_stop: str | None = None
     """URI of the savepoint with which the job was to stop under an earlier JobMaster; None: it was not to stop."""
     give_up_stop: Callable[[], None] = lambda: None
-    """Records that the job goes on without `left_stop`, for all later JobMasters: a predecessor that stood still may
-    yet complete it. Called before the job begins, on a thread that may wait; again later if it raises.
+    """Records for all later JobMasters that the job goes on without `left_stop`, which a frozen predecessor may yet
+    complete. Called before the job begins, on a thread that may wait; called again if it raises.
     """
     may_write: Callable[[], bool] = lambda: True
     """Returns whether a checkpoint may be completed now; asked right before its metadata is written, and again later if

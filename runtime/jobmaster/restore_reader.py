@@ -132,6 +132,9 @@ class RestoreReader:
             UnknownFileSystemError: nothing can be stored there any more.
             OSError: the storage cannot be reached yet, or it is not known whether it is recorded.
         """
+        if any(pointer.location == directory for pointer in pointers):
+            # the job restores it, as it does any other checkpoint
+            return False
         try:
             metadata = self._load_left_stop(directory)
         except (NotASnapshotError, DamagedSnapshotError) as error:
@@ -148,7 +151,7 @@ class RestoreReader:
             return False
         newest = pointers[-1].checkpoint_id if pointers else 0
         if metadata.checkpoint_id <= newest or metadata.options.after is AfterSnapshot.GO_ON or self._is_over():
-            # it is recorded, or was given up and the job has gone on; or the job has ended before the storage answered
+            # it was given up and the job has gone on; or the job has ended before the storage answered
             return False
         try:
             is_recorded = self._open().complete(CompletedCheckpoint(metadata, is_owned=False))
@@ -159,16 +162,19 @@ class RestoreReader:
         return True
 
     def _give_up(self, directory: str, why: str) -> None:
-        """Have the job go on without the savepoint, whatever becomes of that: what it holds is about to be taken back.
+        """Record that the job goes on without the savepoint.
+
+        The next attempt aborts the transactions that the savepoint holds, so the job must not restore it even if an
+        earlier JobMaster completes it later.
 
         Raises:
-            OSError: that cannot be recorded; nothing has begun.
+            OSError: this cannot be recorded; no attempt has begun.
         """
         logger.warning("job %s goes on without its savepoint %s: %s", self._job_id, directory, why)
         try:
             self._home.give_up_stop()
         except Exception as error:
-            message = f"that the job goes on without its savepoint cannot be recorded: {described(error)}"
+            message = f"cannot record that the job goes on without the savepoint {directory}: {described(error)}"
             raise OSError(message) from error
 
     def _load_left_stop(self, directory: str) -> CheckpointMetadata:

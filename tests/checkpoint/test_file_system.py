@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow.fs as pafs
 import pytest
 
+from runtime.checkpoint import file_system
 from runtime.checkpoint.errors import UnknownFileSystemError
 from runtime.checkpoint.file_system import ArrowFileSystem, CheckpointFileSystem
 from runtime.checkpoint.locations import join, to_uri
@@ -138,3 +141,38 @@ def test_a_bucket_is_a_directory_too(tmp_path: Path) -> None:
 def test_local_paths_are_told() -> None:
     assert ArrowFileSystem().local_path("file:///a%20b/c") == Path("/a b/c")
     assert ArrowFileSystem().local_path("s3://bucket/c") is None
+
+
+def test_names_of_directories_are_synced_once_whoever_made_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[Path] = []
+    monkeypatch.setattr(file_system, "_sync_directory", synced.append)
+    made = tmp_path / "checkpoints" / "job"
+    made.mkdir(parents=True)  # by a process that was killed then
+    files = ArrowFileSystem()
+    files.make_directory(to_uri(made / "completed"))
+    assert synced == [*reversed(tmp_path.parents), tmp_path, tmp_path / "checkpoints", made]
+    synced.clear()
+    files.make_directory(to_uri(made / "completed"))
+    files.make_directory(to_uri(made / "shared"))
+    assert synced == [made]
+    files.delete_directory(to_uri(made / "shared"))
+    (made / "shared").mkdir()
+    files.make_directory(to_uri(made / "shared"))
+    assert synced == [made, made]
+
+
+def test_a_directory_above_that_nobody_may_sync_is_left_and_a_broken_disk_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(directory: Path) -> None:
+        if directory == tmp_path.parent:
+            raise OSError(refusal, os.strerror(refusal))
+
+    monkeypatch.setattr(file_system, "_sync_directory", refuse)
+    refusal = errno.EACCES
+    ArrowFileSystem().make_directory(to_uri(tmp_path / "a"))
+    refusal = errno.EIO
+    with pytest.raises(OSError, match="Input/output error"):
+        ArrowFileSystem().make_directory(to_uri(tmp_path / "b"))

@@ -356,7 +356,7 @@ def test_web_processes_without_a_common_home_serve_the_same_programs(tmp_path: P
 
 
 def get(web: WebProcess, path: str) -> Any:
-    """What a web process answers."""
+    """Return the answer of a web process, decoded from JSON."""
     asked = urllib.request.Request(web.server.url + path, headers={"Authorization": f"Bearer {TOKEN}"})
     with urllib.request.urlopen(asked, timeout=60) as answer:
         return json.load(answer)

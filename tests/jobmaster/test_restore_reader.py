@@ -98,7 +98,9 @@ def test_a_stop_that_is_recorded_is_not_given_up(tmp_path: Path) -> None:
         raise AssertionError("it is complete")
 
     directory = left_stop(tmp_path, 3)
-    assert [c.checkpoint_id for c in Rig(tmp_path, left_stop=directory, give_up_stop=give_up).recover().retained] == [3]
+    for epoch in (1, 2):
+        submitted = Rig(tmp_path, left_stop=directory, epoch=epoch, give_up_stop=give_up).recover()
+        assert [c.checkpoint_id for c in submitted.retained] == [3]
 
 
 def refusal_of_a_job_that_was_to_stop(root: Path, directory: str, allowed: AllowedRoots = EVERYWHERE) -> str:
