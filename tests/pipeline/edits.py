@@ -482,11 +482,16 @@ def savepoint_of(
 
 
 @dataclass(frozen=True)
-class Restored:
-    """End of a restored job."""
+class End:
+    """How a job has ended."""
 
     state: JobState
     failures: tuple[str, ...]
+
+
+def end_of(job: RunningJob) -> End:
+    """Return how a job has ended."""
+    return End(job.state, tuple(entry.cause.message for entry in job.driver.status().exceptions))
 
 
 def restored(
@@ -497,21 +502,20 @@ def restored(
     collects: Mapping[Place, Path],
     *,
     leaves_behind: bool,
-) -> tuple[JobGraph, Restored]:
+) -> tuple[JobGraph, End]:
     """Run a program from a savepoint to its end."""
     given = {RECOVERY_PATH.key: location, IGNORE_UNCLAIMED_STATE.key: str(leaves_behind).lower()}
     graph = graph_with(program, {**options_of(directory), **given}, collects)
     with RunningJob(graph, clock) as job:
         job.run_to_any_end()
-        failures = tuple(entry.cause.message for entry in job.driver.status().exceptions)
-        return graph, Restored(job.state, failures)
+        return graph, end_of(job)
 
 
-def run_to_the_end(program: Program, clock: JobClock, directory: Path, collects: Mapping[Place, Path]) -> None:
+def run_to_the_end(program: Program, clock: JobClock, directory: Path, collects: Mapping[Place, Path]) -> End:
     """Run a program from its beginning."""
     with RunningJob(graph_with(program, options_of(directory), collects), clock) as job:
         job.run_to_any_end()
-        assert job.state is JobState.FINISHED, job.driver.status().exceptions
+        return end_of(job)
 
 
 @dataclass(frozen=True)
