@@ -63,7 +63,7 @@ from backend.cluster.models import Job
 from backend.cluster.placements import placed_stages, placements_of
 from backend.cluster.program_files import program_files
 from backend.cluster.publisher import Publisher
-from backend.cluster.resource_manager import ResourceManager
+from backend.cluster.resource_manager import TASKMANAGER_TIMEOUT_MS, ResourceManager
 from backend.cluster.row_retention import RowRetention
 from backend.cluster.scaling_history import ScalingHistory
 from backend.cluster.slot_pool import StageKey
@@ -177,6 +177,8 @@ class JobManager:
         #: duty → when it is due next, monotonic ms
         self._due_ms = dict.fromkeys(Duty, 0.0)
         self._recovered = False
+        #: monotonic; from then on every TaskManager has been heard, or is gone
+        self._heard_ms = 0.0
 
     def run(self) -> None:
         """Lead until told to stop, or until another jobmanager leads.
@@ -293,6 +295,9 @@ class JobManager:
         known = {*self.jobs.runners, *self._disposal.sweeping}
         left = self._store.leftovers(known, self._locations.check)
         for job_id, root in left:
+            # slots that nobody has ended yet may write further checkpoints; before that time they are not known
+            if self.resources.runs(job_id) or (job_id not in self._led and self._clock.monotonic_ms() < self._heard_ms):
+                continue
             # a job that ended here has had its storage here: what cannot be found, its JobMaster has deleted
             took_any = job_id not in self._led and self._store.took_checkpoints(job_id)
             self._disposal.sweep(job_id, root, took_any=took_any)
@@ -307,6 +312,7 @@ class JobManager:
         # before the first TaskManager is heard: stages that no job has are ended
         self.resources.adopt(placed_stages())
         self.publisher.recover(listed_jobs())
+        self._heard_ms = self._clock.monotonic_ms() + TASKMANAGER_TIMEOUT_MS
         self._recovered = True
 
     def _create_runner(self, job: Job) -> JobRunner:

@@ -234,6 +234,12 @@ class ResourceManager:
             held = {job_id: self._pool.held(job_id) for job_id in jobs}
             return SlotCounts(self._pool.free, self._pool.total, held, self._pool.lacking())
 
+    def runs(self, job_id: str) -> bool:
+        """Return whether stages of a job run, or were there when their TaskManager was last heard."""
+        with self._lock:
+            reported = [key for known in self._taskmanagers.values() for key in known.seen]
+            return any(key.job_id == job_id for key in [*reported, *(stage.key for stage in self._pool.stages())])
+
     # --- what TaskManagers report -------------------------------------------------------------------------------------
 
     def heartbeat(

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pytest_django import Settings
 
-from backend.cluster import services
+from backend.cluster import jobmanager, services
 from backend.cluster.jobmanager import JobManager
 from backend.cluster.leader_machine import OPERATION_PATIENCE_MS
 from backend.cluster.models import Job, Operation
@@ -214,8 +214,10 @@ def test_a_snapshot_is_not_deleted_before_it_is_known_that_no_job_needs_it(
 
 
 def test_what_ended_jobs_have_left_is_deleted_where_the_storage_answers(
-    lead: Any, share: Path, home: Path, hung: HungStorage
+    lead: Any, share: Path, home: Path, hung: HungStorage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # there are none to wait for
+    monkeypatch.setattr(jobmanager, "TASKMANAGER_TIMEOUT_MS", 0)
     there, here = submit(**{CHECKPOINTS: str(share)}), submit()
     for job, root in ((there, share), (here, home / "checkpoints")):
         completed(root, job.id, 1)
@@ -252,6 +254,7 @@ def test_a_job_whose_storage_hangs_when_it_reads_what_to_restore_can_be_cancelle
 def test_what_is_being_deleted_of_ended_jobs_is_not_looked_for_again(
     lead: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(jobmanager, "TASKMANAGER_TIMEOUT_MS", 0)
     job, goes_on = submit(), threading.Event()
     Job.objects.update(state="FINISHED", leader_epoch=1, may_have_leftovers=True)
     manager = lead()

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pytest_django import Settings
 
-from backend.cluster import services
+from backend.cluster import jobmanager, services
 from backend.cluster.checkpoint_home import cluster_storage
 from backend.cluster.checkpoint_store import SqlCompletedStore
 from backend.cluster.job_store import JobStore
@@ -298,8 +298,10 @@ def test_what_a_job_was_started_from_stays_until_it_has_a_checkpoint_of_its_own(
     ],
 )
 def test_a_new_leader_deletes_what_an_ended_job_does_not_keep(
-    lead: Any, home: Path, state: str, retention: str, is_kept: bool, has_row: bool
+    lead: Any, home: Path, state: str, retention: str, is_kept: bool, has_row: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # there are none to wait for
+    monkeypatch.setattr(jobmanager, "TASKMANAGER_TIMEOUT_MS", 0)
     key = "execution.checkpointing.externalized-checkpoint-retention"
     job = submit(**CHECKPOINTING, **{key: retention})
     directory = Path(checkpoint_row(job, 1, home / "checkpoints").removeprefix("file://"))
@@ -315,6 +317,28 @@ def test_a_new_leader_deletes_what_an_ended_job_does_not_keep(
     wait_until(is_swept, 10, "the look at the files")
     assert Checkpoint.objects.exists() is (is_kept and has_row)
     assert directory.is_dir() is directory.parent.exists() is is_kept
+
+
+def test_what_an_ended_job_does_not_keep_stays_while_a_slot_may_write_more_of_it(
+    lead: Any, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jobmanager, "TASKMANAGER_TIMEOUT_MS", 0)
+    job = submit(**CHECKPOINTING)
+    directory = Path(checkpoint_row(job, 1, home / "checkpoints").removeprefix("file://"))
+    Job.objects.filter(id=job.id).update(state="FINISHED", leader_epoch=1, may_have_leftovers=True)
+    manager = lead()
+    report = {"id": "tm", "worker_name": "tm@host", "slots": 1}
+    manager.resources.heartbeat({**report, "number": 1}, [(job.id, 0, 0)], 0)
+    turn(manager)
+    assert not manager._disposal.sweeping and directory.exists()
+    manager.resources.heartbeat({**report, "number": 2}, [], 0)
+
+    def is_swept() -> bool:
+        turn(manager)
+        return not Job.objects.get(id=job.id).may_have_leftovers
+
+    wait_until(is_swept, 10, "the look at the files")
+    assert not directory.parent.exists()
 
 
 def test_what_a_job_could_not_go_on_from_is_left_to_people(lead: Any, home: Path, settings: Settings) -> None:

@@ -25,6 +25,7 @@ from backend.cluster.elasticity import ElasticJob
 from backend.cluster.job_runner import JobRunner
 from backend.cluster.job_scaling import JobScaling
 from backend.cluster.job_store import JobStore
+from backend.cluster.jobmanager import JobManager
 from backend.cluster.leader_machine import LeaderMachine
 from backend.cluster.leadership import Leadership, LeaseKeeper
 from backend.cluster.lease import StandbyWatch
@@ -81,6 +82,7 @@ from tests.control_plane.scenario import (
     Scenario,
     Submission,
     TimedFault,
+    scenario_of,
 )
 from tests.simulation.mutations import Mutation
 
@@ -580,6 +582,17 @@ MISTAKES = (
                 events=(TimedFault(8_000, Event.KILL_LEADER),),
             )
         ],
+    ),
+    Mistake(
+        Mutation(
+            "a new leader deletes what is left of a job while slots of the job may write more",
+            JobManager,
+            "_sweep",
+            "self.resources.runs(job_id) or (",
+            "False and (",
+            found_as=LEFTOVERS,
+        ),
+        [scenario_of(2012)],
     ),
     Mistake(
         Mutation(
