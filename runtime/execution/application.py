@@ -179,15 +179,19 @@ class JobHandle:
         try:
             self.result.set_result(finished(self.status()))
         except JobExecutionError as error:
-            if self._tenure is not None and self._driver.status().leaves_checkpoints and not self._is_interrupted:
+            if self._tenure is not None and self._leaves_checkpoints() and not self._is_interrupted:
                 error = JobExecutionError(f"{error}\n{self._tenure.advice}", error.details)
             error.__cause__ = broken
             self.result.set_exception(error)
 
     def _end_tenure(self) -> None:
         if self._tenure is not None:
-            is_left = self._is_interrupted or self._driver.status().leaves_checkpoints
-            self._tenure.end(is_job_over=not is_left)
+            self._tenure.end(is_job_over=not (self._is_interrupted or self._leaves_checkpoints()))
+
+    def _leaves_checkpoints(self) -> bool:
+        """Return whether the application's job may resume from what it had."""
+        had_ended = self._tenure is not None and self._tenure.outcome is not None
+        return not had_ended and self._driver.status().leaves_checkpoints
 
 
 def _location(answer: Future[RequestAnswered]) -> Future[str]:
