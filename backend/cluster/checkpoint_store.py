@@ -16,6 +16,7 @@ from backend.cluster.checkpoint_counts import write_statistics
 from backend.cluster.connections import brief_connection
 from backend.cluster.leadership import Leadership, LeadershipLostError
 from backend.cluster.models import Checkpoint
+from backend.cluster.open_stops import give_up_stop
 from runtime.checkpoint.completed_store import CheckpointPointer, CompletedCheckpoint
 from runtime.checkpoint.errors import FencedError
 from runtime.checkpoint.layout import writer_of_directory
@@ -120,7 +121,7 @@ class SqlCompletedStore:
         """Remove checkpoints from the store.
 
         If the job has ended, removing its last checkpoint waits until SQL records that end: a leader that took over in
-        between would start the job without state.
+        between would start the job without state. A savepoint to stop with that is removed before is given up.
 
         Raises:
             JobGivenUpError: another leader continues the job.
@@ -132,8 +133,11 @@ class SqlCompletedStore:
             self._end_is_saved.wait()
         if self._is_given_up:
             raise JobGivenUpError(self._job_id)
+        savepoints = {p.location for p in self._retained.values() if p.checkpoint_id in gone and not p.is_owned}
         with brief_connection(), self._leadership.fenced():
             Checkpoint.objects.filter(job_id=self._job_id, checkpoint_id__in=gone).delete()
+            if savepoints and not self._is_over:
+                give_up_stop(self._job_id, savepoints)
         for checkpoint_id in gone:
             self._retained.pop(checkpoint_id, None)
 

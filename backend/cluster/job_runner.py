@@ -1,8 +1,8 @@
 """JobRunner: one job in the leading jobmanager: its JobMaster on a thread of its own, and the state to be saved.
 
 The jobmanager's loop calls `start`, `cancel` and `observe`. Everything published is read from the state machine's
-status. A slow database therefore delays only publishing, and the two steps that must be durable first: completing a
-checkpoint (the job's storage thread) and beginning a further attempt (the driver's thread).
+status. A slow database therefore delays only publishing, and the three steps that must be durable first: completing a
+checkpoint, going on without one (the job's storage thread) and beginning a further attempt (the driver's thread).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The leader's SQL: every take-over and save is a transaction that holds the leader's epoch.
 
-Called by the jobmanager's loop only, except `record_attempt` and `record_placements`.
+Called by the jobmanager's loop only, except `record_attempt`, `record_placements` and `give_up_stop`.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from backend.cluster.models import (
     Placement,
     TaskManager,
 )
+from backend.cluster.open_stops import give_up_stop
 from backend.cluster.placements import ClusterPlacement, write_placements
 from backend.cluster.snapshot_users import Need, SnapshotUses, checkpoint_settings, lock_snapshots
 from backend.cluster.storable import storable
@@ -225,12 +226,6 @@ class JobStore:
         rows = rows.defer("job__graph")
         return list(rows.order_by("created_at"))
 
-    def left_stop(self, job_id: str) -> str | None:
-        """Return where the savepoint of a stop was to go that is not answered; None: there is no such stop."""
-        left = _newest_open_stop(job_id)
-        progress = {} if left is None or left.progress is None else left.progress
-        return None if "is_given_up" in progress else progress.get("directory")
-
     def give_up_stop(self, job_id: str) -> None:
         """Record that a job goes on without the savepoint that it was to stop with, even if that is completed later.
 
@@ -238,9 +233,7 @@ class JobStore:
             LeadershipLostError: another leader has taken over; nothing was changed.
         """
         with self._leadership.fenced():
-            left = _newest_open_stop(job_id)
-            if left is not None and left.progress is not None:
-                Operation.objects.filter(pk=left.pk).update(progress={**left.progress, "is_given_up": True})
+            give_up_stop(job_id)
 
     def cluster_id(self) -> str:
         """Return the id that this cluster has on storages."""
@@ -400,12 +393,6 @@ def _write_failures(job_id: str, entries: Sequence[dict[str, Any]]) -> None:
         Job.objects.filter(id=job_id).update(num_failures=F("num_failures") + num_new)
         kept = rows.order_by("-attempt").values_list("attempt", flat=True)[:KEPT_EXCEPTIONS]
         rows.filter(attempt__lt=min(kept)).delete()
-
-
-def _newest_open_stop(job_id: str) -> Operation | None:
-    """Return the newest stop of a job that has begun its savepoint and is not answered."""
-    stops = Operation.objects.filter(job_id=job_id, kind=Operation.Kind.STOP, progress__directory__isnull=False)
-    return stops.exclude(state=Operation.State.COMPLETED).order_by("created_at").last()
 
 
 def _keeps_checkpoints(job: Job) -> bool:

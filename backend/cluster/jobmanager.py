@@ -60,6 +60,7 @@ from backend.cluster.left_savepoints import LeftSavepoints
 from backend.cluster.location_checks import LocationChecks
 from backend.cluster.log_retention import LogRetention
 from backend.cluster.models import Job
+from backend.cluster.open_stops import left_stop
 from backend.cluster.placements import placed_stages, placements_of
 from backend.cluster.program_files import program_files
 from backend.cluster.publisher import Publisher
@@ -342,7 +343,7 @@ class JobManager:
                 self._store.num_failures(job.id),
                 placements_of(job.id),
                 read_statistics(job.id),
-                self._store.left_stop(job.id),
+                left_stop(job.id),
             ),
         )
 

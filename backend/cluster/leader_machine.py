@@ -163,6 +163,8 @@ class OperationRow:
     """For savepoints and stops that were begun, unless their job's runner carries them out."""
     ends_job: bool = False
     """Whether the job ends after the savepoint."""
+    is_given_up: bool = False
+    """Whether the job has gone on without the savepoint, complete or not."""
     follows: str | None = None
     """Trigger id of the same operation, which was asked for before."""
     followed_result: Document | None = None
@@ -423,6 +425,8 @@ class LeaderMachine:
             if row.left is not None and row.left.remains is not Remains.NOTHING:
                 return self._go_on(row, row.left, runner, is_patient)
             return self._carry_out(row, runner, is_patient)
+        if row.left is not None and row.left.remains is Remains.COMPLETE and row.is_given_up:
+            return Answer(row.trigger_id, {"error": _too_late(row.left)})
         # the recorded end of a job that stops with its savepoint is the answer
         waits = row.left is not None and row.left.remains is Remains.COMPLETE and row.kind == Operation.Kind.STOP
         return None if is_patient or waits else Answer(row.trigger_id, {"error": _not_running(row, runner)})
@@ -447,7 +451,7 @@ class LeaderMachine:
                     return None
                 cause = "the JobManager that ran the job ended first"
                 why = f"the savepoint {left.directory} is complete, but the job did not stop after it: {cause}"
-                return Answer(row.trigger_id, {"error": why})
+                return Answer(row.trigger_id, {"error": _too_late(left) if row.is_given_up else why})
             case Remains.COMPLETE:
                 return Conclude(row.trigger_id, runner.job_id, left.directory, left.checkpoint_id)
             case _ if not is_patient:
@@ -466,7 +470,7 @@ class LeaderMachine:
                 return Answer(row.trigger_id, _location(left))
             # a stop that succeeded was answered together with the end of the job
             why = f"the savepoint {left.directory} is complete, but the job did not end with it: it is {row.job_state}"
-            return Answer(row.trigger_id, {"error": why})
+            return Answer(row.trigger_id, {"error": _too_late(left) if row.is_given_up else why})
         if not is_patient:
             return Answer(row.trigger_id, {"error": f"the job is {row.job_state}; {_left_behind(left)}"})
         return Discard(row.trigger_id, left.directory) if left.remains is Remains.PARTIAL else None
@@ -540,6 +544,13 @@ def _is_answer(left: LeftSavepoint, row: OperationRow) -> bool:
 
 def _location(left: LeftSavepoint) -> Document:
     return {"location": left.directory, "checkpoint_id": left.checkpoint_id}
+
+
+def _too_late(left: LeftSavepoint) -> str:
+    return (
+        f"the savepoint {left.directory} was completed after the job had gone on without it; do not restore it: what "
+        "sinks had prepared in it has been aborted"
+    )
 
 
 def _left_behind(left: LeftSavepoint) -> str:

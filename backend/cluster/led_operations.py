@@ -155,6 +155,7 @@ class LedOperations:
             snapshot=snapshot,
             left=self._left_of(row),
             ends_job=row.kind == Operation.Kind.STOP or bool(row.parameters.get("cancel_job")),
+            is_given_up="is_given_up" in (row.progress or {}),
             follows=row.follows_id,
             followed_result=None if row.follows is None else row.follows.result,
         )

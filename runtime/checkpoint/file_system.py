@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import logging
 import os
 import shutil
 import threading
@@ -24,14 +25,16 @@ import pyarrow.fs as pafs
 from runtime.checkpoint.errors import UnknownFileSystemError
 from runtime.checkpoint.locations import is_local, local_path, to_uri
 
+logger = logging.getLogger(__name__)
+
 PIECE_BYTES: Final = 1 << 20
 """Bytes read at once. Less costs more calls (round trips on object stores), more costs memory for each transfer in
 progress.
 """
 _MAX_DURABLE: Final = 4096
 """Directories remembered as durable. More: memory. Fewer: their names are synced more often."""
-_READ_ONLY: Final = {errno.EACCES, errno.EPERM, errno.EROFS}
-"""Errors of syncing a directory above, which this process could not change either."""
+_NOT_OPENED: Final = {errno.EACCES, errno.EPERM, errno.EROFS}
+"""Errors of syncing a directory that this process may not open: whoever set it up answers for its names."""
 _NO_LINKS: Final = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV}
 
 
@@ -88,6 +91,32 @@ class CheckpointFileSystem(Protocol):
         """Return the file's path, if it is an ordinary file of this machine."""
 
 
+class DurableDirectories:
+    """Local directories of which the name, and the names that lead to it, have been synced; any thread.
+
+    That another process deletes one and makes it again is not noticed.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._paths: set[str] = set()
+
+    def __contains__(self, directory: Path) -> bool:
+        return str(directory) in self._paths
+
+    def add(self, directory: Path) -> None:
+        with self._lock:
+            if len(self._paths) >= _MAX_DURABLE:
+                self._paths.clear()
+            self._paths.add(str(directory))
+
+    def forget(self, directory: Path) -> None:
+        """Forget a directory and those in it: another process may make them again."""
+        with self._lock:
+            below = f"{directory}/"
+            self._paths -= {path for path in self._paths if path.startswith(below)} | {str(directory)}
+
+
 class ArrowFileSystem:
     """Local files by the operating system, everything else by pyarrow.fs: s3, hdfs, gs, abfs by URI.
 
@@ -97,20 +126,21 @@ class ArrowFileSystem:
         resolve: gives the pyarrow file system of a URI, and the path in it.
         survives_power_loss: whether local files are synced to disk before they count; without it they only outlive
             processes, and writing many small files is several times faster.
+        durable: the directories that need no sync; None: none are known yet.
     """
 
     def __init__(
         self,
         resolve: Callable[[str], tuple[Any, str]] = pafs.FileSystem.from_uri,
         survives_power_loss: bool = True,
+        durable: DurableDirectories | None = None,
     ) -> None:
         self._resolve = resolve
         self._syncs = survives_power_loss
         self._lock = threading.Lock()
         #: one file system for each scheme and host: connecting is expensive
         self._known: dict[str, tuple[Any, str]] = {}
-        #: local directories whose names this process has synced, and the names that lead to them
-        self._durable: set[Path] = set()
+        self._durable = DurableDirectories() if durable is None else durable
 
     def write_new(self, uri: str, data: bytes | Iterable[bytes]) -> None:
         pieces = (data,) if isinstance(data, bytes) else data
@@ -193,9 +223,10 @@ class ArrowFileSystem:
     def delete_directory(self, uri: str) -> None:
         if is_local(uri):
             directory = local_path(uri)
-            # another process may make it again
-            self._durable.discard(directory)
+            # before, so that whoever makes it again syncs it; after, because a thread may have made it meanwhile
+            self._durable.forget(directory)
             _delete_local_directory(directory)
+            self._durable.forget(directory)
             return
         files, path = self._of(uri)
         if files.get_file_info(path).type != pafs.FileType.NotFound:
@@ -219,10 +250,10 @@ class ArrowFileSystem:
             try:
                 _sync_directory(directory.parent)
             except OSError as error:
-                if not is_there or error.errno not in _READ_ONLY:
+                if error.errno not in _NOT_OPENED:
                     raise
-            if len(self._durable) >= _MAX_DURABLE:
-                self._durable = set()
+                if not is_there:
+                    logger.warning("a loss of power may take %s away: %s", directory, error)
             self._durable.add(directory)
 
     def _of(self, uri: str) -> tuple[Any, str]:
@@ -258,6 +289,11 @@ def _write_new_local(path: Path, pieces: Iterable[bytes], syncs: bool) -> None:
                 os.fsync(file.fileno())
         try:
             path.hardlink_to(draft)
+        except FileExistsError:
+            if syncs:
+                # a try before may have failed after the link: whoever finds its own data there takes it as written
+                _sync_directory(path.parent)
+            raise
         except OSError as error:
             if error.errno not in _NO_LINKS:
                 raise

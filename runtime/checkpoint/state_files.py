@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from runtime.checkpoint.errors import StorageAwayError
-from runtime.checkpoint.file_system import PIECE_BYTES, ArrowFileSystem, CheckpointFileSystem
+from runtime.checkpoint.file_system import PIECE_BYTES, ArrowFileSystem, CheckpointFileSystem, DurableDirectories
 from runtime.checkpoint.layout import METADATA, file_name
 from runtime.checkpoint.locations import join, parent_of
 from runtime.core.checkpoint_options import CheckpointOptions
@@ -338,6 +338,10 @@ def _check(file: FileHandle, size: int, sha256: str) -> None:
         raise DamagedSnapshotError(file.uri, "its SHA-256 is not the recorded one")
 
 
+#: of this process
+_DURABLE = DurableDirectories()
+
+
 def default_file_system() -> CheckpointFileSystem:
     """Return the real file system: local files, and pyarrow.fs for everything else."""
-    return ArrowFileSystem()
+    return ArrowFileSystem(durable=_DURABLE)

@@ -8,8 +8,7 @@ again. Used by the thread that does the storage's work; `reads` may be read by a
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 
 from runtime.checkpoint.completed_store import CheckpointPointer, CompletedCheckpoint, CompletedCheckpointStore
 from runtime.checkpoint.errors import (
@@ -38,16 +37,6 @@ LEFT_STOP_MS = 20_000.0
 Longer: slots that nobody adopts end themselves, and a job hangs on a storage that it does not need. Shorter: a stop
 fails because its storage is away for a moment.
 """
-
-
-@dataclass(frozen=True, slots=True)
-class RestorePoint:
-    """The snapshot that was read."""
-
-    submitted: Submitted
-    """What the job begins with, or why it cannot."""
-    damaged: Sequence[CheckpointId] = ()
-    """Checkpoints that are recorded and cannot be read."""
 
 
 class RestoreReader:
@@ -92,11 +81,14 @@ class RestoreReader:
             return False
         return not (self._open().retained() if self._home.is_asked_always else self._settings.is_enabled)
 
-    def read(self) -> RestorePoint:
+    def read(self) -> Submitted:
         """Return what the job restores, or why it cannot.
 
+        What is damaged is forgotten before: the next attempt aborts the transactions that it holds, so that no later
+        JobMaster may restore it, even if it can be read again.
+
         Raises:
-            OSError: the storage cannot be reached, or is away: read again later.
+            OSError: the storage cannot be reached, or is away, or damage cannot be recorded: read again later.
             JobOverError: the job has ended.
             CheckpointStorageError, DamagedSnapshotError: what is to be restored cannot be.
         """
@@ -109,7 +101,7 @@ class RestoreReader:
                 is_recorded = self._record_stop(self._home.left_stop, pointers)
             except (NewerSnapshotError, LocationNotAllowedError, UnknownFileSystemError) as error:
                 # it may be complete: the job must not go on after it
-                return RestorePoint(Submitted(refusal=f"the savepoint to stop with cannot be read: {error}"))
+                return Submitted(refusal=f"the savepoint to stop with cannot be read: {error}")
             if is_recorded:
                 pointers = self._open().retained()
         retained, damage = self._read(pointers)
@@ -118,10 +110,11 @@ class RestoreReader:
         initial = self._load_unreplaced(restore) if pointers else self._load_initial(restore)
         if pointers and not retained and initial is None:
             why = list(damage.values())[-1]
-            return RestorePoint(Submitted(refusal=f"none of the job's {len(pointers)} checkpoints can be read: {why}"))
+            return Submitted(refusal=f"none of the job's {len(pointers)} checkpoints can be read: {why}")
+        if damage:
+            self._forget(damage)
         is_newest_damaged = bool(pointers) and pointers[-1].checkpoint_id in damage
-        submitted = Submitted(tuple(retained), initial, is_newest_damaged=is_newest_damaged)
-        return RestorePoint(submitted, tuple(damage))
+        return Submitted(tuple(retained), initial, is_newest_damaged=is_newest_damaged)
 
     def _record_stop(self, directory: str, pointers: Sequence[CheckpointPointer]) -> bool:
         """Record the savepoint with which the job was to stop, if it is complete and its JobMaster ended before that.
@@ -133,7 +126,7 @@ class RestoreReader:
             OSError: the storage cannot be reached yet, or it is not known whether it is recorded.
         """
         if any(pointer.location == directory for pointer in pointers):
-            # the job restores it, as it does any other checkpoint
+            # the job restores it as it does any other checkpoint, wherever it is, and gives it up if it is damaged
             return False
         try:
             metadata = self._load_left_stop(directory)
@@ -150,8 +143,11 @@ class RestoreReader:
             self._give_up(directory, "it cannot be read")
             return False
         newest = pointers[-1].checkpoint_id if pointers else 0
-        if metadata.checkpoint_id <= newest or metadata.options.after is AfterSnapshot.GO_ON or self._is_over():
-            # it was given up and the job has gone on; or the job has ended before the storage answered
+        if self._is_over():
+            return False
+        if metadata.checkpoint_id <= newest or metadata.options.after is AfterSnapshot.GO_ON:
+            # said once more: what is newer may be found damaged, and must not make this one the newest
+            self._give_up(directory, "the job has gone on")
             return False
         try:
             is_recorded = self._open().complete(CompletedCheckpoint(metadata, is_owned=False))
@@ -160,6 +156,18 @@ class RestoreReader:
         if not is_recorded:
             raise OSError("the savepoint to stop with cannot be recorded: another JobMaster has taken over")
         return True
+
+    def _forget(self, damage: Mapping[CheckpointId, str]) -> None:
+        """Record that checkpoints are never restored again.
+
+        Raises:
+            OSError: this cannot be recorded; no attempt has begun.
+        """
+        try:
+            self._open().remove(damage)
+        except Exception as error:
+            message = f"cannot record that checkpoints {', '.join(map(str, damage))} are damaged: {described(error)}"
+            raise OSError(message) from error
 
     def _give_up(self, directory: str, why: str) -> None:
         """Record that the job goes on without the savepoint.

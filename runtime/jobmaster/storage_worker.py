@@ -418,11 +418,9 @@ class StorageWorker:
         return submitted
 
     def _read_restore_point(self) -> Submitted:
-        point = self._reader.read()
-        if point.submitted.refusal is None:
-            # their files are swept when an attempt begins: no later JobMaster must look for them
-            self._unforgotten.update(point.damaged)
-            retained = point.submitted.retained
+        submitted = self._reader.read()
+        if submitted.refusal is None:
+            retained = submitted.retained
             self._keeps = bool(retained)
             self._directories.update(checkpoint.location for checkpoint in retained if checkpoint.is_owned)
-        return point.submitted
+        return submitted

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from runtime.checkpoint import file_system
 from runtime.checkpoint.errors import UnknownFileSystemError
 from runtime.checkpoint.file_system import ArrowFileSystem, CheckpointFileSystem
 from runtime.checkpoint.locations import join, to_uri
+from runtime.checkpoint.state_files import Retries, default_file_system, write_once
 from runtime.testing.memory_file_system import MemoryFileSystem
 
 Place = tuple[CheckpointFileSystem, str]
@@ -157,10 +159,56 @@ def test_names_of_directories_are_synced_once_whoever_made_them(
     files.make_directory(to_uri(made / "completed"))
     files.make_directory(to_uri(made / "shared"))
     assert synced == [made]
-    files.delete_directory(to_uri(made / "shared"))
-    (made / "shared").mkdir()
+    files.delete_directory(to_uri(made))
+    (made / "shared").mkdir(parents=True)
     files.make_directory(to_uri(made / "shared"))
-    assert synced == [made, made]
+    assert synced == [made, made.parent, made]
+
+
+def test_names_of_directories_are_synced_once_in_a_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    default_file_system().make_directory(to_uri(tmp_path / "job" / "chk-1"))
+    synced: list[Path] = []
+    monkeypatch.setattr(file_system, "_sync_directory", synced.append)
+    default_file_system().make_directory(to_uri(tmp_path / "job" / "chk-1"))
+    default_file_system().make_directory(to_uri(tmp_path / "job" / "chk-2"))
+    assert synced == [tmp_path / "job"]
+
+
+def test_a_directory_made_while_the_same_one_is_deleted_is_synced_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files, uri = ArrowFileSystem(), to_uri(tmp_path / "a")
+    files.make_directory(uri)
+    delete = shutil.rmtree
+
+    def slowly(directory: Path) -> None:
+        files.make_directory(uri)  # by another thread
+        delete(directory)
+
+    monkeypatch.setattr(shutil, "rmtree", slowly)
+    files.delete_directory(uri)
+    synced: list[Path] = []
+    monkeypatch.setattr(file_system, "_sync_directory", synced.append)
+    (tmp_path / "a").mkdir()
+    files.make_directory(uri)
+    assert synced == [tmp_path]
+
+
+def test_a_file_whose_name_could_not_be_synced_is_synced_by_the_next_try(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files, uri = ArrowFileSystem(), to_uri(tmp_path / "a" / "_metadata")
+    files.make_directory(to_uri(tmp_path / "a"))
+    tries: list[Path] = []
+
+    def fail_once(directory: Path) -> None:
+        tries.append(directory)
+        if len(tries) == 1:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(file_system, "_sync_directory", fail_once)
+    write_once(files, uri, b"content", Retries(pause=lambda seconds: None))
+    assert tries == [tmp_path / "a"] * 2
 
 
 def test_a_directory_above_that_nobody_may_sync_is_left_and_a_broken_disk_is_told(

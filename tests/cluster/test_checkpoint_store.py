@@ -14,7 +14,8 @@ from backend.cluster.checkpoint_counts import read_statistics, write_statistics
 from backend.cluster.checkpoint_store import JobGivenUpError, SqlCompletedStore, completed_checkpoints
 from backend.cluster.leadership import LeadershipLostError, read_lease, take_over
 from backend.cluster.lease import LEASE_MS
-from backend.cluster.models import Checkpoint, Job
+from backend.cluster.models import Checkpoint, Job, Operation
+from backend.cluster.open_stops import left_stop
 from runtime.checkpoint.errors import FencedError
 from runtime.checkpoint.outcome import JobOutcome
 from runtime.checkpoint.statistics import RecordedDistribution, StatisticsRecord
@@ -47,6 +48,24 @@ def test_a_checkpoint_is_complete_when_its_row_is_there(job: Job, tmp_path: Path
     assert (row.checkpoint_id, row.location, row.attempt, row.is_owned) == (3, checkpoint.location, 7, True)
     assert row.leader_epoch == 1
     assert [pointer.checkpoint_id for pointer in completed_checkpoints(job.id)] == [3]
+
+
+@pytest.mark.parametrize("is_over", [False, True])
+def test_a_savepoint_to_stop_with_that_is_forgotten_is_given_up_unless_the_job_has_ended(
+    job: Job, tmp_path: Path, is_over: bool
+) -> None:
+    """Else the next leader would take it for one that is complete and not recorded yet, and restore it again."""
+    store, savepoint = store_of(job), replace(completed(tmp_path, job.id, 3), is_owned=False)
+    asked = services.request_operation(job, Operation.Kind.STOP, {}, None)
+    Operation.objects.filter(pk=asked.pk).update(progress={"directory": savepoint.location})
+    assert store.complete(savepoint) and store.complete(completed(tmp_path, job.id, 4))
+    store.remove([CheckpointId(4)])
+    assert left_stop(job.id) == savepoint.location
+    if is_over:
+        store.end(JobOutcome.FINISHED)
+        store.end_is_saved()
+    store.remove([CheckpointId(3)])
+    assert left_stop(job.id) == (savepoint.location if is_over else None)
 
 
 def test_an_older_leader_completes_nothing(job: Job, tmp_path: Path) -> None:

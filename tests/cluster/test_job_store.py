@@ -12,6 +12,7 @@ from backend.cluster import services
 from backend.cluster.job_store import JobStore
 from backend.cluster.leadership import LeadershipLostError
 from backend.cluster.models import Job, Operation
+from backend.cluster.open_stops import left_stop
 from backend.cluster.storable import storable
 from tests.cluster.graphs import graph_json
 from tests.cluster.leading import take_leadership
@@ -76,14 +77,14 @@ def test_a_stop_whose_savepoint_was_given_up_is_no_later_leaders_until_it_begins
     store.give_up_stop(job.id)
     asked = services.request_operation(job, Operation.Kind.STOP, {}, None)
     asked.progress = {"directory": "file:///saved/savepoint-1", "attempt": 0}
-    assert store.begin(asked) and store.left_stop(job.id) == "file:///saved/savepoint-1"
+    assert store.begin(asked) and left_stop(job.id) == "file:///saved/savepoint-1"
     store.give_up_stop(job.id)
-    assert store.left_stop(job.id) is None
+    assert left_stop(job.id) is None
     asked.refresh_from_db()
     assert asked.progress["directory"] == "file:///saved/savepoint-1", "what is left of it is looked at all the same"
     asked.progress = {"directory": "file:///saved/savepoint-2", "attempt": 1}
-    assert store.begin(asked) and store.left_stop(job.id) == "file:///saved/savepoint-2"
-    follower = JobStore(take_leadership("another leader"))
+    assert store.begin(asked) and left_stop(job.id) == "file:///saved/savepoint-2"
+    take_leadership("another leader")
     with pytest.raises(LeadershipLostError):
         store.give_up_stop(job.id)
-    assert follower.left_stop(job.id) == "file:///saved/savepoint-2"
+    assert left_stop(job.id) == "file:///saved/savepoint-2"

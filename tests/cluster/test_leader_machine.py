@@ -246,6 +246,15 @@ def test_a_stop_whose_job_has_gone_on_behind_its_savepoint_names_it(machine: Lea
         assert "file:///sp is complete, but the job did not stop after it" in answer.result["error"]
 
 
+@pytest.mark.parametrize("runner", [RUNNING, RESTARTING, None])
+def test_a_savepoint_that_was_completed_after_its_job_had_gone_on_is_named_at_once_and_nobody_is_told_to_restore_it(
+    machine: LeaderMachine, runner: RunnerSeen | None
+) -> None:
+    job_state = "FAILED" if runner is None else "RUNNING"
+    answer = decided(machine, left(Remains.COMPLETE, is_given_up=True, job_state=job_state, **STOP), runner)
+    assert isinstance(answer, Answer) and "do not restore it" in answer.result["error"]
+
+
 def test_a_stop_of_a_job_that_ended_by_itself_is_told_so(machine: LeaderMachine) -> None:
     answer = decided(machine, replace(ASKED, job_state="FINISHED", **STOP), None)
     assert isinstance(answer, Answer) and "has ended by itself, as FINISHED" in answer.result["error"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import shutil
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -101,6 +102,14 @@ def test_a_stop_that_is_recorded_is_not_given_up(tmp_path: Path) -> None:
     for epoch in (1, 2):
         submitted = Rig(tmp_path, left_stop=directory, epoch=epoch, give_up_stop=give_up).recover()
         assert [c.checkpoint_id for c in submitted.retained] == [3]
+
+
+def test_a_stop_behind_which_the_job_has_gone_on_is_given_up(tmp_path: Path) -> None:
+    """What is newer may be found damaged later, and leave it as the newest."""
+    directory, said = left_stop(tmp_path, 1), []
+    Rig(tmp_path).store(2)
+    Rig(tmp_path, left_stop=directory, epoch=1, give_up_stop=lambda: said.append("given up")).recover()
+    assert said == ["given up"]
 
 
 def refusal_of_a_job_that_was_to_stop(root: Path, directory: str, allowed: AllowedRoots = EVERYWHERE) -> str:
@@ -228,6 +237,40 @@ def test_an_older_one_that_is_damaged_says_nothing_of_the_newest(tmp_path: Path)
     first.store(2)
     damage(tmp_path, 1)
     assert not Rig(tmp_path, epoch=1).recover().is_newest_damaged
+
+
+def test_a_damaged_one_is_forgotten_before_an_attempt_aborts_what_it_holds(tmp_path: Path) -> None:
+    """It can be read again later: the files were damaged on the way, or restored from a backup."""
+    first = Rig(tmp_path)
+    first.store(1)
+    first.store(2)
+    whole = (tmp_path / JOB / "chk-2-0.0" / "_metadata").read_bytes()
+    damage(tmp_path, 2)
+    assert [c.checkpoint_id for c in Rig(tmp_path, epoch=1).recover().retained] == [1]
+    (tmp_path / JOB / "chk-2-0.0" / "_metadata").write_bytes(whole)
+    assert [c.checkpoint_id for c in Rig(tmp_path, epoch=2).recover().retained] == [1]
+
+
+def test_nothing_begins_until_damage_is_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = Rig(tmp_path)
+    first.store(1)
+    first.store(2)
+    damage(tmp_path, 2)
+    remove, tries = FileCompletedStore.remove, []
+
+    def fail_once(store: FileCompletedStore, gone: Iterable[CheckpointId]) -> None:
+        tries.append(list(gone))
+        if len(tries) == 1:
+            raise ConnectionError("no database")
+        remove(store, gone)
+
+    monkeypatch.setattr(FileCompletedStore, "remove", fail_once)
+    rig = Rig(tmp_path, epoch=1)
+    assert isinstance(rig.worker.recover(), RecoveryDelayed)
+    rig.clock.advance(RETRY_MS)
+    rig.worker.step()
+    [submitted] = [event for event in rig.posted if isinstance(event, Submitted)]
+    assert [c.checkpoint_id for c in submitted.retained] == [1] and tries == [[2], [2]]
 
 
 def test_a_damaged_one_is_forgotten_before_its_files_are_swept(tmp_path: Path) -> None:
