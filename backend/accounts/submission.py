@@ -10,11 +10,14 @@ from __future__ import annotations
 
 import logging
 import re
+from collections.abc import Collection
 from pathlib import Path
 from typing import Final
 
 from django.conf import settings
 from rest_framework import exceptions
+
+from runtime.common.options import PYTHON_FILES
 
 logger = logging.getLogger(__name__)
 
@@ -40,6 +43,18 @@ class ProgramNotListed(SubmissionRefused):
         super().__init__(f"{name} is not among the programs that this cluster runs: its sha256 {digest} is not listed.")
 
 
+class CodeNotListed(SubmissionRefused):
+    """An option brings code along with a program that is allowed."""
+
+    default_code = "program_not_listed"
+
+    def __init__(self, option: str) -> None:
+        super().__init__(
+            f"The option {option} brings code that is not listed, and this cluster runs only programs that are "
+            "(TIDEMARK_ALLOWED_PROGRAMS): pack it into the program."
+        )
+
+
 def refusal(is_draft: bool = False) -> SubmissionRefused | None:
     """Return why nothing can be submitted; None: programs can be.
 
@@ -53,12 +68,13 @@ def refusal(is_draft: bool = False) -> SubmissionRefused | None:
     return None
 
 
-def check_program(name: str, digest: str) -> None:
+def check_program(name: str, digest: str, given: Collection[str] = ()) -> None:
     """Check that a program may be stored, planned and run.
 
     Args:
         name: of the program, for the message.
         digest: sha256 of its file, hex.
+        given: keys of the options with which it is to be run.
 
     Raises:
         SubmissionRefused: nothing is submitted, or not this.
@@ -68,6 +84,8 @@ def check_program(name: str, digest: str) -> None:
         raise refused
     if settings.TIDEMARK_ALLOWED_PROGRAMS and digest not in _listed(Path(settings.TIDEMARK_ALLOWED_PROGRAMS)):
         raise ProgramNotListed(name, digest)
+    if settings.TIDEMARK_ALLOWED_PROGRAMS and PYTHON_FILES.key in given:
+        raise CodeNotListed(PYTHON_FILES.key)
 
 
 def _listed(path: Path) -> set[str]:

@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from django.db.models import F
+
 from backend.cluster.models import TERMINAL_STATES, Job, TaskManager
 
 Document = dict[str, Any]
@@ -78,10 +80,10 @@ def taskmanager_entry(row: TaskManager, free_slots: int, *, is_draining: bool = 
 
 
 def listed_jobs() -> list[Job]:
-    """Return the rows of the jobs in the overview, newest first, without graphs."""
+    """Return the rows of the jobs in the overview, newest first, without graphs: all that run, and the last to end."""
     rows = Job.objects.defer("graph", "plan").order_by("-created_at")
     active = list(rows.exclude(state__in=TERMINAL_STATES))
-    ended = list(rows.filter(state__in=TERMINAL_STATES)[:MAX_ENDED_JOBS])
+    ended = list(rows.filter(state__in=TERMINAL_STATES).order_by(F("ended_at").desc(nulls_last=True))[:MAX_ENDED_JOBS])
     return sorted([*active, *ended], key=lambda job: -job.created_at)
 
 

@@ -368,6 +368,11 @@ class JobRunner:
         """True if the job ended in a way that keeps its checkpoints."""
         return self.job.is_terminal and self._driver.status().leaves_checkpoints
 
+    @property
+    def has_removed_checkpoints(self) -> bool:
+        """True if the directory of the job's checkpoints was there when the job had ended, and is removed."""
+        return self._driver.has_removed_directory
+
     def document(self) -> Document:
         """Return the current live document."""
         snapshot = self._driver.status()

@@ -293,14 +293,15 @@ class JobManager:
         for job_id in self._disposal.swept():
             self._store.leftovers_are_deleted(job_id)
             self._disposal.sweep_is_recorded(job_id)
+            self.jobs.cleared.discard(job_id)
         known = {*self.jobs.runners, *self._disposal.sweeping}
         left = self._store.leftovers(known, self._locations.check)
         for job_id, root in left:
             # slots that nobody has ended yet may write further checkpoints; before that time they are not known
             if self.resources.runs(job_id) or (job_id not in self._led and self._clock.monotonic_ms() < self._heard_ms):
                 continue
-            # a job that ended here has had its storage here: what cannot be found, its JobMaster has deleted
-            took_any = job_id not in self._led and self._store.took_checkpoints(job_id)
+            # else what cannot be found may be on a storage that is not mounted
+            took_any = job_id not in self.jobs.cleared and self._store.took_checkpoints(job_id)
             self._disposal.sweep(job_id, root, took_any=took_any)
         self._led = (self._led | self.jobs.runners.keys()) & {*known, *(job_id for job_id, _ in left)}
 

@@ -93,6 +93,8 @@ class LedJobs:
         self._attempts = attempts
         #: by job
         self.runners: dict[str, JobRunner] = {}
+        #: ended jobs whose JobMaster here has removed the directory of their checkpoints, until that is recorded
+        self.cleared: set[str] = set()
         #: jobs whose state is not recorded: it has changed, or could not be saved
         self.unsaved: set[str] = set()
         #: job that this leader has taken and cannot run yet → which storage does not answer
@@ -362,6 +364,8 @@ class LedJobs:
                 runner.requests.forget([trigger_id])
             case DropJob(job_id):
                 del self.runners[job_id]
+                if runner.has_removed_checkpoints:
+                    self.cleared.add(job_id)
                 self._publisher.forget(job_id)
 
     def _record_statistics(self, runner: JobRunner) -> None:

@@ -151,12 +151,11 @@ class Publisher:
         self._vouch()
 
     def _listed(self) -> list[Document]:
-        """Return the entries of all running jobs and of the newest ended ones, and forget the others."""
-        jobs = sorted(self._entries.values(), key=lambda entry: -entry["start_time"])
-        ended = [entry["id"] for entry in jobs if entry["state"] in TERMINAL_STATES]
-        for job_id in ended[MAX_ENDED_JOBS:]:
-            del self._entries[job_id]
-        return [entry for entry in jobs if entry["id"] in self._entries]
+        """Return the entries of all running jobs and of those that ended last, newest first, and forget the others."""
+        ended = [entry for entry in self._entries.values() if entry["state"] in TERMINAL_STATES]
+        for entry in sorted(ended, key=lambda entry: -(entry["end_time"] or 0))[MAX_ENDED_JOBS:]:
+            del self._entries[entry["id"]]
+        return sorted(self._entries.values(), key=lambda entry: -entry["start_time"])
 
     def _vouch(self) -> None:
         """Tell readers that the live documents are up to date; publish them again if the bus has lost them."""

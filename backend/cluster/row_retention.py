@@ -1,11 +1,13 @@
 """RowRetention: deletes rows of jobs that have ended and of operations that are answered, beyond those that are kept.
 
-Kept are the newest jobs that have ended; of those with snapshots, which somebody may want to restore, as many again.
-Never deleted is a job that has not ended, whose checkpoints are not cleared up, which has an operation without an
-answer, or which something refers to: a deployment that is under way, or a job that was started from a snapshot of it
-and has not ended. Deleted with a job are its failures, checkpoints, statistics, decisions and operations; files of
-snapshots stay where they are, logs are deleted by `log_retention`. Derived from the rows at every look; each deletion
-is a transaction that holds the leader's epoch. Used by the leader's loop; the decisions are pure.
+Kept are the jobs that ended last; of those with snapshots, which somebody may want to restore, as many again. Never
+deleted is a job that has not ended or ended within the hour, whose checkpoints are not cleared up, which has an
+operation without an answer, or which something refers to: a deployment that is under way, or a job that was started
+from a snapshot of it and has not ended. The savepoints of a job that has not ended stay: by them it is known that the
+job goes on, and that nobody may claim them. Deleted with a job are its failures, checkpoints, statistics, decisions
+and operations; files of snapshots stay where they are, logs are deleted by `log_retention`. Derived from the rows at
+every look; each deletion is a transaction that holds the leader's epoch. Used by the leader's loop; the decisions are
+pure.
 """
 
 from __future__ import annotations
@@ -15,11 +17,11 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from django.db.models import Count
+from django.db.models import Count, F, Q
 
 from backend.cluster.leadership import Leadership
 from backend.cluster.models import TERMINAL_STATES, Checkpoint, Job, Operation
-from backend.cluster.snapshot_users import SnapshotUses
+from backend.cluster.snapshot_users import SnapshotUses, lock_snapshots
 from runtime.core.clock import Clock
 
 logger = logging.getLogger(__name__)
@@ -32,7 +34,7 @@ MAX_OPERATIONS_AT_ONCE: Final = 500
 KEPT_OPERATIONS: Final = 100
 """Answered operations of a job, or of no job, besides savepoints."""
 KEPT_SAVEPOINTS: Final = 200
-"""Savepoints of a job: as many as the page lists."""
+"""Savepoints of a job that has ended: as many as the page lists."""
 ANSWERS_KEPT_MS: Final = 3_600_000
 """An answer stays so long whatever follows: whoever has asked may still ask for it. Flink keeps it for five minutes."""
 SNAPSHOTS: Final = (Operation.Kind.SAVEPOINT, Operation.Kind.STOP)
@@ -72,7 +74,7 @@ def jobs_to_delete(ended: Iterable[EndedJob], kept: int, needed: Collection[str]
     """Return the jobs that are to be deleted, oldest first.
 
     Args:
-        ended: newest first.
+        ended: those that ended last first.
         kept: number of jobs without snapshots that are kept, and of those with.
         needed: jobs that stay; they count as well.
     """
@@ -144,26 +146,35 @@ class RowRetention:
 
     def _delete_jobs(self, running: Collection[str]) -> bool:
         """Return whether there are no more to be deleted."""
-        ended = Job.objects.filter(state__in=TERMINAL_STATES)
-        if ended.count() <= self._kept_jobs:
+        if Job.objects.filter(state__in=TERMINAL_STATES).count() <= self._kept_jobs:
             return True
-        ids = list(ended.order_by("-created_at", "-id").values_list("id", flat=True))
-        with_snapshots = _jobs_with_snapshots()
-        needed = {*running, *self._needed_elsewhere(), *_needed_by_rows()}
-        due = jobs_to_delete((EndedJob(name, name in with_snapshots) for name in ids), self._kept_jobs, needed)
+        due = self._due_jobs(running)
         if not due:
             return True
         batch = due[:MAX_JOBS_AT_ONCE]
         with self._leadership.fenced():
-            # what was found was found outside of the transaction; an end is final, an operation of an ended job refused
-            rows = Job.objects.filter(id__in=batch, state__in=TERMINAL_STATES, may_have_leftovers=False)
+            # what was found was found outside of the transaction: meanwhile a job may have started from a snapshot
+            lock_snapshots()
+            found = set(batch) - _needed_by_rows() - set(self._needed_elsewhere())
+            # only the ids: graphs and documents are large
+            rows = Job.objects.filter(id__in=found, state__in=TERMINAL_STATES, may_have_leftovers=False).only("pk")
             deleted = rows.delete()[1].get(Job._meta.label, 0)
         logger.info("deleted the rows of %d jobs that ended long ago", deleted)
         return len(due) <= len(batch)
 
+    def _due_jobs(self, running: Collection[str]) -> list[str]:
+        ended = Job.objects.filter(state__in=TERMINAL_STATES)
+        ids = list(ended.order_by(F("ended_at").desc(nulls_last=True), "-id").values_list("id", flat=True))
+        fresh = ended.filter(ended_at__gte=self._clock.now_ms() - ANSWERS_KEPT_MS).values_list("id", flat=True)
+        with_snapshots = _jobs_with_snapshots()
+        needed = {*running, *fresh, *self._needed_elsewhere(), *_needed_by_rows()}
+        return jobs_to_delete((EndedJob(name, name in with_snapshots) for name in ids), self._kept_jobs, needed)
+
     def _delete_operations(self) -> bool:
         """Return whether there are no more to be deleted."""
         done = Operation.objects.filter(state=Operation.State.COMPLETED)
+        is_taken = Q(kind__in=SNAPSHOTS, result__location__isnull=False)
+        done = done.exclude(pk__in=done.filter(is_taken).exclude(job__state__in=TERMINAL_STATES).values("pk"))
         many = done.values("job_id").annotate(number=Count("pk")).filter(number__gt=KEPT_OPERATIONS)
         limit_ms = self._clock.now_ms() - ANSWERS_KEPT_MS
         due: list[str] = []

@@ -189,19 +189,31 @@ def confinement() -> Confinement:
     ]
     return Confinement(
         hidden=[str(Path(place).resolve()) for place in places if place],
-        has_network=os.environ.get("TIDEMARK_PLAN_NETWORK") == "1",
+        has_network=is_on("TIDEMARK_PLAN_NETWORK", default=False),
     )
 
 
 def preview_confinement() -> Confinement:
     """Return the same of programs that are previewed or tested: they have the network if TIDEMARK_PREVIEW_NETWORK=1."""
-    return replace(confinement(), has_network=os.environ.get("TIDEMARK_PREVIEW_NETWORK") == "1")
+    return replace(confinement(), has_network=is_on("TIDEMARK_PREVIEW_NETWORK", default=False))
 
 
 def local_path(location: str) -> str:
     """Return the path of a directory on this machine; "": it is none."""
     parts = urlsplit(location)
     return unquote(parts.path) if parts.scheme in ("", "file") else ""
+
+
+def is_on(variable: str, *, default: bool) -> bool:
+    """Return whether a switch is on: 1, or 0; empty: the default.
+
+    Raises:
+        EnvironmentProblem: it is something else. Whoever writes "false" or "yes" must not get the opposite.
+    """
+    text = os.environ.get(variable) or ""
+    if text not in ("", "0", "1"):
+        raise EnvironmentProblem(f"{variable}={text} must be 0 or 1")
+    return default if not text else text == "1"
 
 
 def names(variable: str, default: str = "") -> list[str]:

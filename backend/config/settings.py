@@ -23,7 +23,7 @@ if any("*" in host for host in ALLOWED_HOSTS):
     raise ImproperlyConfigured("TIDEMARK_ALLOWED_HOSTS must list the host names that the page is reached by, without *")
 CSRF_TRUSTED_ORIGINS = environment.names("TIDEMARK_TRUSTED_ORIGINS")
 #: behind TLS: cookies are sent over https only
-HTTPS = os.environ.get("TIDEMARK_HTTPS") == "1"
+HTTPS = environment.is_on("TIDEMARK_HTTPS", default=False)
 
 INSTALLED_APPS = [
     # before the admin, whose templates it replaces
@@ -125,7 +125,7 @@ X_FRAME_OPTIONS = "DENY"
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if HTTPS else None
 
 #: whether programs are taken and run; what runs goes on
-TIDEMARK_SUBMIT = os.environ.get("TIDEMARK_SUBMIT") != "0"
+TIDEMARK_SUBMIT = environment.is_on("TIDEMARK_SUBMIT", default=True)
 #: file of the sha256 of the only programs that are taken; empty: all are
 TIDEMARK_ALLOWED_PROGRAMS = environment.allowed_programs()
 #: limit of one program; uploads are streamed to disk
@@ -144,7 +144,7 @@ TIDEMARK_KEPT_LOGS = environment.kept_logs()
 #: number of jobs that have ended whose rows are kept, and of such jobs with snapshots
 TIDEMARK_KEPT_JOBS = environment.kept_jobs()
 #: keeps a process with the engine ready for the next preview, some 160 MiB, while somebody edits pipelines
-TIDEMARK_WARM_PREVIEWS = os.environ.get("TIDEMARK_WARM_PREVIEWS") != "0"
+TIDEMARK_WARM_PREVIEWS = environment.is_on("TIDEMARK_WARM_PREVIEWS", default=True)
 
 #: what programs may see of this machine while they are planned
 TIDEMARK_CONFINEMENT = environment.confinement()

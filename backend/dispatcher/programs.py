@@ -175,7 +175,7 @@ def extract(artifact: Artifact, wanted: ProgramRequest, has_left: Callable[[], b
         StorageProblem: the program cannot be read.
         SubmissionRefused: the cluster does not run it; it may have done when the program was uploaded.
     """
-    check_program(artifact.file_name, artifact.id)
+    check_program(artifact.file_name, artifact.id, wanted.configuration)
     files = program_files()
     # the wait may be long, so release the database connection
     with without_connection(), _turn(artifact.file_name, has_left), files.opened(artifact.path) as program:

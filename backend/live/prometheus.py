@@ -44,9 +44,12 @@ STATES: Final = (
     *TERMINAL_STATES,
 )
 
+LATELY_MS: Final = 600_000
+
 FAMILIES: Final[Mapping[str, str]] = {
     "tidemark_redis_up": "1 if Redis has answered.",
-    "tidemark_jobs": "Jobs by state.",
+    "tidemark_jobs": "Jobs by state, as far as their rows are kept.",
+    "tidemark_jobs_failed_lately": "Jobs that have failed for good within the last 10 minutes.",
     "tidemark_operations_open": "Operations that were asked for and are not completed.",
     "tidemark_oldest_operation_age_seconds": "Time since the oldest open operation was asked for; 0 if there is none.",
     "tidemark_leader_epoch": "Epoch of the leading JobManager; it grows when another one takes over.",
@@ -128,6 +131,9 @@ def _of_rows(out: Exposition) -> tuple[Sequence[_JobRow], LeaderEpoch | None]:
     counts = dict(Job.objects.order_by().values_list("state").annotate(Count("id")))
     for state in (*STATES, *sorted(set(counts) - set(STATES))):
         out.add("tidemark_jobs", counts.get(state, 0), state=state)
+    # rows are kept for longer than that; a count of all falls when old ones go
+    lately = Job.objects.filter(state="FAILED", ended_at__gte=services.now_ms() - LATELY_MS)
+    out.add("tidemark_jobs_failed_lately", lately.count())
     out.add("flink_jobmanager_numRunningJobs", counts.get("RUNNING", 0))
     open_ones = Operation.objects.exclude(state=Operation.State.COMPLETED)
     found = open_ones.aggregate(number=Count("trigger_id"), oldest=Min("created_at"))

@@ -338,6 +338,11 @@ class JobMasterDriver:
             self._quietly(partial(self._provider.release_attempt, attempt))
         self._close()
 
+    @property
+    def has_removed_directory(self) -> bool:
+        """True if the directory of the job's checkpoints was there when the job had ended, and is removed."""
+        return self._storage.has_removed_directory
+
     def next_deadline_ms(self) -> float | None:
         """Return the monotonic ms at which `step` has something to do even if nothing is posted."""
         if self._closed:

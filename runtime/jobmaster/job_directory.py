@@ -18,23 +18,26 @@ from runtime.core.ids import JobId
 from runtime.jobmaster.checkpoint_home import CheckpointHome
 
 
-def remove_job_directory(home: CheckpointHome, job_id: JobId) -> None:
+def remove_job_directory(home: CheckpointHome, job_id: JobId) -> bool:
     """Remove the directory of a job of which nothing is kept, unless there is something of somebody else in it.
 
     Args:
         home: of the JobMaster with which the job has ended.
         job_id: the job.
 
+    Returns:
+        Whether it was there and is removed. False also if its storage is not mounted.
+
     Raises:
         OSError: the storage cannot be reached.
     """
     if home.root is None:
-        return
+        return False
     directory, files = job_directory(home.root, job_id), home.files.file_system
     names = [entry.name for entry in files.list(directory)]
     is_ours = all(name in (SHARED, COMPLETED) or writer_of_directory(name) for name in names)
     if not is_ours or not (names or files.exists(directory)) or _has_successor(home, home.root, job_id, names):
-        return
+        return False
     if home.leader_epoch > 0 and COMPLETED in names:
         # the log says that the job is over, to those who come late
         for name in names:
@@ -42,6 +45,7 @@ def remove_job_directory(home: CheckpointHome, job_id: JobId) -> None:
                 files.delete_directory(join(directory, name))
     else:
         files.delete_directory(directory)
+    return True
 
 
 def _has_successor(home: CheckpointHome, root: str, job_id: JobId, names: Sequence[str]) -> bool:

@@ -124,6 +124,8 @@ class StorageWorker:
         self._keeps = True
         #: those that are to be forgotten and are not yet: their files stay until they are
         self._unforgotten: set[CheckpointId] = set()
+        #: whether the job's directory was there at its end, and is removed
+        self.has_removed_directory = False
         #: URIs of the directories of checkpoints that were recorded here and not deleted
         self._directories: set[str] = set()
 
@@ -199,7 +201,10 @@ class StorageWorker:
         if self._home.private_directory is not None:
             shutil.rmtree(self._home.private_directory, ignore_errors=True)
         elif was_idle and not (self._is_frozen or self._is_fenced or self._keeps or self._directories):
-            self._quietly(lambda: remove_job_directory(self._home, self._job_id), "remove the directory")
+            self._quietly(self._remove_directory, "remove the directory")
+
+    def _remove_directory(self) -> None:
+        self.has_removed_directory = remove_job_directory(self._home, self._job_id)
 
     # --- the thread of the storage ------------------------------------------------------------------------------------
 

@@ -139,6 +139,17 @@ def test_a_program_that_is_listed_is_taken_and_run_and_no_other(api: APIClient, 
     assert Job.objects.count() == 1
 
 
+def test_options_bring_no_code_along_with_a_listed_program(api: APIClient, listed: Path, tmp_path: Path) -> None:
+    (tmp_path / "further.py").write_text("print('code that nobody has listed')")
+    listed.write_text(sha256(PROGRAM.encode()).hexdigest())
+    jar = jar_id(upload(api, "flights.py", PROGRAM))
+    body = {"flinkConfiguration": {"python.files": str(tmp_path / "further.py")}}
+    for route in ("plan", "run"):
+        answer = api.post(f"/v1/jars/{jar}/{route}", body, format="json")
+        assert (answer.status_code, "python.files" in answer.content.decode()) == (403, True)
+    assert api.post(f"/v1/jars/{jar}/run", {}, format="json").status_code == 200
+
+
 @pytest.mark.parametrize("content", [None, b"\xff\xfe", b"not a digest\n"])
 def test_a_list_that_cannot_be_read_allows_nothing(
     api: APIClient, listed: Path, content: bytes | None, caplog: pytest.LogCaptureFixture

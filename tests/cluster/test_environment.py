@@ -170,3 +170,13 @@ def test_programs_see_nothing_of_the_clusters_files(
     confinement = environment.confinement()
     assert set(confinement.hidden) == {str(home), *(str(tmp_path / n) for n in ("db.sqlite3", "storage", "savepoints"))}
     assert not confinement.has_network
+
+
+def test_a_switch_that_cannot_be_read_opens_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    for text, expected in (("", True), ("0", False), ("1", True)):
+        monkeypatch.setenv("TIDEMARK_SUBMIT", text)
+        assert environment.is_on("TIDEMARK_SUBMIT", default=True) is expected
+    for text in ("false", "off", "no", "true", " 0"):
+        monkeypatch.setenv("TIDEMARK_SUBMIT", text)
+        with pytest.raises(EnvironmentProblem, match="must be 0 or 1"):
+            environment.is_on("TIDEMARK_SUBMIT", default=True)

@@ -119,20 +119,20 @@ class Cluster:
         self.needed: set[str] = set()
         self.retention = RowRetention(self.leadership, kept_jobs, lambda: self.needed, self.clock)
         self._graph = graph_json(1)
-        self._num_jobs = 0
+        self._num_ended = 0
 
     def job(self, **configuration: str) -> Job:
         """A job that this leader runs."""
         job = services.submit_job(self._graph, None, [], configuration, None)
         assert self.store.take(job)
-        # younger than those before, whatever the clock says
-        self._num_jobs += 1
-        Job.objects.filter(id=job.id).update(created_at=self._num_jobs)
         return job
 
-    def end(self, job: Job, state: str = "FINISHED", *, is_clean: bool = True, failures: int = 0) -> Job:
-        """Record its end, and that nothing is left of its checkpoints."""
-        job.state, job.ended_at = state, services.now_ms()
+    def end(
+        self, job: Job, state: str = "FINISHED", *, is_clean: bool = True, failures: int = 0, hours_ago: float = 2
+    ) -> Job:
+        """Record its end, after those before, and that nothing is left of its checkpoints."""
+        self._num_ended += 1
+        job.state, job.ended_at = state, self.clock.now_ms() - round(hours_ago * HOUR_MS) + self._num_ended
         assert self.store.save(job, [failure(attempt) for attempt in range(failures)])
         if is_clean:
             Job.objects.filter(id=job.id).update(may_have_leftovers=False)
@@ -277,7 +277,51 @@ def test_nothing_goes_that_is_referred_to() -> None:
     assert not Job.objects.exists()
 
 
-def test_a_job_that_asks_for_a_savepoint_every_minute_keeps_the_newest() -> None:
+def test_a_job_that_has_just_ended_stays_however_long_ago_it_was_submitted() -> None:
+    """Its failures, and the answer to who stopped it, can still be asked for."""
+    cluster = Cluster(kept_jobs=2)
+    stream = cluster.job()
+    for _ in range(4):
+        cluster.end(cluster.job(), hours_ago=0.5)
+    cluster.ask(stream, Operation.Kind.CANCEL, {"state": "CANCELED"}, hours_ago=0)
+    cluster.end(stream, "CANCELED", hours_ago=0)
+    cluster.look()
+    assert Job.objects.count() == 5, "all ended within the hour"
+    cluster.clock.advance(HOUR_MS)
+    cluster.look()
+    assert Job.objects.count() == 2 and Job.objects.filter(id=stream.id).exists(), "it was the last to end"
+
+
+def test_a_job_that_was_restored_from_a_snapshot_meanwhile_keeps_its_source(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = Cluster(kept_jobs=0)
+    source = cluster.job()
+    cluster.ask(source, Operation.Kind.STOP, {"location": "file:///s/9"})
+    cluster.end(source)
+    fenced = cluster.leadership.fenced
+
+    def started_from_it_before() -> Any:
+        monkeypatch.undo()
+        later = cluster.job()
+        later.graph["configuration"] = {"execution.state-recovery.path": "file:///s/9"}
+        later.save(update_fields=["graph"])
+        return fenced()
+
+    monkeypatch.setattr(cluster.leadership, "fenced", started_from_it_before)
+    cluster.retention._delete_jobs(())
+    assert Job.objects.filter(id=source.id).exists()
+
+
+def test_deletions_read_no_graphs() -> None:
+    cluster = Cluster(kept_jobs=0)
+    cluster.end(cluster.job())
+    with CaptureQueriesContext(connection) as queries:
+        cluster.retention.poll(())
+    assert not Job.objects.exists()
+    assert not [query["sql"] for query in queries if '"cluster_job"."document"' in query["sql"]]
+
+
+def test_a_job_that_asks_for_a_savepoint_every_minute_keeps_the_newest_once_it_has_ended() -> None:
+    """Before, nobody may claim one, which only its row forbids."""
     cluster = Cluster(kept_jobs=100)
     job = cluster.job()
     for number in range(KEPT_SAVEPOINTS + 30):
@@ -285,7 +329,7 @@ def test_a_job_that_asks_for_a_savepoint_every_minute_keeps_the_newest() -> None
         cluster.ask(job, Operation.Kind.SAVEPOINT, {"error": "timeout"}, hours_ago=0 if number % 2 else 2)
     cluster.settle()
     rows = Operation.objects.filter(job=job)
-    assert rows.filter(result__location__isnull=False).count() == KEPT_SAVEPOINTS
+    assert rows.filter(result__location__isnull=False).count() == KEPT_SAVEPOINTS + 30
     failed = rows.filter(result__error__isnull=False)
     assert KEPT_OPERATIONS <= failed.count() <= KEPT_OPERATIONS + (KEPT_SAVEPOINTS + 30) // 2
     # what was answered within the hour is still there to be asked for
@@ -293,6 +337,9 @@ def test_a_job_that_asks_for_a_savepoint_every_minute_keeps_the_newest() -> None
     cluster.clock.advance(ANSWERS_KEPT_MS)
     cluster.look()
     assert failed.count() == KEPT_OPERATIONS
+    cluster.end(job)
+    cluster.look()
+    assert rows.filter(result__location__isnull=False).count() == KEPT_SAVEPOINTS
 
 
 def test_an_operation_and_its_followers_go_together() -> None:

@@ -373,3 +373,17 @@ def test_it_is_once_the_store_has_forgotten_it(tmp_path: Path) -> None:
     rig.worker.step()
     assert not directory.exists()
     assert [p.checkpoint_id for p in store.retained()] == [2]
+
+
+def test_a_directory_that_is_away_at_the_end_counts_as_not_removed(tmp_path: Path) -> None:
+    """What cannot be found may be on a share that is not mounted just now."""
+    for is_away in (False, True):
+        root = tmp_path / str(is_away)
+        rig = Rig(root, MemoryCheckpointStore())
+        rig.recover()
+        rig.store(1)
+        if is_away:
+            root.rename(tmp_path / "unmounted")
+        end(rig, 1)
+        rig.worker.close()
+        assert rig.worker.has_removed_directory is not is_away

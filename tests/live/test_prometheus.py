@@ -119,6 +119,7 @@ def test_figures_are_those_of_rows_and_documents(
     assert found["tidemark_jobmanagers"] == {(("role", "leader"),): 1, (("role", "standby"),): 1}
     states = {labels[0][1]: count for labels, count in found["tidemark_jobs"].items()}
     assert (states["RUNNING"], states["FAILED"], states["FINISHED"]) == (1, 1, 0)
+    assert found["tidemark_jobs_failed_lately"] == {(): 1}
     assert found["flink_jobmanager_taskSlotsTotal"] == {(): 4}
     assert found["flink_jobmanager_taskSlotsAvailable"] == {(): 2}
     of_job = (("job_id", job.id), ("job_name", 'fl\\"ights'))
@@ -311,3 +312,15 @@ def test_every_alert_says_what_it_is_about() -> None:
     [group] = yaml.safe_load(ALERTS.read_text())["groups"]
     assert all(rule["annotations"]["summary"] and rule["labels"]["severity"] for rule in group["rules"])
     assert len({rule["alert"] for rule in group["rules"]}) == len(group["rules"]) > 8
+
+
+def test_a_failure_is_told_for_ten_minutes_though_older_rows_go(victor: Any) -> None:
+    kept, gone = rows.ended_job("FAILED"), rows.ended_job("FAILED")
+    for job, minutes_ago in ((kept, 1), (gone, 60)):
+        Job.objects.filter(id=job.id).update(ended_at=services.now_ms() - minutes_ago * 60_000)
+    client = client_of(victor)
+    assert scraped(client)["tidemark_jobs_failed_lately"] == {(): 1}
+    gone.delete()
+    assert scraped(client)["tidemark_jobs_failed_lately"] == {(): 1}
+    Job.objects.update(ended_at=services.now_ms() - 601_000)
+    assert scraped(client)["tidemark_jobs_failed_lately"] == {(): 0}
