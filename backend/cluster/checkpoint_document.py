@@ -102,41 +102,56 @@ class CheckpointDetails:
     """Tracks which checkpoint details, and which traces, have changed since they were last published."""
 
     def __init__(self) -> None:
-        self._told: dict[int, tuple[str, int, bool]] = {}
-        self._told_traces: dict[int, tuple[int, int | None]] = {}
+        #: by checkpoint; None: what is published is unknown, or an earlier leader's
+        self._told: dict[int, tuple[str, int, bool]] | None = None
+        self._told_traces: dict[int, tuple[int, int | None]] | None = None
 
-    def changed(self, snapshot: CheckpointsSnapshot) -> tuple[dict[str, Document], list[str]]:
-        """Return field → details of changed checkpoints, and the fields of those that the statistics have dropped."""
+    def changed(self, snapshot: CheckpointsSnapshot) -> tuple[dict[str, Document], list[str] | None]:
+        """Return field → details of changed checkpoints, and the fields of those that the statistics have dropped.
+
+        None for the latter: every other field is to be dropped.
+        """
         known = _all(snapshot)
         marks = {i: (s.status.value, s.num_acknowledged, s.is_discarded) for i, s in known.items()}
         changed = {
-            details_field(i): details_document(known[i]) for i, mark in marks.items() if self._told.get(i) != mark
+            details_field(i): details_document(known[i])
+            for i, mark in marks.items()
+            if self._told is None or self._told.get(i) != mark
         }
-        gone = [details_field(i) for i in self._told.keys() - marks.keys()]
+        gone = _gone(self._told, marks)
         self._told = marks
         return changed, gone
 
-    def changed_traces(self, snapshot: CheckpointsSnapshot) -> tuple[dict[str, Document], list[str]]:
+    def changed_traces(self, snapshot: CheckpointsSnapshot) -> tuple[dict[str, Document], list[str] | None]:
         """Return the same of the traces."""
         known = {trace.checkpoint_id: trace for trace in snapshot.traces}
         marks: dict[int, tuple[int, int | None]] = {i: (t.num_acknowledged, t.duration_ms) for i, t in known.items()}
         changed = {
             details_field(i): trace_document(trace)
             for i, trace in known.items()
-            if self._told_traces.get(i) != marks[i]
+            if self._told_traces is None or self._told_traces.get(i) != marks[i]
         }
-        gone = [details_field(i) for i in self._told_traces.keys() - marks.keys()]
+        gone = _gone(self._told_traces, marks)
         self._told_traces = marks
         return changed, gone
 
     def forget(self) -> None:
-        """Forget what was published: it has been lost."""
-        self._told, self._told_traces = {}, {}
+        """Forget what was published: it has been lost, or it is unknown whether it arrived."""
+        self._told = self._told_traces = None
+
+
+def _gone(told: Mapping[int, object] | None, known: Mapping[int, object]) -> list[str] | None:
+    return None if told is None else [details_field(i) for i in told.keys() - known.keys()]
 
 
 def all_traces(snapshot: CheckpointsSnapshot) -> dict[str, Document]:
     """Return field → trace of every checkpoint that has one."""
     return {details_field(trace.checkpoint_id): trace_document(trace) for trace in snapshot.traces}
+
+
+def ended_traces(saved: Mapping[str, Document]) -> dict[str, Document]:
+    """Return the saved traces of checkpoints that have ended: of the others nobody will ever tell the end."""
+    return {name: trace for name, trace in saved.items() if trace["status"] != "IN_PROGRESS"}
 
 
 def trace_document(trace: CheckpointTrace) -> Document:

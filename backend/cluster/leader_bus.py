@@ -73,8 +73,17 @@ class LeaderBus(Protocol):
         It expires after `bus.EXPIRY_S`.
         """
 
-    def put_fields(self, key: str, fields: Mapping[str, Document], expiry_s: int, dropped: Sequence[str]) -> None:
-        """Replace fields of a hash, drop others, and have the hash expire."""
+    def put_fields(
+        self, key: str, fields: Mapping[str, Document], expiry_s: int, dropped: Sequence[str] | None
+    ) -> None:
+        """Replace fields of a hash, drop others, and have the hash expire; at once.
+
+        Args:
+            key: of the hash.
+            fields: the fields to set.
+            expiry_s: of the hash.
+            dropped: names of fields; None: all that are not in `fields`.
+        """
 
     def close(self) -> None:
         """End the connections."""
@@ -98,11 +107,13 @@ _PUBLISH = (
 redis.call('SET', KEYS[2], ARGV[4], 'EX', ARGV[3])
 return 1"""
 )
-#: arguments after the expiry: number of fields to drop, their names, then names and values of fields to set
+#: arguments after the expiry: number of fields to drop (-1: all), their names, then names and values of fields to set
 _PUT_FIELDS = (
     _FENCE
     + """
-local first = 5 + tonumber(ARGV[4])
+local dropped = tonumber(ARGV[4])
+if dropped < 0 then redis.call('DEL', KEYS[2]) end
+local first = 5 + math.max(0, dropped)
 for i = 5, first - 1 do redis.call('HDEL', KEYS[2], ARGV[i]) end
 for i = first, #ARGV, 2 do redis.call('HSET', KEYS[2], ARGV[i], ARGV[i + 1]) end
 redis.call('EXPIRE', KEYS[2], ARGV[3])
@@ -158,9 +169,12 @@ class RedisLeaderBus:
         with _errors():
             self._announcer.announce(topic, document["version"])
 
-    def put_fields(self, key: str, fields: Mapping[str, Document], expiry_s: int, dropped: Sequence[str]) -> None:
+    def put_fields(
+        self, key: str, fields: Mapping[str, Document], expiry_s: int, dropped: Sequence[str] | None
+    ) -> None:
         texts = [part for name, value in fields.items() for part in (name, json.dumps(value, separators=(",", ":")))]
-        self._write(_PUT_FIELDS, key, expiry_s, len(dropped), *dropped, *texts)
+        count = -1 if dropped is None else len(dropped)
+        self._write(_PUT_FIELDS, key, expiry_s, count, *(dropped or ()), *texts)
 
     def close(self) -> None:
         self._announcer.close()

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from backend.cluster.checkpoint_document import DETAILS, TRACES, checkpoints_document
+from backend.cluster.checkpoint_document import DETAILS, TRACES, checkpoints_document, ended_traces
 from backend.cluster.models import Job
 from backend.cluster.redaction import redacted_text
 from backend.cluster.state_history import STATES
@@ -292,6 +292,7 @@ def ended_document(
         "stalls": [],
         "event_time": event_time_document(EventTime()),
         "exceptions": known,
+        TRACES: ended_traces(last.get(TRACES, {})),
         "version": max(now, last.get("version", 0) + 1),
     }
 

@@ -92,6 +92,7 @@ class Publisher:
         """Publish a document of a job whose row has just been saved with it."""
         self._entries[runner.job.id] = job_entry(document)
         if not runner.job.is_terminal:
+            self._tell_checkpoints(runner)
             self._tell(document)
         else:
             self.job_ended(document)
@@ -201,6 +202,11 @@ class Publisher:
         return True
 
     def _tell_checkpoints(self, runner: JobRunner) -> None:
+        """Publish what has changed of a job's checkpoints.
+
+        The first time, all: what an earlier leader has published goes, for nobody would ever tell the end of a
+        checkpoint that was in progress when it was killed.
+        """
         details = self._details.setdefault(runner.job.id, CheckpointDetails())
         if not self._may_send():
             return
@@ -211,7 +217,7 @@ class Publisher:
         )
         try:
             for key, (changed, gone) in told:
-                if changed or gone:
+                if changed or gone or gone is None:
                     self._bus.put_fields(key.format(runner.job.id), changed, bus.EXPIRY_S, gone)
         except BusError as error:
             details.forget()

@@ -148,6 +148,11 @@ def test_fields_are_set_and_dropped_and_expire(bus_of: Any) -> None:
     leader.put_fields(key, {"3": {"a": 3}}, 60, ["1", "2"])
     assert bus.get_fields(key, ["1", "2", "3"]) == [{}, {}, {"a": 3}]
     assert 0 < bus.client().ttl(key) <= 60
+    leader.put_fields(key, {"4": {"a": 4}}, 60, None)
+    assert bus.get_all_fields(key) == {"4": {"a": 4}}
+    assert 0 < bus.client().ttl(key) <= 60
+    leader.put_fields(key, {}, 60, None)
+    assert bus.get_all_fields(key) == {}
 
 
 def test_a_beat_tells_whether_redis_has_lost_everything(bus_of: Any) -> None:

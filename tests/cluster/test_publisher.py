@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import SimpleNamespace
+from typing import Any
 
+from backend.cluster import bus
 from backend.cluster.bus import Document
 from backend.cluster.cluster_document import MAX_ENDED_JOBS
 from backend.cluster.events import ReceivedEvent
 from backend.cluster.publisher import Publisher
+from runtime.checkpoint.settings import CheckpointSettings
+from runtime.checkpoint.statistics import CheckpointsSnapshot
 from runtime.testing.clock import ManualClock
+from tests.cluster.snapshots import statistics
 
 
 class RecordingBus:
@@ -18,6 +24,7 @@ class RecordingBus:
         self.written: list[str] = []
         #: the newest document of each topic
         self.documents: dict[str, Document] = {}
+        self.hashes: dict[str, dict[str, Document]] = {}
 
     @property
     def is_behind(self) -> bool:
@@ -34,8 +41,13 @@ class RecordingBus:
         self.written.append(topic)
         self.documents[topic] = document
 
-    def put_fields(self, key: str, fields: Mapping[str, Document], expiry_s: int, dropped: Sequence[str]) -> None:
+    def put_fields(
+        self, key: str, fields: Mapping[str, Document], expiry_s: int, dropped: Sequence[str] | None
+    ) -> None:
         self.written.append(key)
+        known = self.hashes.get(key, {}) if dropped is not None else {}
+        kept = {name: value for name, value in known.items() if name not in (dropped or ())}
+        self.hashes[key] = kept | dict(fields)
 
     def close(self) -> None:
         pass
@@ -77,3 +89,38 @@ def test_of_the_jobs_that_have_ended_the_newest_are_listed_and_the_others_forgot
     listed = {entry["id"] for entry in leader_bus.documents["cluster"]["jobs"]}
     assert listed == {"runs", *(f"job {start_time}" for start_time in range(2, MAX_ENDED_JOBS + 2))}
     assert publisher._entries.keys() == listed
+
+
+def runner_of(checkpoints: CheckpointsSnapshot, version: int = 1) -> Any:
+    """The part of a JobRunner that is published, of a running job."""
+    document = ended("j") | {"state": "RUNNING", "version": version}
+    job = SimpleNamespace(id="j", is_terminal=False)
+    return SimpleNamespace(job=job, document=lambda: document, checkpoints=lambda: checkpoints)
+
+
+def test_a_checkpoint_that_was_in_progress_when_its_leader_was_killed_is_published_no_longer() -> None:
+    """Nobody would ever tell its end, and each failure to come would be told that it was under way."""
+    leader_bus = RecordingBus()
+    Publisher(leader_bus, ManualClock(1_000), lambda: True).job(runner_of(statistics()))
+    keys = [key.format("j") for key in (bus.CHECKPOINTS_KEY, bus.TRACES_KEY)]
+    assert [leader_bus.hashes[key]["4"]["status"] for key in keys] == ["IN_PROGRESS"] * 2
+    new = runner_of(CheckpointsSnapshot(CheckpointSettings()), 2)
+    for publish in (Publisher.job, lambda publisher, runner: publisher.job_saved(runner, runner.document())):
+        Publisher(leader_bus, ManualClock(2_000), lambda: True).job(runner_of(statistics()))
+        publish(Publisher(leader_bus, ManualClock(2_000), lambda: True), new)
+        assert [leader_bus.hashes[key] for key in keys] == [{}, {}]
+
+
+def test_checkpoints_that_have_not_changed_are_published_once() -> None:
+    leader_bus = RecordingBus()
+    publisher = Publisher(leader_bus, ManualClock(1_000), lambda: True)
+    nothing = CheckpointsSnapshot(CheckpointSettings())
+    for version, checkpoints in enumerate([nothing, nothing, statistics(), statistics()]):
+        publisher.job(runner_of(checkpoints, version))
+    key = bus.TRACES_KEY.format("j")
+    assert leader_bus.written.count(key) == 2
+    # in doubt, everything is told, and nothing else remains
+    leader_bus.hashes[key]["lost"] = {}
+    publisher.bus_is_back()
+    publisher.job(runner_of(statistics(), 9))
+    assert leader_bus.hashes[key].keys() == {"1", "2", "3", "4"}

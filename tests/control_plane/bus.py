@@ -140,7 +140,9 @@ class SimulatedLeaderBus:
         self._write(f"publish {topic}")
         self._redis.documents[bus.TOPIC_KEY.format(topic)] = document
 
-    def put_fields(self, key: str, fields: Mapping[str, Document], expiry_s: int, dropped: Sequence[str]) -> None:
+    def put_fields(
+        self, key: str, fields: Mapping[str, Document], expiry_s: int, dropped: Sequence[str] | None
+    ) -> None:
         self._write(f"put {key}")
 
     def close(self) -> None:

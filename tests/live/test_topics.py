@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from backend.cluster.checkpoint_document import TRACES
 from backend.cluster.freshness import Freshness, Source
 from backend.cluster.live_document import ended_document
 from backend.live.feed import Feed
@@ -127,7 +128,9 @@ def test_what_holds_a_job_up_is_derived_and_told_in_words() -> None:
         },
         "event_time": {"newest": NOW, "is_live": False, "held_by": {}},
     }
-    ended = ended_document(source, "FAILED", [], NOW, NOW + 9_000)
+    traces = {"1": {"status": "COMPLETED"}, "2": {"status": "IN_PROGRESS"}}
+    ended = ended_document(source | {TRACES: traces}, "FAILED", [], NOW, NOW + 9_000)
+    assert ended[TRACES].keys() == {"1"}
     assert "causes" not in job_document(ended)["derived"]
 
 
