@@ -29,30 +29,36 @@ class StateRecord:
     """
 
     def __init__(self, saved: Document | None) -> None:
-        self._changes: list[Document] = list((saved or {}).get(STATES, ()))[-MAX_CHANGES:]
+        earlier: list[Document] = list((saved or {}).get(STATES, ()))[-MAX_CHANGES:]
+        #: monotonic time and change; None: an earlier leader has dated it
+        self._changes: list[tuple[float | None, Document]] = [(None, change) for change in earlier]
         #: number of the last one that was added
         self._noted = 0
+        self._offset_ms = 0.0
 
     def note(self, changes: Sequence[StateChange], offset_ms: float) -> None:
-        """Add those that are new.
+        """Add those that are new, and date all of this leader's.
 
         Args:
             changes: of this leader's JobMaster, oldest first.
-            offset_ms: wall-clock time minus the changes' monotonic time.
+            offset_ms: wall-clock time minus the changes' monotonic time; also of those that were added before, so that
+                a clock that is set does not move some of them past others.
         """
+        self._offset_ms = offset_ms
         for change in changes:
             if change.number > self._noted:
                 self._noted = change.number
-                self._changes.append(
-                    {
-                        "state": change.state.value,
-                        "attempt": int(change.attempt),
-                        "begin": round(change.at_ms + offset_ms),
-                        "cause": redacted_text(well_formed(change.cause))[:MAX_CAUSE_CHARS],
-                    }
-                )
+                noted = {
+                    "state": change.state.value,
+                    "attempt": int(change.attempt),
+                    "cause": redacted_text(well_formed(change.cause))[:MAX_CAUSE_CHARS],
+                }
+                self._changes.append((change.at_ms, noted))
         del self._changes[:-MAX_CHANGES]
 
     def document(self) -> list[Document]:
         """Return the changes, oldest first."""
-        return list(self._changes)
+        return [
+            change if at_ms is None else change | {"begin": round(at_ms + self._offset_ms)}
+            for at_ms, change in self._changes
+        ]

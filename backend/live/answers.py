@@ -225,6 +225,8 @@ class JobTimeline(TypedDict):
 
     begin: int
     """Its submission, or the oldest change of state that is kept."""
+    is_cut: bool
+    """Earlier changes of its state are no longer kept: its attempts are not all of them."""
     now: int
     """Its end, or the server's time."""
     states: list[StateSpan]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from backend.cluster.state_history import MAX_CHANGES
 from backend.live.failure_groups import Event, class_of
 
 Document = dict[str, Any]
@@ -23,6 +24,9 @@ def timeline(
 ) -> Document:
     """Return the timeline.
 
+    Once earlier changes of the state are no longer kept, it begins with the oldest one that is: what was before would
+    be shown in a wrong state. Things that ended before it are left out.
+
     Args:
         document: the job's live document.
         changes: of its state, oldest first: those that its leaders' state machines made.
@@ -36,10 +40,13 @@ def timeline(
         Event("failure", e["timestamp"], e["timestamp"], _failure_text(e), is_failed=True)
         for e in document.get("exceptions", ())
     ]
-    begin = min([document["start_time"], *(span["begin"] for span in states[:1])])
-    told = sorted((*events, *failures), key=lambda event: event.begun)[-MAX_EVENTS:]
+    is_cut = len(changes) >= MAX_CHANGES
+    begin = min(([] if is_cut else [document["start_time"]]) + [span["begin"] for span in states[:1]])
+    within = (e for e in (*events, *failures) if not is_cut or e.ended is None or e.ended >= begin)
+    told = sorted(within, key=lambda event: event.begun)[-MAX_EVENTS:]
     return {
         "begin": begin,
+        "is_cut": is_cut,
         "now": end,
         "states": states,
         "events": [
@@ -57,12 +64,15 @@ def _spans(
     changes: Sequence[Mapping[str, Any]], state_times: Mapping[str, int], document: Mapping[str, Any]
 ) -> list[Document]:
     known: list[Document] = [dict(change) for change in changes]
+    # at their bound, what came before the first one is known for the states that were not entered again only
+    oldest = min((change["begin"] for change in changes), default=0) if len(changes) >= MAX_CHANGES else None
     for state, begin in state_times.items():
         # INITIALIZING and SUSPENDED, and the end of a job that no state machine ran
         is_known = any(c["state"] == state and c["begin"] > begin - SAME_MS for c in changes)
-        if not is_known and not (changes and changes[-1]["state"] == state):
+        is_before = oldest is not None and begin < oldest
+        if not is_known and not is_before and not (changes and changes[-1]["state"] == state):
             known.append({"state": state, "attempt": None, "begin": begin, "cause": ""})
-    known.sort(key=lambda change: change["begin"])
+    known = sorted(known, key=lambda change: change["begin"])[-MAX_CHANGES:]
     ends = [change["begin"] for change in known[1:]]
     is_over = document["end_time"] >= 0
     last_end = document["end_time"] if is_over else None

@@ -31,7 +31,10 @@ def _timeline(client: RestClient, options: argparse.Namespace, terminal: Termina
     lines = [(span["begin"], _state(span, found["now"])) for span in found["states"]]
     lines += [(event["begin"], _event(event)) for event in found["events"]]
     lines.sort(key=lambda line: float(line[0]))
-    terminal.result(found, *(one_line(f"{time_text(begin)}  {text}") for begin, text in lines))
+    told = [one_line(f"{time_text(begin)}  {text}") for begin, text in lines]
+    if found.get("is_cut", False):
+        told.insert(0, f"{time_text(found['begin'])}  what was before is no longer kept")
+    terminal.result(found, *told)
     return SUCCESS
 
 

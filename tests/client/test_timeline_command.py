@@ -15,6 +15,7 @@ Captured = pytest.CaptureFixture[str]
 BEGIN = 1_700_000_000_000
 TIMELINE: dict[str, Any] = {
     "begin": BEGIN,
+    "is_cut": False,
     "now": BEGIN + 90_000,
     "states": [
         {"state": "CREATED", "attempt": None, "begin": BEGIN, "end": BEGIN + 2_000, "cause": ""},
@@ -37,3 +38,13 @@ def test_states_and_events_are_told_in_their_order(tidemark: Tidemark, cluster: 
     assert "RUNNING, attempt 1, so far" in running
     assert tidemark("timeline", "three numbers", "--json") == 0
     assert json.loads(capsys.readouterr().out) == TIMELINE
+
+
+def test_it_says_that_it_does_not_tell_of_the_whole_job(
+    tidemark: Tidemark, cluster: FakeCluster, capsys: Captured
+) -> None:
+    cluster.answers = {f"GET /api/v1/jobs/{JOB_ID}/timeline": (200, TIMELINE | {"is_cut": True})}
+    assert tidemark("timeline", "three numbers") == 0
+    first, created, *_ = capsys.readouterr().out.splitlines()
+    assert first.endswith("what was before is no longer kept")
+    assert "CREATED, " in created

@@ -25,6 +25,18 @@ def test_every_change_is_noted_once_also_two_of_one_state_between_two_looks() ->
     assert record.document()[1]["cause"] == "broke"
 
 
+def test_a_clock_that_is_set_moves_all_changes_of_the_leader_alike() -> None:
+    """Else a later change might come before an earlier one."""
+    history = StateHistory()
+    record = StateRecord({STATES: [{"state": "SUSPENDED", "attempt": 0, "begin": 900, "cause": ""}]})
+    history.add(JobState.RUNNING, Attempt(1), 5_000.0)
+    record.note(history.changes(), 10_000.0)
+    assert [c["begin"] for c in record.document()] == [900, 15_000]
+    history.add(JobState.RESTARTING, Attempt(1), 6_000.0)
+    record.note(history.changes(), 2_000.0)
+    assert [c["begin"] for c in record.document()] == [900, 7_000, 8_000]
+
+
 def test_a_new_leader_goes_on_with_what_was_saved() -> None:
     history = StateHistory()
     history.add(JobState.RUNNING, Attempt(3), 5.0)

@@ -9,7 +9,7 @@ from django.contrib.auth.models import User
 from rest_framework.test import APIClient
 
 from backend.cluster.models import Operation, Scaling
-from backend.cluster.state_history import STATES
+from backend.cluster.state_history import MAX_CHANGES, STATES
 from backend.live.failure_groups import Event
 from backend.live.timeline import MAX_EVENTS, timeline
 from tests.dispatcher import rows
@@ -37,6 +37,28 @@ def test_each_state_lasts_until_the_next_one_and_the_last_one_goes_on() -> None:
         ("RUNNING", 1, 6_000, None),
     ]
     assert told["states"][2]["cause"] == "broke"
+
+
+def test_it_begins_with_the_oldest_change_that_is_kept() -> None:
+    """Of what was before, the times at which states were last entered tell nothing: it was no CREATED for hours."""
+    hour = 3_600_000
+    changes: list[dict[str, Any]] = [
+        {"state": state, "attempt": n, "begin": 11 * hour + 1_000 * n + ms, "cause": ""}
+        for n in range(MAX_CHANGES // 2)
+        for state, ms in (("RUNNING", 0), ("RESTARTING", 500))
+    ]
+    begin, last = changes[0]["begin"], changes[-1]["begin"]
+    times = {"INITIALIZING": 1_000, "CREATED": 1_500, "RUNNING": last - 490, "RESTARTING": last + 10}
+    events = [Event("savepoint", 5_000, 5_100, "early"), Event("stop", begin - 10, begin + 10, "across")]
+    told = timeline(RUNNING, changes, times, events, 12 * hour)
+    assert (told["begin"], told["is_cut"]) == (begin, True)
+    assert [span[2] for span in spans(told)] == [change["begin"] for change in changes]
+    assert [event["text"] for event in told["events"]] == ["across"]
+    # a state that only the row knows pushes out the oldest one
+    suspended = timeline(RUNNING, changes, times | {"SUSPENDED": last + 5_000}, events, 12 * hour)
+    assert (len(suspended["states"]), suspended["begin"]) == (MAX_CHANGES, changes[1]["begin"])
+    whole = timeline(RUNNING, changes[1:], times, events, 12 * hour)
+    assert (whole["begin"], whole["is_cut"], len(whole["events"])) == (1_000, False, 2)
 
 
 def test_a_job_that_ended_without_a_state_machine_has_its_last_state() -> None:

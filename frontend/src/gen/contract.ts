@@ -1102,6 +1102,8 @@ export interface JobSummary {
 export interface JobTimeline {
   /** Its submission, or the oldest change of state that is kept. */
   begin: number;
+  /** Earlier changes of its state are no longer kept: its attempts are not all of them. */
+  is_cut: boolean;
   /** Its end, or the server's time. */
   now: number;
   /** At most 200, the newest. */

@@ -5,6 +5,7 @@ import { attemptsIn, entriesOf, placeOf, stateText } from './timeline';
 
 const TIMELINE: JobTimeline = {
   begin: 1_000,
+  is_cut: false,
   now: 11_000,
   states: [
     { state: 'CREATED', attempt: null, begin: 1_000, end: 2_000, cause: '' },

@@ -45,7 +45,7 @@ export function stateText({ state, attempt, begin, end }: StateSpan, now: number
   return `${state}${of}, for ${formatDuration(lastedOf({ begin, end }, now))}`;
 }
 
-/** How often the job was started: attempts among its states. */
+/** How often the job was started: attempts among its states, those that are kept. */
 export function attemptsIn({ states }: JobTimeline): number {
   return new Set(states.map(({ attempt }) => attempt).filter((attempt) => attempt !== null)).size;
 }

@@ -13,6 +13,7 @@ test('the list says in words what the strip shows, the newest first', () => {
       <Strip
         timeline={{
           begin: 0,
+          is_cut: false,
           now: 10_000,
           states: [
             { state: 'RUNNING', attempt: 0, begin: 0, end: 4_000, cause: '' },
@@ -33,5 +34,15 @@ test('the list says in words what the strip shows, the newest first', () => {
   expect(items[1]).toContain('attempt 0 failed: KeyError');
   expect(items[2]).toContain('no such key');
   expect(items[3]).toMatch(/savepoint, asked for by alicetook 2.s$/);
-  expect(screen.getByText(/2 attempts, 2 events, 1 of them a failure/)).toBeTruthy();
+  expect(screen.getByText(/^10.s: 2 attempts, 2 events, 1 of them a failure$/)).toBeTruthy();
+});
+
+test('the summary says that it does not tell of the whole job', () => {
+  const states = [{ state: 'RUNNING' as const, attempt: 400, begin: 50_000, end: null, cause: '' }];
+  render(
+    <MantineProvider>
+      <Strip timeline={{ begin: 50_000, is_cut: true, now: 60_000, states, events: [] }} />
+    </MantineProvider>,
+  );
+  expect(screen.getByText(/^The last 10.s: 1 attempt, 0 events; what was before is no longer kept$/)).toBeTruthy();
 });

@@ -39,7 +39,7 @@ export function JobTimeline() {
 
 export function Strip({ timeline }: { readonly timeline: Timeline }) {
   const times = useTimes();
-  const { begin, now, states, events } = timeline;
+  const { begin, is_cut: isCut, now, states, events } = timeline;
   const attempts = attemptsIn(timeline);
   const failed = events.filter(({ is_failed: isFailed }) => isFailed).length;
   const style = (part: { begin: number; end: number | null }) => {
@@ -49,9 +49,11 @@ export function Strip({ timeline }: { readonly timeline: Timeline }) {
   return (
     <Panel title="Timeline">
       <p className={classes.summary}>
+        {isCut && 'The last '}
         {formatDuration(now - begin)}: {attempts === 1 ? '1 attempt' : `${attempts} attempts`},{' '}
         {events.length === 1 ? '1 event' : `${events.length} events`}
         {failed > 0 && `, ${failed} of them ${failed === 1 ? 'a failure' : 'failures'}`}
+        {isCut && '; what was before is no longer kept'}
       </p>
       {/* the list below says the same */}
       <div className={classes.strip} aria-hidden>
