@@ -8,15 +8,19 @@ for connections that are tested or described; code of jobs connects as it likes,
 from __future__ import annotations
 
 import ipaddress
+import math
 import socket
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import parse_qs, urlsplit
 
+import psycopg
 import redis
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from redis.connection import Connection, SSLConnection, UnixDomainSocketConnection, parse_url
+
+from backend.pipelines.deadline import Deadline
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -29,6 +33,8 @@ FIRST_FREE_PORT: Final = 1024
 """Ports below belong to services that neither PostgreSQL nor Redis is; who runs one there lists it with its port."""
 #: of URLs of Redis; others name classes and hosts
 _REDIS_OPTIONS: Final = {"db", "username", "password", "protocol", "client_name", "ssl_cert_reqs", "ssl_ca_certs"}
+_LEAST_S: Final = 0.001
+"""Zero would mean that a socket does not wait."""
 _NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")
 
 
@@ -140,12 +146,45 @@ def pinned_conninfo(url: str, outside: Outside) -> str:
     return make_conninfo(**{**given, **dict(zip(("host", "hostaddr", "port"), columns, strict=True))})
 
 
-def pinned_redis(url: str, outside: Outside, **options: Any) -> redis.Redis:
+def connected_postgres(conninfo: str, deadline: Deadline) -> psycopg.Connection[tuple[Any, ...]]:
+    """Connect to the first of the hosts in a connection string that answers, for no longer than the deadline.
+
+    Raises:
+        psycopg.Error: none does.
+        OSError: the deadline is over.
+    """
+    failure: Exception = TimeoutError("no host has answered in time")
+    # one by one: the driver's limit is for each host
+    for one in _one_by_one(conninfo_to_dict(conninfo)):
+        if deadline.is_over:
+            break
+        try:
+            # the driver waits for two seconds at least
+            connection = psycopg.connect(make_conninfo(**one), connect_timeout=max(2, math.ceil(deadline.left_s)))
+        except psycopg.OperationalError as error:
+            failure = error
+            continue
+        deadline.watch(connection.fileno())
+        return connection
+    raise failure
+
+
+def _one_by_one(given: Mapping[str, Any]) -> list[dict[str, Any]]:
+    columns = {name: _items(given, name) for name in ("host", "hostaddr", "port")}
+    count = max(map(len, columns.values()))
+    if count <= 1:
+        return [dict(given)]
+    several = {name: column for name, column in columns.items() if len(column) == count}
+    return [{**given, **{name: column[i] for name, column in several.items()}} for i in range(count)]
+
+
+def pinned_redis(url: str, outside: Outside, deadline: Deadline, **options: Any) -> redis.Redis:
     """Return a client of the Redis at an URL that connects to the judged addresses of its host only; to be closed.
 
     Args:
         url: redis:// or rediss://, or unix:// if that is allowed.
         outside: what may be connected to.
+        deadline: of all its connections.
         options: of the connections.
 
     Raises:
@@ -160,39 +199,60 @@ def pinned_redis(url: str, outside: Outside, **options: Any) -> redis.Redis:
     kind = given.get("connection_class", Connection)
     if issubclass(kind, UnixDomainSocketConnection):
         outside.check_socket()
-        return redis.Redis.from_pool(redis.ConnectionPool(**{**given, **options}))
+        unix = {**given, **options, "deadline": deadline, "connection_class": _WatchedUnix}
+        return redis.Redis.from_pool(redis.ConnectionPool(**unix))
     host, port = str(given.get("host") or "localhost"), int(given.get("port") or 6379)
     addresses = outside.addresses(host, port)
-    pinned = {**given, **options, "host": host, "port": port, "addresses": addresses}
+    pinned = {**given, **options, "host": host, "port": port, "addresses": addresses, "deadline": deadline}
     pinned["connection_class"] = _PinnedTls if issubclass(kind, SSLConnection) else _Pinned
     return redis.Redis.from_pool(redis.ConnectionPool(**pinned))
 
 
 class _Pinned(Connection):
-    """A connection that resolves nothing."""
+    """A connection that resolves nothing, and lasts no longer than its deadline."""
 
-    def __init__(self, *, addresses: Sequence[str], **options: Any) -> None:
+    def __init__(self, *, addresses: Sequence[str], deadline: Deadline, **options: Any) -> None:
         super().__init__(**options)  # type: ignore[no-untyped-call]
         self._addresses = addresses
+        self._deadline = deadline
 
     def _connect(self) -> Any:
         name = self.host
         failure: OSError | None = None
         try:
             for address in self._addresses:
+                if self._deadline.is_over:
+                    break
                 self.host = address
+                self.socket_connect_timeout = self._deadline.left_s or _LEAST_S
                 try:
-                    return super()._connect()  # type: ignore[no-untyped-call]
+                    connected = super()._connect()  # type: ignore[no-untyped-call]
                 except OSError as error:
                     failure = error
+                    continue
+                self._deadline.watch(connected.fileno())
+                return connected
         finally:
             # certificates are issued for the name
             self.host = name
-        raise failure or OSError("the host has no address")
+        raise failure or OSError("no address of the host has answered in time")
 
 
 class _PinnedTls(SSLConnection, _Pinned):
     """The same within TLS, which checks the certificate of the name."""
+
+
+class _WatchedUnix(UnixDomainSocketConnection):
+    """The same to a socket of this machine."""
+
+    def __init__(self, *, deadline: Deadline, **options: Any) -> None:
+        super().__init__(**options)  # type: ignore[no-untyped-call]
+        self._deadline = deadline
+
+    def _connect(self) -> Any:
+        connected = super()._connect()  # type: ignore[no-untyped-call]
+        self._deadline.watch(connected.fileno())
+        return connected
 
 
 def _items(given: Mapping[str, Any], name: str) -> list[str]:

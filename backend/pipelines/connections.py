@@ -2,15 +2,17 @@
 
 A test or a description asks the system from this process, with the values that this process knows: those in the
 cluster's home; it connects to public addresses and listed ones only (`addresses`). What comes back is redacted.
-Blocking, at most some seconds; any thread.
+Blocking; any thread. Once a name is resolved, a test or a description takes `ASK_S` and little more, whatever the
+system does.
 """
 
 from __future__ import annotations
 
 import logging
+import math
 import re
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
@@ -24,16 +26,19 @@ from backend.cluster.connections import without_connection
 from backend.cluster.redaction import redacted
 from backend.cluster.services import now_ms
 from backend.config import environment
-from backend.pipelines.addresses import AddressRefusedError, Outside, pinned_conninfo, pinned_redis
+from backend.pipelines.addresses import AddressRefusedError, Outside, connected_postgres, pinned_conninfo, pinned_redis
+from backend.pipelines.deadline import Deadline
 from backend.pipelines.models import Connection
 from runtime.common.secrets import Redaction, SecretMissingError, SecretName
-from runtime.connectors.postgres_table import connect, describe_table
+from runtime.connectors.postgres_table import table_shape
 
 logger = logging.getLogger(__name__)
 
 MAX_NAMES: Final = 500
-REDIS_TIMEOUT_S: Final = 5.0
-STATEMENT_TIMEOUT_MS: Final = 10_000
+ASK_S: Final = 5.0
+"""More would hold threads of the web server for longer; less refuses systems that are far away or busy."""
+SCAN_KEYS: Final = 1000
+"""Of a Redis, looked at in a round trip."""
 MAX_MESSAGE_CHARS: Final = 1000
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 _USER_INFO = re.compile(r"://[^/?#\s]*@")
@@ -77,6 +82,8 @@ class Found:
 
     names: list[str]
     """Tables or streams; empty if one of them was asked for."""
+    is_all: bool = True
+    """Whether there are no more of them; False also if not all could be looked at in time."""
     row: str | None = None
     columns: tuple[tuple[str, str], ...] = ()
     """(name, type) of each column of the one that was asked for."""
@@ -88,9 +95,9 @@ class Kind:
 
     secrets: tuple[str, ...]
     options: tuple[str, ...]
-    test: Callable[[Mapping[str, str]], str]
+    test: Callable[[Mapping[str, str], Deadline], str]
     """Given the secrets by key; returns what the system says of itself."""
-    describe: Callable[[Mapping[str, str], str | None], Found]
+    describe: Callable[[Mapping[str, str], str | None, Deadline], Found]
     """Given the secrets by key and a name."""
 
 
@@ -177,23 +184,26 @@ def describe_connection(connection: Connection, name: str | None = None) -> Foun
 
     Args:
         connection: the connection.
-        name: a table; None: the names that there are, at most 500.
+        name: a table; None: the names that there are, at most 500, or those that were found in time.
 
     Raises:
         OutsideError: the system cannot be asked, or has no such table.
     """
-    return _asked(connection, lambda values: KINDS[connection.kind].describe(values, name))
+    return _asked(connection, lambda values, deadline: KINDS[connection.kind].describe(values, name, deadline))
 
 
-def _asked(connection: Connection, ask: Callable[[Mapping[str, str]], T]) -> T:
+def _asked(connection: Connection, ask: Callable[[Mapping[str, str], Deadline], T]) -> T:
     values: dict[SecretName, str] = {}
+    deadline = Deadline(ASK_S)
     try:
         values = environment.secret_store().resolve(secrets_of(connection))
-        with without_connection():
-            return ask({key: value for (_, key), value in values.items()})
+        with without_connection(), deadline:
+            return ask({key: value for (_, key), value in values.items()}, deadline)
     except SecretMissingError as error:
         raise OutsideError(str(error)) from None
     except (psycopg.Error, redis.RedisError, OSError, ValueError) as error:
+        if deadline.is_over and not isinstance(error, ValueError):
+            raise OutsideError(f"it has not answered within {deadline.seconds:g} seconds") from None
         kind = OutsideRefusedError if isinstance(error, AddressRefusedError) else OutsideError
         # without its cause, which may quote a secret
         raise kind(Redaction(values)(str(error)).strip()[:MAX_MESSAGE_CHARS] or type(error).__name__) from None
@@ -208,55 +218,71 @@ def _outside() -> Outside:
     return Outside(settings.TIDEMARK_OUTSIDE_ADDRESSES)
 
 
-def _test_postgres(values: Mapping[str, str]) -> str:
-    with connect(pinned_conninfo(values["url"], _outside())) as connection:
+@contextmanager
+def _postgres(values: Mapping[str, str], deadline: Deadline) -> Iterator[psycopg.Connection[tuple[Any, ...]]]:
+    """Connect, and begin a transaction that ends with the block."""
+    connection = connected_postgres(pinned_conninfo(values["url"], _outside()), deadline)
+    try:
+        # the server ends a statement for which nobody waits any more; local: a pooler gives its session to others
+        connection.execute(f"SET LOCAL statement_timeout = {math.ceil(ASK_S * 1000)}")
+        yield connection
+        connection.rollback()
+    finally:
+        connection.close()
+
+
+def _test_postgres(values: Mapping[str, str], deadline: Deadline) -> str:
+    with _postgres(values, deadline) as connection:
         row = connection.execute("SELECT version()").fetchone()
     return str(row[0]) if row else ""
 
 
-def _describe_postgres(values: Mapping[str, str], name: str | None) -> Found:
-    url = pinned_conninfo(values["url"], _outside())
-    if name is not None:
-        shape = describe_table(url, name, None, None)
-        columns = tuple((column.name, column.type_info.type_string()) for column in shape.columns)
-        return Found([], shape.row_type.type_string(), columns)
-    with connect(url) as connection:
-        connection.execute(f"SET statement_timeout = {STATEMENT_TIMEOUT_MS}")
+def _describe_postgres(values: Mapping[str, str], name: str | None, deadline: Deadline) -> Found:
+    with _postgres(values, deadline) as connection:
+        if name is not None:
+            shape = table_shape(connection, name, None, None)
+            columns = tuple((column.name, column.type_info.type_string()) for column in shape.columns)
+            return Found([], row=shape.row_type.type_string(), columns=columns)
         rows = connection.execute(
             "SELECT CASE WHEN table_schema = current_schema() THEN '' ELSE table_schema || '.' END || table_name "
             "FROM information_schema.tables WHERE table_schema NOT IN ('pg_catalog', 'information_schema') "
             "ORDER BY 1 LIMIT %s",
-            [MAX_NAMES],
+            [MAX_NAMES + 1],
         ).fetchall()
-    return Found([str(name) for (name,) in rows])
+    return Found([str(name) for (name,) in rows[:MAX_NAMES]], is_all=len(rows) <= MAX_NAMES)
 
 
-def _redis(values: Mapping[str, str]) -> redis.Redis:
+def _redis(values: Mapping[str, str], deadline: Deadline) -> redis.Redis:
     return pinned_redis(
-        values["url"],
-        _outside(),
-        socket_timeout=REDIS_TIMEOUT_S,
-        socket_connect_timeout=REDIS_TIMEOUT_S,
-        retry=None,
+        values["url"], _outside(), deadline, socket_timeout=ASK_S, socket_connect_timeout=ASK_S, retry=None
     )
 
 
-def _test_redis(values: Mapping[str, str]) -> str:
-    with _redis(values) as client:
+def _test_redis(values: Mapping[str, str], deadline: Deadline) -> str:
+    with _redis(values, deadline) as client:
         info: Any = client.info("server")
     return f"Redis {info.get('redis_version', '')}".strip()
 
 
-def _describe_redis(values: Mapping[str, str], name: str | None) -> Found:
+def _describe_redis(values: Mapping[str, str], name: str | None, deadline: Deadline) -> Found:
     if name is not None:
         raise ValueError("a Redis stream has no columns: the node's format defines them")
-    names: list[str] = []
-    with _redis(values) as client:
-        for key in client.scan_iter(_type="stream", count=1000):
-            names.append(key.decode(errors="replace"))
-            if len(names) >= MAX_NAMES:
+    names: set[str] = set()
+    cursor, is_begun = 0, False
+    with _redis(values, deadline) as client:
+        while cursor or not is_begun:
+            if is_begun and (deadline.is_over or len(names) > MAX_NAMES):
                 break
-    return Found(sorted(names))
+            try:
+                answer: Any = client.scan(cursor, count=SCAN_KEYS, _type="stream")
+            except (redis.RedisError, OSError):
+                if is_begun and deadline.is_over:
+                    break
+                raise
+            (cursor, keys), is_begun = answer, True
+            # a server that is no Redis may send anything
+            names.update(key.decode(errors="replace") for key in keys if isinstance(key, bytes))
+    return Found(sorted(names)[:MAX_NAMES], is_all=cursor == 0 and len(names) <= MAX_NAMES)
 
 
 KINDS: Final[Mapping[str, Kind]] = {

@@ -204,28 +204,39 @@ def describe_table(
         ValueError: there is no such table or column, the key cannot be one, or a column is not of its declared type.
         psycopg.OperationalError: there is no server, or it refuses.
     """
+    with connect(url) as connection:
+        return table_shape(connection, table, columns, key, row_type)
+
+
+def table_shape(
+    connection: psycopg.Connection[tuple[Any, ...]],
+    table: str,
+    columns: Sequence[str] | None,
+    key: str | None,
+    row_type: RowTypeInfo | None = None,
+) -> TableShape:
+    """Ask the server at the other end of a connection about a table; as `describe_table`."""
     if row_type is not None:
         columns = row_type.get_field_names()
-    with connect(url) as connection:
-        found = connection.execute(
-            "SELECT oid, relkind FROM pg_class WHERE oid = to_regclass(%s)",
-            [table_identifier(table).as_string(connection)],
-        ).fetchone()
-        if found is None:
-            raise ValueError(f"there is no table {table!r}")
-        oid, kind = found
-        attributes = connection.execute(
-            "SELECT attname, typname, attnotnull FROM pg_attribute JOIN pg_type ON pg_type.oid = atttypid "
-            "WHERE attrelid = %s AND attnum > 0 AND NOT attisdropped ORDER BY attnum",
-            [oid],
-        ).fetchall()
-        unique = connection.execute(
-            "SELECT attname, indisprimary FROM pg_index JOIN pg_attribute "
-            "ON attrelid = indrelid AND attnum = indkey[0] "
-            "WHERE indrelid = %s AND indisunique AND indisvalid AND indpred IS NULL AND indnkeyatts = 1 "
-            "AND indexprs IS NULL",
-            [oid],
-        ).fetchall()
+    found = connection.execute(
+        "SELECT oid, relkind FROM pg_class WHERE oid = to_regclass(%s)",
+        [table_identifier(table).as_string(connection)],
+    ).fetchone()
+    if found is None:
+        raise ValueError(f"there is no table {table!r}")
+    oid, kind = found
+    attributes = connection.execute(
+        "SELECT attname, typname, attnotnull FROM pg_attribute JOIN pg_type ON pg_type.oid = atttypid "
+        "WHERE attrelid = %s AND attnum > 0 AND NOT attisdropped ORDER BY attnum",
+        [oid],
+    ).fetchall()
+    unique = connection.execute(
+        "SELECT attname, indisprimary FROM pg_index JOIN pg_attribute "
+        "ON attrelid = indrelid AND attnum = indkey[0] "
+        "WHERE indrelid = %s AND indisunique AND indisvalid AND indpred IS NULL AND indnkeyatts = 1 "
+        "AND indexprs IS NULL",
+        [oid],
+    ).fetchall()
     known = {name: (pg_type, not_null) for name, pg_type, not_null in attributes}
     for name in columns or ():
         if name not in known:

@@ -19,6 +19,7 @@ from rest_framework.test import APIClient
 
 from backend.audit.models import AuditEvent
 from backend.pipelines.addresses import AddressRefusedError, Outside, pinned_conninfo, pinned_redis
+from backend.pipelines.deadline import Deadline
 from tests.cluster.redis_fixture import running_redis
 from tests.pipeline.pipelines import chain, node
 from tests.pipelines_server.documents import BASE
@@ -210,7 +211,10 @@ def test_a_name_that_is_bound_anew_leads_where_it_led(tmp_path: Path, monkeypatc
     with running_redis(tmp_path) as url:
         named = url.replace("127.0.0.1", "rebinding.example").replace("localhost", "rebinding.example")
         assert "rebinding.example" in named
-        with pinned_redis(named, Outside(["127.0.0.1"], resolve), retry=None) as client:
+        with (
+            Deadline(60.0) as deadline,
+            pinned_redis(named, Outside(["127.0.0.1"], resolve), deadline, retry=None) as client,
+        ):
             assert client.ping() and resolve.asked == 1
             client.connection_pool.disconnect()
             assert client.ping() and resolve.asked == 1
@@ -264,6 +268,7 @@ def test_a_server_cannot_send_this_process_elsewhere(
         assert tested["ok"] is False and "127.0.0.1" in json.dumps(tested)
         with (
             pytest.raises(RedisError),
-            pinned_redis(f"redis://127.0.0.1:{port}", Outside([f"127.0.0.1:{port}"]), retry=None) as client,
+            Deadline(60.0) as deadline,
+            pinned_redis(f"redis://127.0.0.1:{port}", Outside([f"127.0.0.1:{port}"]), deadline, retry=None) as client,
         ):
             client.info("server")

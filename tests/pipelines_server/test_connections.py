@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import json
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import psycopg
 import pytest
+import redis
 from pytest_django import Settings
 from rest_framework.test import APIClient
 
+from backend.pipelines import connections
 from tests.cluster.redis_fixture import running_redis
 from tests.connectors.postgres_fixture import running_postgres
 from tests.pipeline.pipelines import chain, node
 from tests.pipelines_server.documents import BASE
+from tests.pipelines_server.hostile_servers import Talk, drips, is_silent, logs_in, scans_for_ever, serving
 
 CONNECTIONS = f"{BASE}/connections"
 CANARY = "canary-2718281"
@@ -79,7 +85,81 @@ def test_redis_is_asked(admins: APIClient, monkeypatch: pytest.MonkeyPatch, tmp_
     with running_redis(tmp_path) as url:
         monkeypatch.setenv("TIDEMARK_SECRET_R_URL", url)
         assert admins.post(f"{CONNECTIONS}/r/test").json()["test"]["ok"] is True
-        assert admins.get(f"{CONNECTIONS}/r/describe").json()["names"] == []
+        with redis.Redis.from_url(url) as client:
+            client.xadd("beats", {"a": "1"})
+            client.set("other", "1")
+        described = admins.get(f"{CONNECTIONS}/r/describe").json()
+        assert (described["names"], described["is_all"]) == (["beats"], True)
+        monkeypatch.setattr(connections, "MAX_NAMES", 0)
+        described = admins.get(f"{CONNECTIONS}/r/describe").json()
+        assert (described["names"], described["is_all"]) == ([], False)
     monkeypatch.setenv("TIDEMARK_SECRET_R_URL", f"nonsense {CANARY}")
     refused = admins.post(f"{CONNECTIONS}/r/test").json()
     assert (refused["test"]["ok"], CANARY in json.dumps(refused)) == (False, False)
+
+
+# --- systems that let one wait ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def in_haste(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "ASK_S", 0.5)
+
+
+@contextmanager
+def within(seconds: float) -> Iterator[None]:
+    """The block takes no longer."""
+    begun = time.monotonic()
+    yield
+    assert time.monotonic() - begun < seconds
+
+
+@pytest.mark.usefixtures("here", "in_haste")
+def test_a_redis_without_an_end_is_described_as_far_as_it_was_seen(
+    admins: APIClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    admins.put(f"{CONNECTIONS}/r", {"kind": "redis"}, format="json")
+    with serving(scans_for_ever) as port, within(5.0):
+        monkeypatch.setenv("TIDEMARK_SECRET_R_URL", f"redis://127.0.0.1:{port}")
+        described = admins.get(f"{CONNECTIONS}/r/describe").json()
+    assert (described["names"], described["is_all"]) == (["beats"], False)
+
+
+@pytest.mark.usefixtures("here", "in_haste")
+@pytest.mark.parametrize(
+    ("kind", "url", "talk"),
+    [
+        ("redis", "redis://127.0.0.1:{port}", drips),
+        ("redis", "redis://127.0.0.1:{port}", is_silent),
+        ("postgres", "postgresql://me@127.0.0.1:{port}/db?sslmode=disable", logs_in([])),
+        # the driver's limit would be for each host
+        ("postgres", "host=127.0.0.1,127.0.0.1,127.0.0.1 port={port} sslmode=disable", is_silent),
+    ],
+)
+def test_no_system_holds_a_thread_of_the_web_server(
+    admins: APIClient, monkeypatch: pytest.MonkeyPatch, kind: str, url: str, talk: Talk
+) -> None:
+    admins.put(f"{CONNECTIONS}/c", {"kind": kind}, format="json")
+    with serving(talk) as port:
+        monkeypatch.setenv("TIDEMARK_SECRET_C_URL", url.format(port=port))
+        with within(5.0):
+            tested = admins.post(f"{CONNECTIONS}/c/test").json()["test"]
+        assert (tested["ok"], tested["message"]) == (False, "it has not answered within 0.5 seconds")
+        with within(5.0):
+            described = admins.get(f"{CONNECTIONS}/c/describe")
+        assert (described.status_code, described.json()["errors"][0]["message"]) == (409, tested["message"])
+        if kind == "postgres":
+            with within(5.0):
+                assert admins.get(f"{CONNECTIONS}/c/describe?name=bids").status_code == 409
+
+
+@pytest.mark.usefixtures("here", "in_haste")
+def test_postgresql_ends_statements_for_which_nobody_waits(admins: APIClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    queries: list[bytes] = []
+    admins.put(f"{CONNECTIONS}/pg", {"kind": "postgres"}, format="json")
+    with serving(logs_in(queries)) as port:
+        monkeypatch.setenv("TIDEMARK_SECRET_PG_URL", f"postgresql://me@127.0.0.1:{port}/db?sslmode=disable")
+        for path in ("describe", "describe?name=bids"):
+            assert admins.get(f"{CONNECTIONS}/pg/{path}").status_code == 409
+    # in the transaction only: a pooler gives its session to others
+    assert queries == [b"BEGIN", b"SET LOCAL statement_timeout = 500"] * 2

@@ -47,6 +47,8 @@ class Description(TypedDict):
     """Lists the tables or streams behind a connection, or gives the row type of one of them."""
 
     names: list[str]
+    is_all: bool
+    """Whether there are no more names; false also if not all could be looked at in time."""
     row: str | None
     columns: list[list[str]]
     """[name, type] of each."""

@@ -88,7 +88,8 @@ class ConnectionDescribeView(PipelinesView):
                 # with a note, a GET leaves an event, too
                 trail.note(request._request, refused=str(error))
             raise Conflict(str(error), "outside") from error
-        return Response({"names": found.names, "row": found.row, "columns": [list(column) for column in found.columns]})
+        columns = [list(column) for column in found.columns]
+        return Response({"names": found.names, "is_all": found.is_all, "row": found.row, "columns": columns})
 
 
 def _find(name: str) -> Connection:

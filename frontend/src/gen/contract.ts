@@ -568,6 +568,8 @@ export interface DerivedJob {
 /** Lists the tables or streams behind a connection, or gives the row type of one of them. */
 export interface Description {
   names: string[];
+  /** Whether there are no more names; false also if not all could be looked at in time. */
+  is_all: boolean;
   row: string | null;
   /** [name, type] of each. */
   columns: string[][];

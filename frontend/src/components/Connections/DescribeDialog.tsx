@@ -63,6 +63,7 @@ export function DescribeDialog({ connection, onClose }: Props) {
               ))}
             </ul>
             {names.length === 0 && <p className="tm-dim">None.</p>}
+            {!data.is_all && <p className="tm-dim">There may be more {what}: not all were looked at.</p>}
           </div>
           {table !== null && <Columns key={table} connection={name} table={table} />}
         </div>
