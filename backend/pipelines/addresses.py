@@ -36,6 +36,24 @@ _REDIS_OPTIONS: Final = {"db", "username", "password", "protocol", "client_name"
 _LEAST_S: Final = 0.001
 """Zero would mean that a socket does not wait."""
 _NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")
+#: that Python counts among the public ones, in some versions or in all
+_NOT_PUBLIC: Final = tuple(
+    ipaddress.ip_network(network)
+    for network in (
+        # of a site: what came before fc00::/7, and is still routed within some networks
+        "fec0::/10",
+        # for documentation
+        "3fff::/20",
+        # for protocols of the access network: DS-Lite, PCP, NAT64's discovery
+        "192.0.0.0/24",
+        # relays of 6to4, which are whoever announces them nearby
+        "192.88.99.0/24",
+        # segment routing within a network
+        "5f00::/16",
+        # NAT64 within a network: which addresses of version 4 it leads to is not known here
+        "64:ff9b:1::/48",
+    )
+)
 
 
 class AddressRefusedError(ValueError):
@@ -290,6 +308,8 @@ def _is_public(address: Address) -> bool:
     if isinstance(address, ipaddress.IPv6Address) and (address.ipv4_mapped or address in _NAT64):
         # as public as what is embedded, which is judged, too
         return True
+    if any(address in network for network in _NOT_PUBLIC):
+        return False
     return address.is_global and not address.is_multicast and not address.is_reserved
 
 
