@@ -7,7 +7,7 @@ import secrets
 from collections.abc import Iterator
 from typing import Any
 
-from django.core.exceptions import PermissionDenied, SuspiciousOperation
+from django.core.exceptions import ObjectDoesNotExist, PermissionDenied, SuspiciousOperation
 from django.db import OperationalError
 from django.http import Http404
 from rest_framework import exceptions, status
@@ -15,6 +15,7 @@ from rest_framework.response import Response
 
 from backend.cluster.location_checks import StorageSilentError
 from backend.cluster.program_files import StorageProblem
+from backend.cluster.services import JobUnknownError
 
 logger = logging.getLogger(__name__)
 
@@ -23,6 +24,12 @@ def as_api_exception(error: Exception) -> exceptions.APIException:
     """Map any exception of a view to one with a status code; unexpected ones become a 500 with an id for the log."""
     if isinstance(error, exceptions.APIException):
         return error
+    if isinstance(error, JobUnknownError):
+        return exceptions.NotFound(str(error))
+    if isinstance(error, ObjectDoesNotExist):
+        # routes look first: it was deleted between two queries
+        logger.warning("a row is gone: %s", error, exc_info=error)
+        return exceptions.NotFound("It does not exist any more.")
     if isinstance(error, Http404):
         return exceptions.NotFound(*error.args)
     if isinstance(error, PermissionDenied):

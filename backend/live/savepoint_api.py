@@ -30,6 +30,11 @@ MAX_SAVEPOINTS: Final = 200
 """Number of savepoints listed, of a job or of all, newest first."""
 LOOK_S: Final = 3.0
 """Time limit for reading the storage; whether savepoints beyond it still exist is reported as unknown."""
+#: of a savepoint: a job's graph and document are large
+_READ: Final = (
+    *("kind", "parameters", "finished_at", "result", "requested_by__username"),
+    *("job__id", "job__name", "job__state"),
+)
 
 logger = logging.getLogger(__name__)
 
@@ -40,22 +45,22 @@ class SavepointsView(ProductView):
         done = Operation.objects.filter(kind__in=SNAPSHOTS, state=Operation.State.COMPLETED, result__has_key="location")
         if "job" in request.query_params:
             done = done.filter(job_id=request.query_params["job"])
-        rows = done.select_related("requested_by").order_by("-finished_at")[:MAX_SAVEPOINTS]
-        operations = [row for row in rows if (row.result or {}).get("location")]
-        jobs = Job.objects.only("id", "name", "state").in_bulk([str(row.job_id) for row in operations])
+        # with their jobs in one query: a job may be deleted between two
+        rows = done.select_related("requested_by", "job").only(*_READ).order_by("-finished_at")[:MAX_SAVEPOINTS]
+        operations = [(row, row.job) for row in rows if row.job is not None and (row.result or {}).get("location")]
         files = cluster_storage().files()
         users = _users(files)
-        locations = [row.result["location"] for row in operations if row.result]
+        locations = [row.result["location"] for row, _ in operations if row.result]
         kept = {*_kept_by_jobs(locations), *kept_by_apps(locations)}
         deadline = time.monotonic() + LOOK_S
         listed = []
-        for row in operations:
+        for row, job in operations:
             location = (row.result or {})["location"]
             storage = _look(files, location, deadline - time.monotonic())
             used_by = users[location]
             is_used = location in kept or any(user["job_state"] not in TERMINAL_STATES for user in used_by)
             listed.append(
-                _taken(row, jobs[str(row.job_id)])
+                _taken(row, job)
                 | {
                     "exists": storage.exists,
                     "size": storage.size,

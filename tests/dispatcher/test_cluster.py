@@ -6,6 +6,7 @@ from rest_framework.test import APIClient
 
 from backend.cluster.models import Job, TaskManager
 from tests.dispatcher import rows
+from tests.support.between_reads import after_read
 
 
 def test_the_page_is_told_what_it_may_do(api: APIClient) -> None:
@@ -21,6 +22,15 @@ def test_taskmanagers_say_what_runs_on_them(api: APIClient, job: Job, taskmanage
     detail = api.get(f"/v1/taskmanagers/{rows.TASKMANAGER}").json()
     assert [slot["assignedTasks"] for slot in detail["allocatedSlots"]] == [2, 2]
     assert {slot["jobId"] for slot in detail["allocatedSlots"]} == {job.id}
+
+
+def test_a_job_that_is_deleted_meanwhile_runs_on_no_taskmanager(
+    api: APIClient, job: Job, taskmanager: TaskManager
+) -> None:
+    # the third read is of the ids, before the documents
+    with after_read(3, "cluster_job", Job.objects.filter(id=job.id).delete):
+        detail = api.get(f"/v1/taskmanagers/{rows.TASKMANAGER}")
+    assert (detail.status_code, detail.json()["allocatedSlots"]) == (200, [])
 
 
 def test_a_taskmanager_that_is_lost_is_not_listed(api: APIClient, taskmanager: TaskManager) -> None:

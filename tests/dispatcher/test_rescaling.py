@@ -14,6 +14,7 @@ from runtime.core.ids import VertexId
 from runtime.jobmaster.requirements import Bounds
 from tests.accounts.cast import client_of
 from tests.dispatcher import rows
+from tests.support.between_reads import after_read
 
 
 def bounds(upper: Any, lower: Any = -1) -> dict[str, Any]:
@@ -26,6 +27,14 @@ def test_without_bounds_the_requirements_are_what_the_job_runs_with(api: APIClie
     Job.objects.update(vertex_parallelism={rows.SINK: 3})
     answer = api.get(f"/jobs/{job.id}/resource-requirements").json()
     assert answer == {rows.SOURCE: bounds(2, 2), rows.SINK: bounds(3, 3)}
+
+
+@pytest.mark.parametrize(("number", "message"), [(1, "Job {} not found"), (2, "It does not exist any more.")])
+def test_a_job_that_is_deleted_meanwhile_is_not_found(api: APIClient, job: Job, number: int, message: str) -> None:
+    path = f"/jobs/{job.id}/resource-requirements"
+    with after_read(number, "cluster_job", Job.objects.filter(id=job.id).delete):
+        answer = api.get(path)
+    assert (answer.status_code, answer.json()) == (404, {"errors": [message.format(job.id)]})
 
 
 def test_a_jobs_own_bounds_are_shown(api: APIClient, job: Job) -> None:

@@ -16,6 +16,7 @@ from backend.live import savepoint_api
 from runtime.common import options
 from tests.cluster.snapshots import completed
 from tests.dispatcher import rows
+from tests.support.between_reads import after_read
 
 pytestmark = pytest.mark.usefixtures("bus_redis")
 
@@ -89,6 +90,17 @@ def test_savepoints_of_all_jobs_are_listed_newest_first(api: APIClient, job: Job
         "used_by": [],
         "needed_by": None,
     }
+
+
+def test_a_job_that_is_deleted_meanwhile_does_not_cost_the_list(api: APIClient, home: Path, db: None) -> None:
+    kept, gone = rows.running_job("kept"), rows.ended_job("FINISHED", "gone")
+    taken(kept, home, 1)
+    taken(gone, home, 2)
+    with after_read(1, "cluster_operation", Job.objects.filter(id=gone.id).delete):
+        listed = api.get("/api/v1/savepoints")
+    assert listed.status_code == 200
+    assert listed.json()["savepoints"][-1]["job_name"] == "kept"
+    assert [savepoint["job_name"] for savepoint in api.get("/api/v1/savepoints").json()["savepoints"]] == ["kept"]
 
 
 def test_a_savepoint_whose_files_are_gone_says_so(api: APIClient, job: Job, home: Path) -> None:

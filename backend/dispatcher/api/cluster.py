@@ -135,7 +135,12 @@ def tasks_of_slots(taskmanager_id: str) -> list[tuple[str, int]]:
     """Return (job id, number of tasks) for each slot of a TaskManager that is in use."""
     slots: Counter[tuple[str, Any]] = Counter()
     for job_id in Job.objects.exclude(state__in=TERMINAL_STATES).values_list("id", flat=True):
-        for vertex in services.job_document(job_id)["vertices"]:
+        try:
+            vertices = services.job_document(job_id)["vertices"]
+        except services.JobUnknownError:
+            # deleted since the ids were read
+            continue
+        for vertex in vertices:
             for subtask in vertex["subtasks"]:
                 if subtask["taskmanager"] == taskmanager_id:
                     slots[job_id, subtask["slot"]] += 1
