@@ -1,8 +1,8 @@
 """Limit of a request's body, enforced before Django reads it.
 
 Django's ASGI handler reads a request's whole body before it checks path or user. `BodyLimit` in front of it keeps
-anyone from filling the disk: only who may upload programs sends more than a MiB, and that is known before the body is
-read.
+anyone from filling the disk: only who may upload programs sends as much as one, only who is logged in as much as a
+document of a pipeline, and everybody else no more than a MiB. That is known before the body is read.
 """
 
 from __future__ import annotations
@@ -38,6 +38,9 @@ Application = Callable[[Any, Any, Any], Awaitable[None]]
 UPLOAD_PATH = "/jars/upload"
 MULTIPART_OVERHEAD_BYTES = 64 << 10
 """Boundaries and part headers around the file."""
+PIPELINES_PATH = "/api/v1/pipelines"
+MAX_DOCUMENT_BODY_BYTES = 5 << 20
+"""Limit of requests below `PIPELINES_PATH`: a document of 2 MiB, written with some blanks, and what goes with it."""
 MAX_BODY_BYTES = 1 << 20
 """Limit of all other requests."""
 MAX_DIGITS = 18
@@ -60,6 +63,17 @@ class Drain:
 
 
 NOT_LOGGED_IN = json.dumps({"errors": ["Log in, or send a valid token, to upload a program."]}).encode()
+NOT_LOGGED_IN_FOR_DOCUMENTS = json.dumps(
+    {
+        "errors": [
+            {
+                "code": "not_authenticated",
+                "field": "",
+                "message": f"Log in, or send a valid token, to send more than {MAX_BODY_BYTES} bytes.",
+            }
+        ]
+    }
+).encode()
 NOT_ALLOWED = "Requires the role developer."
 MayUpload = Callable[[Message], Awaitable[tuple[bool, bool]]]
 Record = Callable[[Message, int], Awaitable[None]]
@@ -163,12 +177,20 @@ class BodyLimit:
         headers = dict(scope["headers"])
         announced = headers.get(b"content-length", b"0")
         is_small = announced.isdigit() and len(announced) <= MAX_DIGITS and int(announced) <= MAX_BODY_BYTES
-        if scope["path"].endswith(UPLOAD_PATH) and not (is_small and b"content-length" in headers):
-            is_known, may_upload = await self._may_upload(scope)
-            if may_upload:
-                limit = settings.TIDEMARK_MAX_UPLOAD_BYTES + MULTIPART_OVERHEAD_BYTES
-            else:
-                refused = (403, _not_allowed()) if is_known else (401, NOT_LOGGED_IN)
+        if not (is_small and b"content-length" in headers):
+            if scope["path"].endswith(UPLOAD_PATH):
+                is_known, may_upload = await self._may_upload(scope)
+                if may_upload:
+                    limit = settings.TIDEMARK_MAX_UPLOAD_BYTES + MULTIPART_OVERHEAD_BYTES
+                else:
+                    refused = (403, _not_allowed()) if is_known else (401, NOT_LOGGED_IN)
+            elif _may_hold_document(scope):
+                # who may write one is the route's to say
+                is_known, _ = await self._may_upload(scope)
+                if is_known:
+                    limit = MAX_DOCUMENT_BODY_BYTES
+                else:
+                    refused = (401, NOT_LOGGED_IN_FOR_DOCUMENTS)
         # int() fails on thousands of digits
         if announced.isdigit() and (len(announced) > MAX_DIGITS or int(announced) > limit):
             await self._refuse(scope, receive, send, refused or _refusal(scope, limit), has_more=True)
@@ -213,6 +235,12 @@ class BodyLimit:
                 async with asyncio.timeout(self._drain.seconds):
                     await _read_on(receive, self._drain.max_bytes)
         await send({"type": "http.response.body", "body": b""})
+
+
+def _may_hold_document(scope: Message) -> bool:
+    # the others have no body, and so announce none: they are not to cost a query each
+    is_writing = scope["method"] in ("POST", "PUT", "PATCH")
+    return is_writing and f"{scope['path']}/".startswith(f"{PIPELINES_PATH}/")
 
 
 def _not_allowed() -> bytes:

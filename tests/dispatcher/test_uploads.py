@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 from asgiref.sync import SyncToAsync, sync_to_async
+from asgiref.testing import ApplicationCommunicator
 from django.contrib.auth.models import User
+from django.core.asgi import get_asgi_application
 from django.db import connections
 from django.test import Client
 from pytest_django import Settings
@@ -18,7 +20,16 @@ from backend.accounts.roles import Role, set_role
 from backend.accounts.services import create_token
 from backend.accounts.submission import OFF
 from backend.audit.models import AuditEvent
-from backend.dispatcher.uploads import MAX_BODY_BYTES, MULTIPART_OVERHEAD_BYTES, BodyLimit, Drain
+from backend.dispatcher.uploads import (
+    MAX_BODY_BYTES,
+    MAX_DOCUMENT_BODY_BYTES,
+    MULTIPART_OVERHEAD_BYTES,
+    BodyLimit,
+    Drain,
+)
+from backend.pipelines.models import Version
+from runtime.pipeline.document import MAX_BYTES
+from tests.pipelines_server.documents import document
 
 LIMIT = 2 * MAX_BODY_BYTES
 
@@ -122,6 +133,19 @@ async def test_only_uploads_of_somebody_may_be_large() -> None:
     assert (await status_of("/api/v1/session", [100]))[0] == 200
 
 
+@pytest.mark.parametrize("path", ["/api/v1/pipelines", "/api/v1/pipelines/import", "/api/v1/pipelines/x/draft"])
+async def test_documents_of_pipelines_may_be_large(path: str) -> None:
+    sizes = [MAX_DOCUMENT_BODY_BYTES - 1, 1]
+    announced = (b"content-length", str(MAX_DOCUMENT_BODY_BYTES).encode())
+    for headers in ((TOKEN,), (TOKEN, announced)):
+        assert await status_of(path, sizes, *headers, method="PUT") == (200, MAX_DOCUMENT_BODY_BYTES)
+        assert (await status_of(path, sizes, *headers[1:], method="PUT"))[0] == 401
+    assert (await status_of(path, [*sizes, 1], TOKEN))[0] == 413
+    # its body is nobody's
+    assert (await status_of(path, sizes, TOKEN, method="GET"))[0] == 413
+    assert (await status_of(path.replace("pipelines", "pipelines-x"), sizes, TOKEN))[0] == 413
+
+
 @pytest.mark.parametrize("path", ["/jobs", "/v1/jobs"])
 async def test_job_graphs_of_flink_are_no_method_of_jobs(path: str) -> None:
     assert (await status_of(path, [LIMIT], TOKEN))[0] == 405
@@ -213,6 +237,26 @@ class TestAuthentication:
     async def test_who_may_upload_does(self) -> None:
         token = await sync_to_async(_token_of)(Role.DEVELOPER)
         assert (await status_and_taken(scope_with((b"authorization", b"Bearer " + token))))[0] == 200
+
+    async def test_a_document_of_nearly_two_mib_is_saved(self) -> None:
+        """Through all of Django: every limit on the way is above that of the document."""
+        token = await sync_to_async(_token_of)(Role.DEVELOPER)
+        written = document()
+        written["nodes"]["n2"]["params"] = {"label": "x" * (MAX_BYTES - 4096)}
+        body = json.dumps({"document": written}).encode()
+        headers = [
+            (b"host", b"localhost"),
+            (b"content-type", b"application/json"),
+            (b"content-length", str(len(body)).encode()),
+            (b"authorization", b"Bearer " + token),
+        ]
+        scope = {"type": "http", "method": "POST", "path": "/api/v1/pipelines", "query_string": b"", "headers": headers}
+        talk = ApplicationCommunicator(BodyLimit(get_asgi_application()), scope)
+        await talk.send_input({"type": "http.request", "body": body, "more_body": False})
+        answer = await talk.receive_output(30)
+        assert answer["status"] == 201
+        await talk.wait()
+        assert await sync_to_async(lambda: len(Version.objects.get().document) > MAX_BYTES - 4096)()
 
     async def test_the_pages_session_does_too(self) -> None:
         key = await sync_to_async(_session_of)(Role.DEVELOPER)

@@ -14,6 +14,7 @@ from rest_framework.response import Response
 
 from backend.accounts.errors import Conflict, as_api_exception, product_errors
 from backend.accounts.views import ErrorHandler, ProductView, ShallowJson, is_clean_text
+from backend.dispatcher.uploads import MAX_DOCUMENT_BODY_BYTES
 from backend.pipelines import services
 from backend.pipelines.answers.errors import PipelineErrors
 from backend.pipelines.answers.pipelines import DraftAnswer, VersionAnswer, VersionListed
@@ -21,8 +22,6 @@ from backend.pipelines.deployments import NotDeployableError, StateRefusedError
 from backend.pipelines.documents import Checked, DocumentRefused, check
 from backend.pipelines.models import Draft, Pipeline, Version
 
-MAX_BODY_BYTES: Final = 5 << 20
-"""A document of 2 MiB, written with some blanks, and what goes with it."""
 MAX_MESSAGE_CHARS: Final = 1000
 MAX_TAGS: Final = 20
 MAX_TAG_CHARS: Final = 50
@@ -60,9 +59,9 @@ class LimitedJson(ShallowJson):
     """Reads no more than a document needs."""
 
     def parse(self, stream: Any, media_type: str | None = None, parser_context: Any = None) -> Any:
-        body = stream.read(MAX_BODY_BYTES + 1)
-        if len(body) > MAX_BODY_BYTES:
-            raise PayloadTooLarge(f"The body is larger than {MAX_BODY_BYTES >> 20} MiB.")
+        body = stream.read(MAX_DOCUMENT_BODY_BYTES + 1)
+        if len(body) > MAX_DOCUMENT_BODY_BYTES:
+            raise PayloadTooLarge(f"The body is larger than {MAX_DOCUMENT_BODY_BYTES >> 20} MiB.")
         return super().parse(io.BytesIO(body), media_type, parser_context)
 
 
