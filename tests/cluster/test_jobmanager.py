@@ -691,8 +691,7 @@ def test_rows_of_ended_jobs_that_are_not_kept_go_with_their_operations(lead: Any
     settings.TIDEMARK_KEPT_JOBS = 2
     manager = lead()
     jobs = [submit(1) for _ in range(5)]
-    for number, job in enumerate(jobs):
-        Job.objects.filter(id=job.id).update(created_at=number)
+    for job in jobs:
         services.request_cancel(job, None)
 
     def left() -> set[str]:
@@ -701,6 +700,13 @@ def test_rows_of_ended_jobs_that_are_not_kept_go_with_their_operations(lead: Any
         manager.step(0.01)
         return set(Job.objects.values_list("id", flat=True))
 
+    def have_ended() -> bool:
+        assert len(left()) == 5, "none goes within the hour"
+        return Job.objects.filter(state="CANCELED").count() == 5 and not manager.jobs.runners
+
+    wait_until(have_ended, 120, "they have ended")
+    for number, job in enumerate(jobs):
+        Job.objects.filter(id=job.id).update(ended_at=number)
     wait_until(lambda: left() == {job.id for job in jobs[-2:]}, 120, "the oldest are deleted")
     assert Operation.objects.count() == 2
     with pytest.raises(services.JobUnknownError):
