@@ -298,10 +298,13 @@ def property_of(db: RocksDBInstance, column: str, name: str) -> int:
     return value
 
 
-def test_all_databases_of_a_slot_keep_to_its_memory(directory: Path) -> None:
+def test_all_databases_of_a_slot_keep_to_its_memory(directory: Path, request: pytest.FixtureRequest) -> None:
     budget = 16 * MB
     settings = RocksDBSettings(memory_per_slot=budget, write_buffer_ratio=0.5)
     databases = [RocksDBInstance(directory / name, settings, is_new=True) for name in ("one", "two")]
+    for db in databases:
+        # whatever fails: they are locked
+        request.addfinalizer(db.close)
     # what is being flushed is still there, and RocksDB does not wait for it
     assert max(fill(databases)) < 2 * budget
     wait_until(lambda: all(db.is_flushed() for db in databases), 30, "the flushes")
@@ -317,13 +320,16 @@ def test_all_databases_of_a_slot_keep_to_its_memory(directory: Path) -> None:
     assert 0.8 * budget < most < 1.1 * budget
     # it is one cache
     assert len({property_of(db, name, "block-cache-usage") for db in databases for name in COLUMNS}) == 1
-    for db in databases:
-        db.close()
 
 
-def test_without_managed_memory_each_column_has_write_buffers_and_a_cache_of_its_own(directory: Path) -> None:
+def test_without_managed_memory_each_column_has_write_buffers_and_a_cache_of_its_own(
+    directory: Path, request: pytest.FixtureRequest
+) -> None:
     settings = replace(RocksDBSettings(), memory_is_managed=False, block_cache_size=2 * MB)
     databases = [RocksDBInstance(directory / name, settings, is_new=True) for name in ("one", "two")]
+    for db in databases:
+        # whatever fails: they are locked
+        request.addfinalizer(db.close)
     assert max(fill(databases)) > 40 * 1_000 * 1_000
     for db in databases:
         db.start_flush()
@@ -332,5 +338,3 @@ def test_without_managed_memory_each_column_has_write_buffers_and_a_cache_of_its
     assert property_of(databases[0], "state:s", "block-cache-usage") > MB
     assert property_of(databases[0], "state:t", "block-cache-usage") < MB
     assert property_of(databases[1], "state:s", "block-cache-usage") < MB
-    for db in databases:
-        db.close()
