@@ -316,8 +316,10 @@ def test_all_databases_of_a_slot_keep_to_its_memory(directory: Path, request: py
                 if count % 1_000 == 0:
                     most = max(most, property_of(db, name, "block-cache-usage"))
             assert property_of(db, name, "block-cache-capacity") == budget
-    # the cache is full, with the memtables in it; what a reader holds at the moment comes on top
-    assert 0.8 * budget < most < 1.1 * budget
+    # the cache is full, with the memtables in it; what a reader holds at the moment comes on top. Charges of memtables,
+    # 256 KiB each, fall to the cache's shards by chance, and a shard that has too many exceeds its share: 1.00 to 1.06
+    # times the budget in 22 runs, 1.14 once
+    assert 0.8 * budget < most < 1.2 * budget
     # it is one cache
     assert len({property_of(db, name, "block-cache-usage") for db in databases for name in COLUMNS}) == 1
 
