@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from runtime.checkpoint.completed_store import CheckpointPointer, CompletedCheckpoint, CompletedCheckpointStore
 from runtime.checkpoint.errors import (
     CheckpointStorageError,
+    FencedError,
     LocationNotAllowedError,
     NewerSnapshotError,
     NotASnapshotError,
@@ -165,6 +166,9 @@ class RestoreReader:
         """
         try:
             self._open().remove(damage)
+        except FencedError:
+            # another JobMaster has taken over, and decides; this one hears of it when it records its first checkpoint
+            logger.info("checkpoints %s of job %s are not forgotten here", tuple(damage), self._job_id)
         except Exception as error:
             message = f"cannot record that checkpoints {', '.join(map(str, damage))} are damaged: {described(error)}"
             raise OSError(message) from error

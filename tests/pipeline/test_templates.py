@@ -97,11 +97,13 @@ def test_a_template_passes_its_own_tests(name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", templates())
 def test_a_template_shows_rows_at_every_node_in_a_preview(name: str, tmp_path: Path) -> None:
-    (tmp_path / "a.csv").write_text("id,country,amount,ordered_at\n1,DE,2.5,2026-01-01 12:00:00\nx,y,z,q\n")
+    # not beside the program, which is no table
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.csv").write_text("id,country,amount,ordered_at\n1,DE,2.5,2026-01-01 12:00:00\nx,y,z,q\n")
     document = copy.deepcopy(dict(templates()[name].value))
     for node in document["nodes"].values():
         if node["type"] == "source.files":
-            node["params"]["paths"] = [str(tmp_path)]
+            node["params"]["paths"] = [str(tmp_path / "in")]
     ports, end = previewed(compile_pipeline(read_document(document), CATALOG), tmp_path / "pipeline.py")
     assert end["state"] == "finished", end
     seen = {port for port, frame in ports.items() if frame["rows"]}

@@ -303,6 +303,8 @@ class JobMasterProcess(Process):
         self._slots = {(p.slot_id, p.attempt): p for p in world.slots() if (p.slot_id, p.attempt) in placed}
         files = SnapshotFiles(world.files, retries=NO_PAUSES)
 
+        self._is_replaced = False
+
         def open_store() -> FileCompletedStore:
             return FileCompletedStore.open(
                 world.files.root, graph.job_id, epoch, world.files, owner=f"JobMaster {epoch}", retries=NO_PAUSES
@@ -314,6 +316,7 @@ class JobMasterProcess(Process):
         def give_up_stop() -> None:
             # as in SQL, a JobMaster that was replaced changes nothing
             if not world.leads(self):
+                self._is_replaced = True
                 raise OSError("another JobMaster has taken over")
             world.begun_stop = None
 
@@ -377,7 +380,8 @@ class JobMasterProcess(Process):
         if self.state is JobState.RUNNING and not was_running:
             world.tell(f"{self.name}: attempt {self.driver._machine.attempt} is RUNNING")
             world.runs(self.driver._machine.attempt)
-        if self.driver.ended.is_set():
+        if self.driver.ended.is_set() or self._is_replaced:
+            # a JobManager that SQL refuses so ends, and all its JobMasters with it
             world.tell(f"{self.name}: the job is {self.state.name}")
             self.is_dead = True
             for link in self.links.values():
