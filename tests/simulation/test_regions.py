@@ -36,6 +36,7 @@ def test_every_seed_ends_as_the_model_says_for_both_regions() -> None:
     [
         pytest.param(89, id="a drained job ends without a checkpoint behind its savepoint"),
         pytest.param(156, id="a JobMaster that stood still completes a savepoint that the job has gone on without"),
+        pytest.param(160, id="a JobMaster that was replaced and may not give its stop up"),
         pytest.param(206, id="directories of a JobMaster that was killed before it had synced their names"),
     ],
 )
