@@ -548,8 +548,8 @@ def _location(left: LeftSavepoint) -> Document:
 
 def _too_late(left: LeftSavepoint) -> str:
     return (
-        f"the savepoint {left.directory} was completed after the job had gone on without it; do not restore it: what "
-        "sinks had prepared in it has been aborted"
+        f"the savepoint {left.directory} was completed after the job had gone on without it; do not restore it: the "
+        "job aborts what sinks had prepared in it"
     )
 
 

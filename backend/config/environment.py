@@ -83,7 +83,8 @@ def check_exposure(host: str) -> None:
     Raises:
         EnvironmentProblem: other machines reach the address, and neither TLS nor its absence is declared.
     """
-    if not is_loopback(host) and os.environ.get("TIDEMARK_HTTPS") != "1" and os.environ.get("TIDEMARK_INSECURE") != "1":
+    is_declared = is_on("TIDEMARK_HTTPS", default=False) or is_on("TIDEMARK_INSECURE", default=False)
+    if not is_loopback(host) and not is_declared:
         raise EnvironmentProblem(
             f"TIDEMARK_HOST={host} is reached from other machines, and tokens would travel in the clear: put a proxy "
             "with TLS in front and set TIDEMARK_HTTPS=1, or set TIDEMARK_INSECURE=1 if nobody can listen in"

@@ -78,7 +78,7 @@ class OutsideRefusedError(OutsideError):
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What is behind a connection."""
+    """Tells the tables or streams behind a connection, or the columns of a table."""
 
     names: list[str]
     """Tables or streams; empty if one of them was asked for."""

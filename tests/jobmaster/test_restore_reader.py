@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from runtime.checkpoint.completed_store import CompletedCheckpoint
+from runtime.checkpoint.errors import FencedError
 from runtime.checkpoint.file_completed_store import FileCompletedStore
 from runtime.checkpoint.handles import CheckpointMetadata
 from runtime.checkpoint.locations import EVERYWHERE, AllowedRoots
@@ -105,7 +106,7 @@ def test_a_stop_that_is_recorded_is_not_given_up(tmp_path: Path) -> None:
 
 
 def test_a_stop_behind_which_the_job_has_gone_on_is_given_up(tmp_path: Path) -> None:
-    """What is newer may be found damaged later, and leave it as the newest."""
+    """Else it would become the newest once what is newer is found damaged."""
     directory, said = left_stop(tmp_path, 1), []
     Rig(tmp_path).store(2)
     Rig(tmp_path, left_stop=directory, epoch=1, give_up_stop=lambda: said.append("given up")).recover()
@@ -271,6 +272,21 @@ def test_nothing_begins_until_damage_is_recorded(tmp_path: Path, monkeypatch: py
     rig.worker.step()
     [submitted] = [event for event in rig.posted if isinstance(event, Submitted)]
     assert [c.checkpoint_id for c in submitted.retained] == [1] and tries == [[2], [2]]
+
+
+def test_a_jobmaster_that_was_replaced_forgets_nothing_and_does_not_try_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = Rig(tmp_path)
+    first.store(1)
+    first.store(2)
+    damage(tmp_path, 2)
+
+    def refuse(store: FileCompletedStore, gone: Iterable[CheckpointId]) -> None:
+        raise FencedError("the log", 1, 2)
+
+    monkeypatch.setattr(FileCompletedStore, "remove", refuse)
+    assert [c.checkpoint_id for c in Rig(tmp_path, epoch=1).recover().retained] == [1]
 
 
 def test_a_damaged_one_is_forgotten_before_its_files_are_swept(tmp_path: Path) -> None:

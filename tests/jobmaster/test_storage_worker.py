@@ -376,7 +376,7 @@ def test_it_is_once_the_store_has_forgotten_it(tmp_path: Path) -> None:
 
 
 def test_a_directory_that_is_away_at_the_end_counts_as_not_removed(tmp_path: Path) -> None:
-    """What cannot be found may be on a share that is not mounted just now."""
+    """A share may be unmounted just then, with the files still on it."""
     for is_away in (False, True):
         root = tmp_path / str(is_away)
         rig = Rig(root, MemoryCheckpointStore())

@@ -72,7 +72,7 @@ class ConnectionTestView(PipelinesView):
 
 
 class ConnectionDescribeView(PipelinesView):
-    """What is behind a connection: tables, or the columns of one, with the types that a node declares them by."""
+    """Lists the tables or streams behind a connection, or the columns of a table with the types that nodes declare."""
 
     roles = {"GET": Role.DEVELOPER}  # noqa: RUF012
 
