@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import json
+import math
 import os
 import runpy
 import sys
@@ -24,6 +25,7 @@ from runtime.client.preview_samples import GivenRowError, give
 from runtime.client.preview_taps import (
     FIRST_ROWS,
     LimitedSource,
+    SourcesEnd,
     Tap,
     TapSink,
     is_given,
@@ -46,6 +48,8 @@ from runtime.operators.source_operator import SourceOperatorFactory
 
 FRAMES_S = 0.25
 """Time until the first frames; the times between further ones double, so that a long preview has not more to show."""
+SOURCES_SHARE = 0.6
+"""Of the time and the CPU time of a preview: its sources end then, and what they have emitted has the rest."""
 #: of the job that is previewed: it starts once, keeps nothing, and has as much memory as its rows need
 _OPTIONS = {options.RESTART_STRATEGY.key: "none", options.PARALLELISM_DEFAULT.key: "1"}
 
@@ -133,9 +137,9 @@ class PreviewRun:
 
     Args:
         request: "program" (path), "lines" ([node, first, last]), "streams" ([node, port, variable]), "rows" of each
-            source, "wall_s"; optional: "given" (node → "items" of `GivenSource` in place of what it makes,
-            "time_column"), "whole"
-            (number of rows that every port shows; all of them or the first).
+            source, "wall_s"; optional: "cpu_s" (limit of this process's CPU time), "given" (node → "items" of
+            `GivenSource` in place of what it makes, "time_column"), "whole" (number of rows that every port shows; all
+            of them or the first).
         pipe: frames of ports are written to it, a line each.
     """
 
@@ -147,6 +151,10 @@ class PreviewRun:
         self._taps: list[Tap] = []
         self._sent: dict[int, int] = {}
         self._simulated: bool | None = None
+        self._sources_end = SourcesEnd(
+            time.monotonic() + SOURCES_SHARE * float(request["wall_s"]),
+            SOURCES_SHARE * float(request.get("cpu_s", math.inf)),
+        )
 
     def run(self) -> dict[str, Any]:
         """Run it to its end, however that comes; return the last frame, without its kind."""
@@ -178,7 +186,7 @@ class PreviewRun:
     def _run(self, graph: StreamGraph, deadline: float) -> dict[str, Any]:
         self._give(graph)
         self._simulated = not any(is_outside(node.factory.source) for node in graph.nodes.values() if node.is_source)
-        self._limit(graph, deadline)
+        self._limit(graph)
         clock: Clock = _SimulatedClock() if self._simulated else SYSTEM_CLOCK
         outputs = ClientOutputs()
         cluster = MiniCluster(create_job_graph(graph, new_job_id()), outputs, clock)
@@ -241,7 +249,7 @@ class PreviewRun:
         sinks = {node_id: node.factory.sink for node_id, node in graph.nodes.items() if node.is_sink}
         return {sink.tap_id: node_id for node_id, sink in sinks.items() if isinstance(sink, TapSink)}
 
-    def _limit(self, graph: StreamGraph, deadline: float) -> None:
+    def _limit(self, graph: StreamGraph) -> None:
         """Let sources end early, and put taps in the place of sinks."""
         configuration = {k: v for k, v in graph.configuration.items() if not k.startswith("execution.checkpointing.")}
         graph.configuration = {**configuration, **_OPTIONS}
@@ -250,7 +258,8 @@ class PreviewRun:
             owner = self._lines.node_of(node.defined_at)
             if node.is_source and not is_given(node.factory.source):
                 factory: SourceOperatorFactory = node.factory
-                limited = LimitedSource(factory.source, int(self._request["rows"]), deadline, owner or node.name)
+                rows = int(self._request["rows"])
+                limited = LimitedSource(factory.source, rows, self._sources_end, owner or node.name)
                 node.factory = dataclasses.replace(factory, source=limited)
             if node.is_sink and not isinstance(node.factory.sink, TapSink):
                 tap = self._new_tap(owner, "in")

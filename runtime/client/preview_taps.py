@@ -173,20 +173,31 @@ class _TapWriter(SinkWriter):
             self._tap.advance(watermark)
 
 
+class SourcesEnd(NamedTuple):
+    """When the sources of a preview end in any case, so that what has been read still comes to its end."""
+
+    monotonic_s: float
+    cpu_s: float
+    """CPU time of this process."""
+
+    @property
+    def has_come(self) -> bool:
+        return time.monotonic() >= self.monotonic_s or time.process_time() >= self.cpu_s
+
+
 @dataclass
 class _Budget:
     """What is left to a source."""
 
     rows: int
-    deadline: float
-    """Monotonic seconds."""
+    end: SourcesEnd
     name: str
     is_cut: bool = False
     """Whether it was ended before its own end."""
 
     @property
     def is_over(self) -> bool:
-        return self.rows <= 0 or time.monotonic() >= self.deadline
+        return self.rows <= 0 or self.end.has_come
 
 
 _BUDGETS: dict[int, _Budget] = {}
@@ -213,14 +224,14 @@ class LimitedSource(Source):
     Args:
         source: the source.
         rows: of all its splits together.
-        deadline: monotonic seconds at which it ends in any case.
+        end: when it ends in any case.
         name: of its node.
     """
 
-    def __init__(self, source: Source, rows: int, deadline: float, name: str) -> None:
+    def __init__(self, source: Source, rows: int, end: SourcesEnd, name: str) -> None:
         self._source = source
         self._budget_id = next(_ids)
-        _BUDGETS[self._budget_id] = _Budget(rows, deadline, name)
+        _BUDGETS[self._budget_id] = _Budget(rows, end, name)
         self.splits_at_once = source.splits_at_once
         self.dead_letter_tag = source.dead_letter_tag
 

@@ -107,6 +107,16 @@ def test_a_preview_that_does_not_end_is_ended() -> None:
     assert time.monotonic() - began < 20
 
 
+@pytest.mark.parametrize(("wall_s", "cpu_s"), [(8.0, 60), (60.0, 8)])
+def test_sources_end_while_there_is_time_for_what_they_have_emitted(wall_s: float, cpu_s: int) -> None:
+    """Hundreds of hours of event time, of which each second costs steps of the cluster."""
+    slow = SOURCE.replace("events_per_second=1000.0", "events_per_second=0.05")
+    ports, end = preview(slow, rows=100_000, wall_s=wall_s, cpu_s=cpu_s)
+    assert (end["state"], end["limited"]) == ("finished", ["n1"])
+    bids, counts = ports["n1", "out"], ports["n2", "out"]
+    assert 0 < bids["rows"] < 100_000 and counts["rows"] > 0
+
+
 def test_a_preview_that_eats_memory_is_ended() -> None:
     _, end = preview(around("return bytearray(8 << 30)"), F_LINES)
     assert end["state"] == "failed" and "MemoryError" in end["message"]
