@@ -15,7 +15,7 @@ from django.db import transaction
 from backend.cluster.checkpoint_counts import write_statistics
 from backend.cluster.connections import brief_connection
 from backend.cluster.leadership import Leadership, LeadershipLostError
-from backend.cluster.models import Checkpoint
+from backend.cluster.models import Checkpoint, Placement
 from backend.cluster.open_stops import give_up_stop
 from runtime.checkpoint.completed_store import CheckpointPointer, CompletedCheckpoint
 from runtime.checkpoint.errors import FencedError
@@ -121,7 +121,8 @@ class SqlCompletedStore:
         """Remove checkpoints from the store.
 
         If the job has ended, removing its last checkpoint waits until SQL records that end: a leader that took over in
-        between would start the job without state. A savepoint to stop with that is removed before is given up.
+        between would start the job without state. A savepoint to stop with that is removed before is given up. If the
+        newest checkpoint goes, no later leader adopts the slots that have gone on behind it.
 
         Raises:
             JobGivenUpError: another leader continues the job.
@@ -134,10 +135,13 @@ class SqlCompletedStore:
         if self._is_given_up:
             raise JobGivenUpError(self._job_id)
         savepoints = {p.location for p in self._retained.values() if p.checkpoint_id in gone and not p.is_owned}
+        is_newest_gone = max(self._retained, default=None) in gone
         with brief_connection(), self._leadership.fenced():
             Checkpoint.objects.filter(job_id=self._job_id, checkpoint_id__in=gone).delete()
             if savepoints and not self._is_over:
                 give_up_stop(self._job_id, savepoints)
+            if is_newest_gone and not self._is_over:
+                Placement.objects.filter(job_id=self._job_id).delete()
         for checkpoint_id in gone:
             self._retained.pop(checkpoint_id, None)
 

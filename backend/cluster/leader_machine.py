@@ -419,6 +419,9 @@ class LeaderMachine:
         is_premature = row.trigger_id in runner.premature
         if row.trigger_id in runner.requests and not is_premature:
             return None
+        if row.left is not None and row.left.directory == runner.stops_with:
+            # the end of the job is the answer, whatever the storage says of its savepoint just now
+            return None
         # what a job that waits is asked for may be what it needs in order to run
         is_ready = runner.state == "RUNNING" or (row.kind == Operation.Kind.RESCALE and runner.waits_for_slots)
         if is_ready and (is_patient or not is_premature):
@@ -447,8 +450,6 @@ class LeaderMachine:
         """Return how an operation goes on whose savepoint an earlier leader has begun."""
         match left.remains:
             case Remains.COMPLETE if row.kind == Operation.Kind.STOP:
-                if runner.stops_with == left.directory:
-                    return None
                 cause = "the JobManager that ran the job ended first"
                 why = f"the savepoint {left.directory} is complete, but the job did not stop after it: {cause}"
                 return Answer(row.trigger_id, {"error": _too_late(left) if row.is_given_up else why})

@@ -2,7 +2,8 @@
 
 That is the newest checkpoints that can be read; the savepoint to stop with, if an earlier JobMaster has left it
 complete and not recorded; and the snapshot that the user named. A storage that is away is no answer: whoever asks reads
-again. Used by the thread that does the storage's work; `reads` may be read by any.
+again. What one read has given up or forgotten stays so for the next ones, whatever the storage says by then, because it
+may be recorded. Used by the thread that does the storage's work; `reads` may be read by any.
 """
 
 from __future__ import annotations
@@ -75,6 +76,11 @@ class RestoreReader:
         self.reads = home.root or ""
         #: until when it is asked for the savepoint to stop with; None: it was not yet
         self._left_stop_until_ms: float | None = None
+        #: why the job goes on without the savepoint to stop with, whether that is recorded yet or not
+        self._given_up: str | None = None
+        self._is_giving_up_recorded = False
+        #: what is wrong with the checkpoints that are forgotten, whether that is recorded yet or not
+        self._forgotten: dict[CheckpointId, str] = {}
 
     def asks_nobody(self) -> bool:
         """Return whether it is known without the storage what the job restores."""
@@ -113,8 +119,12 @@ class RestoreReader:
             why = list(damage.values())[-1]
             return Submitted(refusal=f"none of the job's {len(pointers)} checkpoints can be read: {why}")
         if damage:
-            self._forget(damage)
-        is_newest_damaged = bool(pointers) and pointers[-1].checkpoint_id in damage
+            try:
+                self._forget(damage)
+            except FencedError as error:
+                return Submitted(refusal=f"another JobMaster runs the job: {error}")
+        newest = max(self._forgotten, default=0)
+        is_newest_damaged = newest > max((checkpoint.checkpoint_id for checkpoint in retained), default=0)
         return Submitted(tuple(retained), initial, is_newest_damaged=is_newest_damaged)
 
     def _record_stop(self, directory: str, pointers: Sequence[CheckpointPointer]) -> bool:
@@ -126,6 +136,9 @@ class RestoreReader:
             UnknownFileSystemError: nothing can be stored there any more.
             OSError: the storage cannot be reached yet, or it is not known whether it is recorded.
         """
+        if self._given_up is not None:
+            self._give_up(directory, self._given_up)
+            return False
         if any(pointer.location == directory for pointer in pointers):
             # the job restores it as it does any other checkpoint, wherever it is, and gives it up if it is damaged
             return False
@@ -162,13 +175,14 @@ class RestoreReader:
         """Record that checkpoints are never restored again.
 
         Raises:
+            FencedError: another JobMaster has taken over, and decides.
             OSError: this cannot be recorded; no attempt has begun.
         """
+        self._forgotten |= damage
         try:
             self._open().remove(damage)
         except FencedError:
-            # another JobMaster has taken over, and decides; this one hears of it when it records its first checkpoint
-            logger.info("checkpoints %s of job %s are not forgotten here", tuple(damage), self._job_id)
+            raise
         except Exception as error:
             message = f"cannot record that checkpoints {', '.join(map(str, damage))} are damaged: {described(error)}"
             raise OSError(message) from error
@@ -182,12 +196,16 @@ class RestoreReader:
         Raises:
             OSError: this cannot be recorded; no attempt has begun.
         """
+        if self._is_giving_up_recorded:
+            return
+        self._given_up = why
         logger.warning("job %s goes on without its savepoint %s: %s", self._job_id, directory, why)
         try:
             self._home.give_up_stop()
         except Exception as error:
             message = f"cannot record that the job goes on without the savepoint {directory}: {described(error)}"
             raise OSError(message) from error
+        self._is_giving_up_recorded = True
 
     def _load_left_stop(self, directory: str) -> CheckpointMetadata:
         files = self._home.files
@@ -209,6 +227,9 @@ class RestoreReader:
         #: where the storage is known to be there, from which on what cannot be found is gone
         present: set[str] = set()
         for pointer in sorted(pointers, key=lambda pointer: self._is_present(pointer.location), reverse=True):
+            if pointer.checkpoint_id in self._forgotten:
+                damage[pointer.checkpoint_id] = self._forgotten[pointer.checkpoint_id]
+                continue
             self.reads = pointer.location
             try:
                 metadata = self._home.files.read_metadata(pointer.location)

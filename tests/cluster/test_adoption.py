@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 from django.db import OperationalError
 
 from backend.cluster import commands, services
+from backend.cluster.checkpoint_store import SqlCompletedStore
 from backend.cluster.job_store import JobStore
 from backend.cluster.leader_machine import SLOTS_LOST, AdoptJob, EndJob, JobRow, LeaderMachine, RunJob, TakeJob
 from backend.cluster.models import Checkpoint, Job, Operation
@@ -17,12 +19,14 @@ from backend.cluster.placement_records import PlacementRecords
 from backend.cluster.placements import ClusterPlacement, placed_stages, placements_of
 from backend.cluster.resource_manager import DEPLOY_TIMEOUT_MS, ResourceManager
 from backend.cluster.slot_pool import SlotRequest, Stage, StageKey
-from runtime.core.ids import Attempt, SlotId, VertexId
+from runtime.core.clock import SYSTEM_CLOCK
+from runtime.core.ids import Attempt, CheckpointId, SlotId, VertexId
 from runtime.jobmaster.placement import PlacedRegion, PlacedSlot
 from runtime.testing.clock import ManualClock
 from tests.cluster.failing_database import FailingDatabase, Loss
 from tests.cluster.graphs import graph_json
 from tests.cluster.leading import take_leadership
+from tests.cluster.snapshots import completed
 
 STAGE = Stage(StageKey("job", Attempt(3), 0), 0, "tm", (SlotId(0),))
 
@@ -212,6 +216,20 @@ def test_a_placement_that_could_not_be_recorded_is_written_until_the_next_attemp
     store.record_attempt(job.id, Attempt(5), [0])
     records.write()
     assert regions_of(job) == [], "it is written once"
+
+
+@pytest.mark.django_db
+def test_slots_that_stand_behind_a_checkpoint_that_is_forgotten_are_adopted_by_nobody(tmp_path: Path) -> None:
+    """Whoever forgets it may be lost before the next attempt is recorded."""
+    leadership = take_leadership("first")
+    job = running_job(JobStore(leadership))
+    store = SqlCompletedStore(leadership, job.id, [], SYSTEM_CLOCK)
+    for number in (1, 2, 3):
+        assert store.complete(completed(tmp_path, job.id, number))
+    store.remove([CheckpointId(1)])
+    assert regions_of(job) == [0, 1]
+    store.remove([CheckpointId(3)])
+    assert regions_of(job) == []
 
 
 @pytest.mark.django_db

@@ -246,6 +246,17 @@ def test_a_stop_whose_job_has_gone_on_behind_its_savepoint_names_it(machine: Lea
         assert "file:///sp is complete, but the job did not stop after it" in answer.result["error"]
 
 
+@pytest.mark.parametrize("remains", [Remains.COMPLETE, Remains.PARTIAL, Remains.UNKNOWN])
+@pytest.mark.parametrize("state", ["RUNNING", "RESTARTING", "RECONCILING"])
+def test_a_stop_whose_job_ends_with_its_savepoint_is_answered_with_that_end_only(
+    machine: LeaderMachine, remains: Remains, state: str
+) -> None:
+    """Whatever the storage says of the savepoint: it must not be deleted, nor be called lost."""
+    runner = replace(RUNNING, state=state, stops_with="file:///sp")
+    for is_given_up in (False, True):
+        assert decided(machine, left(remains, is_given_up=is_given_up, **STOP), runner, TOO_LATE) is None
+
+
 @pytest.mark.parametrize("runner", [RUNNING, RESTARTING, None])
 def test_a_savepoint_that_was_completed_after_its_job_had_gone_on_is_named_at_once_and_nobody_is_told_to_restore_it(
     machine: LeaderMachine, runner: RunnerSeen | None

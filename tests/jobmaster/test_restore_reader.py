@@ -274,7 +274,61 @@ def test_nothing_begins_until_damage_is_recorded(tmp_path: Path, monkeypatch: py
     assert [c.checkpoint_id for c in submitted.retained] == [1] and tries == [[2], [2]]
 
 
-def test_a_jobmaster_that_was_replaced_forgets_nothing_and_does_not_try_for_ever(
+def test_a_checkpoint_that_is_forgotten_is_not_restored_though_it_can_be_read_by_then(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The answer of the database was lost: its row may be gone."""
+    store = MemoryCheckpointStore()
+    first = Rig(tmp_path, store)
+    first.store(1)
+    first.store(2)
+    file = tmp_path / JOB / "chk-2-0.0" / "_metadata"
+    whole = file.read_bytes()
+    damage(tmp_path, 2)
+    rig = Rig(tmp_path, store, epoch=1)
+    remove, tries = store.remove, []
+
+    def lose_the_answer(gone: Iterable[CheckpointId]) -> None:
+        tries.append(list(gone))
+        if len(tries) == 1:
+            raise ConnectionError("no answer")
+        remove(gone)
+
+    monkeypatch.setattr(store, "remove", lose_the_answer)
+    assert isinstance(rig.worker.recover(), RecoveryDelayed)
+    file.write_bytes(whole)
+    rig.clock.advance(RETRY_MS)
+    rig.worker.step()
+    [submitted] = [event for event in rig.posted if isinstance(event, Submitted)]
+    assert [c.checkpoint_id for c in submitted.retained] == [1] == [p.checkpoint_id for p in store.retained()]
+    assert submitted.is_newest_damaged and tries == [[2], [2]]
+
+
+def test_a_stop_that_is_given_up_stays_so_when_its_storage_is_back(tmp_path: Path) -> None:
+    """It was away for longer than a stop is waited for, and the checkpoints with it."""
+    share, store, said = tmp_path / "share", MemoryCheckpointStore(), []
+    two = Rig(share / "checkpoints").store(2)
+    directory = left_stop(share / "savepoints", 3)
+    store.complete(CompletedCheckpoint(two))
+    share.rename(tmp_path / "unmounted")
+    share.mkdir()
+
+    def give_up() -> None:
+        said.append(rig.clock.monotonic_ms())
+
+    rig = Rig(share / "checkpoints", store, left_stop=directory, epoch=1, give_up_stop=give_up)
+
+    def mount(tries: int) -> None:
+        if said and len(list(tmp_path.iterdir())) == 2 and tries > 6:
+            share.rmdir()
+            (tmp_path / "unmounted").rename(share)
+
+    _, submitted = rig.recover_when_it_is_back(mount)
+    assert len(said) == 1 and said[0] >= LEFT_STOP_MS, "it is recorded once"
+    assert [c.checkpoint_id for c in submitted.retained] == [2] == [p.checkpoint_id for p in store.retained()]
+
+
+def test_a_jobmaster_that_was_replaced_forgets_nothing_and_begins_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = Rig(tmp_path)
@@ -286,7 +340,8 @@ def test_a_jobmaster_that_was_replaced_forgets_nothing_and_does_not_try_for_ever
         raise FencedError("the log", 1, 2)
 
     monkeypatch.setattr(FileCompletedStore, "remove", refuse)
-    assert [c.checkpoint_id for c in Rig(tmp_path, epoch=1).recover().retained] == [1]
+    refusal = Rig(tmp_path, epoch=1).recover().refusal
+    assert refusal is not None and refusal.startswith("another JobMaster runs the job")
 
 
 def test_a_damaged_one_is_forgotten_before_its_files_are_swept(tmp_path: Path) -> None:
