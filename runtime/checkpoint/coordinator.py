@@ -25,6 +25,7 @@ from runtime.checkpoint.messages import (
     DamageFound,
     Declined,
     FailJob,
+    Forgotten,
     JobEnded,
     NotifyAborted,
     NotifyComplete,
@@ -130,6 +131,10 @@ class CheckpointCoordinator:
                 self._on_stored(event)
             case NotStored():
                 self._on_not_stored(event)
+            case Forgotten(checkpoint_id, is_fenced):
+                self._retained.forgotten(checkpoint_id)
+                if is_fenced:
+                    self._fence("another JobMaster has taken over")
             case TriggerRequested():
                 self._on_requested(event)
             case AttemptRunning():
@@ -194,9 +199,10 @@ class CheckpointCoordinator:
         )
 
     @property
-    def is_storing(self) -> bool:
-        """Return whether it is undecided which checkpoint is the latest completed one."""
-        return any(p.stage is Stage.STORING and p.is_recorded for p in self._pending.values())
+    def is_undecided(self) -> bool:
+        """Return whether the storage has not said yet which checkpoint a JobMaster that takes over would restore."""
+        is_storing = any(p.stage is Stage.STORING and p.is_recorded for p in self._pending.values())
+        return is_storing or self._retained.is_forgetting
 
     def pending(self) -> Mapping[CheckpointId, Stage]:
         """Return the checkpoints in progress."""
@@ -498,10 +504,14 @@ class CheckpointCoordinator:
         if pending is None or pending.stage is not Stage.STORING:
             raise AssertionError(f"checkpoint {event.checkpoint_id} was not stored, but not asked to be either")
         if event.is_fenced:
-            self._is_sealed = True
-            self._retained.fence()
-            self._actions.append(FailJob(event.cause, is_fatal=True))
+            self._fence(event.cause)
         self._abort(pending, event.cause, counts=not event.is_fenced)
+
+    def _fence(self, cause: str) -> None:
+        """Write and delete nothing from now on."""
+        self._is_sealed = True
+        self._retained.fence()
+        self._actions.append(FailJob(cause, is_fatal=True))
 
     def _abort(self, pending: PendingCheckpoint, cause: str, *, counts: bool) -> None:
         del self._pending[pending.checkpoint_id]

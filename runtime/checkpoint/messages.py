@@ -135,6 +135,15 @@ class NotStored:
 
 
 @dataclass(frozen=True, slots=True)
+class Forgotten:
+    """Answer to ForgetDamaged: no JobMaster will restore the checkpoint."""
+
+    checkpoint_id: CheckpointId
+    is_fenced: bool = False
+    """Whether another JobMaster has taken over, and decides."""
+
+
+@dataclass(frozen=True, slots=True)
 class DamageFound:
     """A completed checkpoint cannot be read back."""
 
@@ -166,6 +175,7 @@ CoordinatorEvent = (
     | Declined
     | Stored
     | NotStored
+    | Forgotten
     | DamageFound
     | JobEnded
     | TimePassed
@@ -248,6 +258,13 @@ class ForgetCheckpoints:
 
 
 @dataclass(frozen=True, slots=True)
+class ForgetDamaged:
+    """Hide this one from recovery before anything begins from an older one; always answered by Forgotten."""
+
+    checkpoint_id: CheckpointId
+
+
+@dataclass(frozen=True, slots=True)
 class DeleteFiles:
     """Delete unreferenced files; missing ones are no error."""
 
@@ -304,6 +321,7 @@ CoordinatorAction = (
     | SavepointsFailed
     | RecordEnd
     | ForgetCheckpoints
+    | ForgetDamaged
     | DeleteFiles
     | SweepOrphans
     | FailJob

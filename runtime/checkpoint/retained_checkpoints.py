@@ -15,7 +15,7 @@ from runtime.checkpoint.completed_store import CompletedCheckpoint
 from runtime.checkpoint.handles import CheckpointMetadata
 from runtime.checkpoint.layout import writer_of_file
 from runtime.checkpoint.locations import name_of
-from runtime.checkpoint.messages import CoordinatorAction, DeleteFiles, ForgetCheckpoints
+from runtime.checkpoint.messages import CoordinatorAction, DeleteFiles, ForgetCheckpoints, ForgetDamaged
 from runtime.checkpoint.pending_checkpoint import PendingCheckpoint
 from runtime.checkpoint.shared_registry import SharedFileRegistry
 from runtime.checkpoint.statistics import CheckpointStatistics
@@ -36,7 +36,7 @@ class RetainedCheckpoints:
     Args:
         num_retained: how many are kept, >= 1.
         statistics: told of checkpoints whose files are deleted.
-        act: takes the actions ForgetCheckpoints and DeleteFiles, in order.
+        act: takes the actions ForgetCheckpoints, ForgetDamaged and DeleteFiles, in order.
     """
 
     def __init__(
@@ -56,6 +56,8 @@ class RetainedCheckpoints:
         self._deferred: list[tuple[CompletedCheckpoint, set[CheckpointId]]] = []
         #: shared files that were deleted with the last dropped checkpoints
         self._gone: deque[frozenset[str]] = deque(maxlen=REMEMBERED_DISCARDS)
+        #: damaged ones that a JobMaster which takes over now might still restore
+        self._unforgotten: set[CheckpointId] = set()
         #: the damaged one that was the only one: recorded until another one is, or the job has ended
         self._last_damaged: tuple[CheckpointId, ...] = ()
         self._needs_full = False
@@ -179,10 +181,20 @@ class RetainedCheckpoints:
         self._registry.unregister(checkpoint_id)
         self._needs_full = bool(self._completed) and not self._completed[-1].is_owned
         if self._completed:
-            self._forget([checkpoint_id])
+            self._unforgotten.add(checkpoint_id)
+            self._act(ForgetDamaged(checkpoint_id))
         else:
             # a JobMaster that takes over now must find something, so that it does not begin the job anew
             self._last_damaged = (checkpoint_id,)
+
+    def forgotten(self, checkpoint_id: CheckpointId) -> None:
+        """Note that a damaged checkpoint is hidden from recovery."""
+        self._unforgotten.discard(checkpoint_id)
+
+    @property
+    def is_forgetting(self) -> bool:
+        """Return whether damaged checkpoints are still to be hidden from recovery."""
+        return bool(self._unforgotten)
 
     def forget_damaged(self) -> None:
         """Hide from recovery the damaged checkpoint that was the only one: another one is recorded, or the end is."""

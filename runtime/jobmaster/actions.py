@@ -9,7 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from runtime.checkpoint.messages import DeleteFiles, ForgetCheckpoints, RecordEnd, StoreCheckpoint, SweepOrphans
+from runtime.checkpoint.messages import (
+    DeleteFiles,
+    ForgetCheckpoints,
+    ForgetDamaged,
+    RecordEnd,
+    StoreCheckpoint,
+    SweepOrphans,
+)
 from runtime.core.ids import Attempt, CheckpointId, SlotId
 from runtime.jobmaster.execution_graph import Region
 from runtime.jobmaster.job_state import JobState
@@ -120,8 +127,8 @@ class RequestAnswered:
     """Whether nothing was begun because the job does not run: it may be requested again once it does."""
 
 
-StorageAction = StoreCheckpoint | RecordEnd | ForgetCheckpoints | DeleteFiles | SweepOrphans
-"""To be performed in order, off the machine's thread; only the first is answered, by StorageAnswered."""
+StorageAction = StoreCheckpoint | RecordEnd | ForgetCheckpoints | ForgetDamaged | DeleteFiles | SweepOrphans
+"""To be performed in order, off the machine's thread; StorageAnswered follows StoreCheckpoint and ForgetDamaged."""
 
 JobMasterAction = (
     RequestSlots
@@ -137,6 +144,7 @@ JobMasterAction = (
     | StoreCheckpoint
     | RecordEnd
     | ForgetCheckpoints
+    | ForgetDamaged
     | DeleteFiles
     | SweepOrphans
 )

@@ -22,7 +22,14 @@ from runtime.checkpoint.coordinator import CheckpointCoordinator
 from runtime.checkpoint.errors import CheckpointStorageError
 from runtime.checkpoint.layout import savepoint_directory
 from runtime.checkpoint.locations import parent_of
-from runtime.checkpoint.messages import DeleteFiles, ForgetCheckpoints, RecordEnd, StoreCheckpoint, SweepOrphans
+from runtime.checkpoint.messages import (
+    DeleteFiles,
+    ForgetCheckpoints,
+    ForgetDamaged,
+    RecordEnd,
+    StoreCheckpoint,
+    SweepOrphans,
+)
 from runtime.checkpoint.settings import CheckpointSettings
 from runtime.checkpoint.statistics import StatisticsRecord
 from runtime.common.configuration import Configuration
@@ -452,7 +459,9 @@ class JobMasterDriver:
                 self._provider.refuse(slot, attempt, cause)
             case ReleaseAttempt(attempt, regions):
                 self._provider.release_attempt(attempt, regions)
-            case StoreCheckpoint() | RecordEnd() | ForgetCheckpoints() | DeleteFiles() | SweepOrphans():
+            case (
+                StoreCheckpoint() | RecordEnd() | ForgetCheckpoints() | ForgetDamaged() | DeleteFiles() | SweepOrphans()
+            ):
                 self._storage.put(action)
             case RequestAnswered():
                 self._answer(action)

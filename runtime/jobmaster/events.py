@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from runtime.checkpoint.completed_store import CompletedCheckpoint
-from runtime.checkpoint.messages import NotStored, Stored
+from runtime.checkpoint.messages import Forgotten, NotStored, Stored
 from runtime.checkpoint.outcome import JobOutcome
 from runtime.core.checkpoint_options import SnapshotKind
 from runtime.core.ids import Attempt, CheckpointId, SlotId, VertexId
@@ -142,9 +142,9 @@ class ParallelismOffered:
 
 @dataclass(frozen=True, slots=True)
 class StorageAnswered:
-    """A StoreCheckpoint has been performed, or could not be."""
+    """A StoreCheckpoint or a ForgetDamaged has been performed, or could not be."""
 
-    answer: Stored | NotStored
+    answer: Stored | NotStored | Forgotten
 
 
 @dataclass(frozen=True, slots=True)

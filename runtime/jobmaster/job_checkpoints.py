@@ -25,6 +25,8 @@ from runtime.checkpoint.messages import (
     DeleteFiles,
     FailJob,
     ForgetCheckpoints,
+    ForgetDamaged,
+    Forgotten,
     JobEnded,
     NotifyAborted,
     NotifyComplete,
@@ -152,7 +154,7 @@ class JobCheckpoints:
     @property
     def is_undecided(self) -> bool:
         """Return whether the storage still has to say which checkpoint is the newest; RestorePointKnown follows."""
-        return self._coordinator.is_storing
+        return self._coordinator.is_undecided
 
     def assign(self, graph: JobGraph) -> Assignment | None:
         """Return what the next attempt restores; None = it starts empty.
@@ -271,7 +273,7 @@ class JobCheckpoints:
             case CoordinatorsSnapshotted(slot, _, checkpoint_id, states):
                 self._handle(CoordinatorsAnswered(slot, attempt, checkpoint_id, states))
 
-    def stored(self, answer: Stored | NotStored) -> None:
+    def stored(self, answer: Stored | NotStored | Forgotten) -> None:
         """Handle the storage's answer."""
         was_undecided = self.is_undecided
         self._handle(answer)
@@ -322,7 +324,9 @@ class JobCheckpoints:
                 self._send(None, NotifyCheckpointAborted(checkpoint_id))
             case SavepointsFailed(savepoints):
                 self._send(None, NotifySavepointsFailed(savepoints))
-            case StoreCheckpoint() | RecordEnd() | ForgetCheckpoints() | DeleteFiles() | SweepOrphans():
+            case (
+                StoreCheckpoint() | RecordEnd() | ForgetCheckpoints() | ForgetDamaged() | DeleteFiles() | SweepOrphans()
+            ):
                 self._journal.act(action)
             case FailJob(cause, is_fatal):
                 self._decide(FailAttempt(FailureInfo(cause, is_fatal=is_fatal)))

@@ -28,6 +28,8 @@ from runtime.checkpoint.errors import (
 from runtime.checkpoint.messages import (
     DeleteFiles,
     ForgetCheckpoints,
+    ForgetDamaged,
+    Forgotten,
     NotStored,
     RecordEnd,
     StoreCheckpoint,
@@ -250,6 +252,12 @@ class StorageWorker:
             case ForgetCheckpoints(checkpoint_ids):
                 self._unforgotten.update(checkpoint_ids)
                 self._quietly(self._forget, f"forget checkpoints {checkpoint_ids}")
+            case ForgetDamaged(checkpoint_id):
+                forgotten = None if is_frozen else self._forget_damaged(checkpoint_id)
+                if forgotten is not None:
+                    self._post(StorageAnswered(forgotten))
+                elif not is_frozen:
+                    return
             case DeleteFiles(files, directories):
                 self._quietly(lambda: self._delete(files, directories), f"delete {directories or files}")
             case SweepOrphans():
@@ -365,6 +373,21 @@ class StorageWorker:
             work()
         except Exception:
             logger.warning("could not %s of job %s", what, self._job_id, exc_info=True)
+
+    def _forget_damaged(self, checkpoint_id: CheckpointId) -> Forgotten | None:
+        """Forget a damaged checkpoint; None: it is not known yet whether that is recorded, and tried again later."""
+        self._unforgotten.add(checkpoint_id)
+        try:
+            self._forget()
+        except FencedError:
+            return Forgotten(checkpoint_id, is_fenced=True)
+        except Exception as error:
+            logger.warning("checkpoint %s of job %s is not forgotten yet", checkpoint_id, self._job_id, exc_info=True)
+            self.trouble = f"checkpoint {checkpoint_id} to be recorded as damaged: {described(error)}"
+            self._wait()
+            return None
+        self._retry_ms, self._retry_at_ms = RETRY_MS, 0.0
+        return Forgotten(checkpoint_id)
 
     def _forget(self) -> None:
         try:

@@ -16,6 +16,7 @@ from runtime.checkpoint.messages import (
     CoordinatorsAnswered,
     DeleteFiles,
     ForgetCheckpoints,
+    ForgetDamaged,
     NotifyComplete,
     NotStored,
     RequestDone,
@@ -86,6 +87,8 @@ class Rig:
                 case ForgetCheckpoints(ids):
                     for checkpoint_id in ids:
                         self.pointers.pop(checkpoint_id, None)
+                case ForgetDamaged(checkpoint_id):
+                    self.pointers.pop(checkpoint_id)
                 case DeleteFiles(files, directories):
                     self.files -= set(files)
                     self.files = {f for f in self.files if not any(f.startswith(d + "/") for d in directories)}

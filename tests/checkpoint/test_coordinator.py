@@ -17,6 +17,7 @@ from runtime.checkpoint.messages import (
     DeleteFiles,
     FailJob,
     ForgetCheckpoints,
+    Forgotten,
     JobEnded,
     NotifyAborted,
     NotifyComplete,
@@ -282,9 +283,9 @@ def test_one_that_is_being_stored_outlives_its_attempt() -> None:
     rig.answer_sources(1)
     rig.acknowledge_all(1)
     rig.fail_attempt()
-    assert rig.coordinator.is_storing
+    assert rig.coordinator.is_undecided
     rig.finish_storing()
-    assert not rig.coordinator.is_storing
+    assert not rig.coordinator.is_undecided
     assert sorted(rig.pointers) == [1]
     assert rig.of_kind(NotifyComplete) == [], "its slots are gone"
 
@@ -692,6 +693,19 @@ def test_a_damaged_checkpoint_is_never_used_again_and_its_files_stay() -> None:
     assert point.checkpoint_id == 1
     assert sorted(rig.pointers) == [1]
     assert rig.files == before
+
+
+@pytest.mark.parametrize("is_fenced", [False, True])
+def test_what_is_restored_is_undecided_until_damage_is_recorded(is_fenced: bool) -> None:
+    """A JobMaster that takes over would restore what this one has gone back behind."""
+    rig = running(replace(SETTINGS, num_retained=2))
+    rig.complete_checkpoint()
+    rig.complete_checkpoint()
+    rig.do(DamageFound(CheckpointId(2), "sha256"))
+    assert rig.coordinator.is_undecided
+    rig.do(Forgotten(CheckpointId(2), is_fenced))
+    assert not rig.coordinator.is_undecided
+    assert rig.of_kind(FailJob) == ([FailJob("another JobMaster has taken over", is_fatal=True)] if is_fenced else [])
 
 
 # --- the end ----------------------------------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from runtime.checkpoint.messages import (
     DamageFound,
     Declined,
     FailJob,
+    Forgotten,
     JobEnded,
     NotifyAborted,
     NotifyComplete,
@@ -102,7 +103,7 @@ class CoordinatorLife(RuleBasedStateMachine):
                     assert checkpoint_id not in self.told
 
     def start(self) -> None:
-        if self.is_running or self.rig.coordinator.is_storing:
+        if self.is_running or self.rig.coordinator.is_undecided:
             return
         self.rig.start()
         self.is_running = True
@@ -230,13 +231,15 @@ class CoordinatorLife(RuleBasedStateMachine):
 
     @rule(damage=st.sampled_from([False, False, False, True]))
     def the_next_attempt_runs(self, damage: bool) -> None:
-        if self.is_running or self.rig.coordinator.is_storing:
+        if self.is_running or self.rig.coordinator.is_undecided:
             return
         point = self.rig.coordinator.restore_point()
         if damage and point is not None:
             self.damaged |= {f.uri for f in point.metadata.files()}
             self.standing.discard(point.checkpoint_id)
             self.do(DamageFound(point.checkpoint_id, "sha256"))
+            if self.rig.coordinator.is_undecided:
+                self.do(Forgotten(point.checkpoint_id))
         self.start()
 
     # --- always -------------------------------------------------------------------------------------------------------

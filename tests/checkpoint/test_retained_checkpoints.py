@@ -8,7 +8,7 @@ import pytest
 
 from runtime.checkpoint.completed_store import CompletedCheckpoint
 from runtime.checkpoint.handles import CheckpointMetadata, OperatorState, OperatorSubtaskState, TaskStateHandle
-from runtime.checkpoint.messages import CoordinatorAction, DeleteFiles, ForgetCheckpoints
+from runtime.checkpoint.messages import CoordinatorAction, DeleteFiles, ForgetCheckpoints, ForgetDamaged
 from runtime.checkpoint.pending_checkpoint import PendingCheckpoint, Stage
 from runtime.checkpoint.retained_checkpoints import RetainedCheckpoints
 from runtime.checkpoint.settings import CheckpointSettings
@@ -147,7 +147,9 @@ def test_a_damaged_checkpoint_is_hidden_with_its_files_kept() -> None:
     kept = Kept(num_retained=2)
     kept.add(checkpoint(1, "a"), checkpoint(2, "b"))
     kept.retained.drop_damaged(CheckpointId(2))
-    assert (kept.forgotten, kept.deleted) == ([2], [])
+    assert kept.actions == [ForgetDamaged(CheckpointId(2))] and kept.retained.is_forgetting
+    kept.retained.forgotten(CheckpointId(2))
+    assert not kept.retained.is_forgetting
     newest = kept.retained.newest
     assert newest is not None and newest.checkpoint_id == 1
 

@@ -8,7 +8,15 @@ from dataclasses import dataclass, field, replace
 from runtime.checkpoint.completed_store import CompletedCheckpoint
 from runtime.checkpoint.coordinator import CheckpointCoordinator
 from runtime.checkpoint.handles import CheckpointMetrics, OperatorSubtaskState, TaskStateHandle
-from runtime.checkpoint.messages import DeleteFiles, ForgetCheckpoints, NotStored, StoreCheckpoint, Stored
+from runtime.checkpoint.messages import (
+    DeleteFiles,
+    ForgetCheckpoints,
+    ForgetDamaged,
+    Forgotten,
+    NotStored,
+    StoreCheckpoint,
+    Stored,
+)
 from runtime.checkpoint.settings import CheckpointSettings
 from runtime.core.checkpoint_options import AfterSnapshot, CheckpointOptions
 from runtime.core.ids import Attempt, CheckpointId, JobId, OperatorId, SlotId, TaskId
@@ -247,6 +255,7 @@ class Simulation:
         #: what the storage was asked and has not answered yet; it answers by itself unless it is slow
         self.storing: list[StoreCheckpoint] = []
         self.storage_is_slow = False
+        self.forgetting: list[CheckpointId] = []
         self.deleted: list[str] = []
         self.answers: dict[str, RequestAnswered] = {}
         self.now_ms = 0.0
@@ -289,6 +298,10 @@ class Simulation:
                         self.answer_storage()
                 case ForgetCheckpoints(checkpoint_ids):
                     self.completed = [n for n in self.completed if n not in checkpoint_ids]
+                case ForgetDamaged(checkpoint_id):
+                    self.forgetting.append(checkpoint_id)
+                    if not self.storage_is_slow:
+                        self.record_damage()
                 case DeleteFiles(_, directories):
                     self.deleted.extend(directories)
                 case RequestAnswered(request_id):
@@ -311,6 +324,12 @@ class Simulation:
             self.completed.append(checkpoint_id)
             self.recorded[checkpoint_id] = CompletedCheckpoint(action.metadata, is_owned=action.is_owned)
         self.queue.append(StorageAnswered(Stored(checkpoint_id)))
+
+    def record_damage(self) -> None:
+        """Have the oldest damaged checkpoint recorded; the answer is queued."""
+        checkpoint_id = self.forgetting.pop(0)
+        self.completed.remove(checkpoint_id)
+        self.queue.append(StorageAnswered(Forgotten(checkpoint_id)))
 
     def settle(self) -> None:
         while self.queue:

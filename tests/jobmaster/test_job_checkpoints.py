@@ -159,11 +159,17 @@ def test_a_damaged_checkpoint_is_left_for_the_one_before_and_the_restart_strateg
     s = restarted_up_to_deployment(replace(EVERY_SECOND, num_retained=2))
     assert s.restored_from() == [2, 2]
     s.register_automatically = True
+    s.storage_is_slow = True
     damage(s)
     s.queue.clear()
     for slot in (0, 1):
         s.current(slot).gone = True
         s.deliver(SlotLost(s.current(slot).slot, s.machine.attempt, "gone"))
+    s.settle()
+    assert s.current(0).deploy is None, "a JobMaster that takes over would still restore the damaged one"
+    assert s.machine.status().waiting_for == "the storage to report the latest checkpoint"
+    s.record_damage()
+    s.storage_is_slow = False
     s.settle()
     assert s.machine.state is S.RUNNING
     assert s.restored_from() == [1, 1]

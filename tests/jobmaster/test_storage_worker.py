@@ -12,7 +12,16 @@ import pytest
 from runtime.checkpoint.completed_store import CompletedCheckpoint
 from runtime.checkpoint.errors import CheckpointLogGoneError, FencedError
 from runtime.checkpoint.handles import CheckpointMetadata
-from runtime.checkpoint.messages import DeleteFiles, ForgetCheckpoints, NotStored, StoreCheckpoint, Stored, SweepOrphans
+from runtime.checkpoint.messages import (
+    DeleteFiles,
+    ForgetCheckpoints,
+    ForgetDamaged,
+    Forgotten,
+    NotStored,
+    StoreCheckpoint,
+    Stored,
+    SweepOrphans,
+)
 from runtime.checkpoint.outcome import JobOutcome
 from runtime.checkpoint.snapshot_files import SnapshotFiles
 from runtime.core.ids import Attempt, CheckpointId
@@ -153,6 +162,37 @@ def test_files_are_deleted_and_what_cannot_be_stops_nobody(tmp_path: Path, memor
     rig.store(2)
     assert not (tmp_path / JOB / "chk-1-0.0").exists()
     assert [a.checkpoint_id for a in rig.answers] == [1, 2]
+
+
+def test_damage_is_recorded_before_it_is_answered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = MemoryCheckpointStore()
+    rig = Rig(tmp_path, store)
+    rig.store(1)
+    rig.store(2)
+    remove = store.remove
+    failures: list[Exception] = [ConnectionError("no database"), FencedError("the log", 1, 2)]
+
+    def fail_first(gone: Iterable[CheckpointId]) -> None:
+        if len(failures) == 2:
+            raise failures.pop(0)
+        remove(gone)
+
+    monkeypatch.setattr(store, "remove", fail_first)
+    rig.worker.put(ForgetDamaged(CheckpointId(2)))
+    rig.worker.step()
+    assert len(rig.answers) == 2 and rig.worker.trouble.startswith("checkpoint 2 to be recorded as damaged: ")
+    rig.clock.advance(RETRY_MS)
+    rig.worker.step()
+    assert rig.answers[-1] == Forgotten(CheckpointId(2)) and rig.worker.trouble == ""
+    assert [pointer.checkpoint_id for pointer in store.retained()] == [1]
+
+    def refuse(gone: Iterable[CheckpointId]) -> None:
+        raise failures[0]
+
+    monkeypatch.setattr(store, "remove", refuse)
+    rig.worker.put(ForgetDamaged(CheckpointId(1)))
+    rig.worker.step()
+    assert rig.answers[-1] == Forgotten(CheckpointId(1), is_fenced=True)
 
 
 def test_nothing_is_deleted_for_a_job_that_another_jobmaster_goes_on_with(tmp_path: Path) -> None:
