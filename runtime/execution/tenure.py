@@ -45,7 +45,8 @@ _ID: Final = re.compile(r"[A-Za-z0-9_.-]{1,100}")
 _NO_EPOCH: Final = 0
 
 _lock = threading.Lock()
-#: directories of the applications whose jobs this process runs, or has brought to an end; guarded by the lock
+#: directories of the applications whose jobs this process runs, or has brought to an end; not those that it has found
+#: ended; guarded by the lock
 _served: set[str] = set()
 
 
@@ -177,12 +178,13 @@ class Tenure:
         """Say that this process runs the job no more, so that the next one need not wait.
 
         Args:
-            is_job_over: whether the job has ended for good: this process can run no other one under the id.
+            is_job_over: whether the job has ended for good: if it ran here, this process can run no other one under
+                the id.
         """
         self._is_over.set()
         if self._beats is not None:
             self._beats.join(BEAT_MS / 1000.0)
-        if not is_job_over:
+        if not is_job_over or self.outcome is not None:
             with _lock:
                 _served.discard(self._log.directory)
         if self.outcome is not None:

@@ -108,7 +108,7 @@ def test_a_job_that_has_ended_is_not_run_again_except_from_another_snapshot(
     for again in (first, application):
         ended = begin(again)
         assert (ended.job_id, ended.outcome) == (job_id, outcome)
-        ended.end(is_job_over=False)
+        ended.end(is_job_over=True)
     anew = begin(replace(application, restore_path="file:///savepoint-2"))
     assert anew.outcome is None
     assert anew.job_id != job_id
@@ -119,6 +119,20 @@ def test_a_process_runs_one_job_under_an_id(application: Application) -> None:
     begin(application).end(is_job_over=True)
     with pytest.raises(ApplicationRunningError, match="an id of its own"):
         begin(application)
+
+
+@pytest.mark.parametrize("outcome", JobOutcome)
+def test_a_process_that_has_found_a_job_ended_can_run_the_next_one_once_it_is_forgotten(
+    application: Application, outcome: JobOutcome
+) -> None:
+    """As in a notebook, which is told to forget it and to go on."""
+    tenure = begin(application)
+    end(tenure, application, outcome)
+    begin(application).end(is_job_over=True)
+    assert forget(application) == tenure.job_id
+    anew = begin(application)
+    assert anew.outcome is None and anew.job_id != tenure.job_id
+    anew.end(is_job_over=True)
 
 
 def test_a_missing_job_directory_is_told_and_forgotten_on_demand(application: Application, tmp_path: Path) -> None:
