@@ -178,7 +178,7 @@ class JobManager:
         #: duty → when it is due next, monotonic ms
         self._due_ms = dict.fromkeys(Duty, 0.0)
         self._recovered = False
-        #: monotonic; from then on every TaskManager has been heard, or is gone
+        #: monotonic; what was reported until then is of every TaskManager, unless that is gone
         self._heard_ms = 0.0
 
     def run(self) -> None:
@@ -297,8 +297,8 @@ class JobManager:
         known = {*self.jobs.runners, *self._disposal.sweeping}
         left = self._store.leftovers(known, self._locations.check)
         for job_id, root in left:
-            # slots that nobody has ended yet may write further checkpoints; before that time they are not known
-            if self.resources.runs(job_id) or (job_id not in self._led and self._clock.monotonic_ms() < self._heard_ms):
+            # slots that nobody has ended yet may write further checkpoints; without those reports they are not known
+            if self.resources.runs(job_id) or (job_id not in self._led and self._read_until_ms < self._heard_ms):
                 continue
             # else what cannot be found may be on a storage that is not mounted
             took_any = job_id not in self.jobs.cleared and self._store.took_checkpoints(job_id)
@@ -314,8 +314,12 @@ class JobManager:
         # before the first TaskManager is heard: stages that no job has are ended
         self.resources.adopt(placed_stages())
         self.publisher.recover(listed_jobs())
-        self._heard_ms = self._clock.monotonic_ms() + TASKMANAGER_TIMEOUT_MS
+        self._expect_reports()
         self._recovered = True
+
+    def _expect_reports(self) -> None:
+        """Note that from now on, every TaskManager can report to this leader."""
+        self._heard_ms = self._clock.monotonic_ms() + TASKMANAGER_TIMEOUT_MS
 
     def _create_runner(self, job: Job) -> JobRunner:
         """Return the runner of a job that this leader has taken; see `LedJobs` for errors."""
@@ -364,6 +368,7 @@ class JobManager:
             logger.info("Redis is back")
             self.publisher.bus_is_back()
             self.resources.renew_all()
+            self._expect_reports()
         if not self._bus.is_behind:
             # a process that is frozen in the call gets an answer that is as old as the call
             self._read_until_ms = begun_ms

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 from pytest_django import Settings
@@ -14,6 +14,7 @@ from backend.cluster.checkpoint_home import cluster_storage
 from backend.cluster.checkpoint_store import SqlCompletedStore
 from backend.cluster.job_store import JobStore
 from backend.cluster.jobmanager import JobManager
+from backend.cluster.leader_bus import BusError, RedisLeaderBus
 from backend.cluster.leader_machine import OPERATION_PATIENCE_MS
 from backend.cluster.models import Checkpoint, Job, Operation
 from runtime.common.config_options import ConfigurationError
@@ -332,6 +333,39 @@ def test_what_an_ended_job_does_not_keep_stays_while_a_slot_may_write_more_of_it
     turn(manager)
     assert not manager._disposal.sweeping and directory.exists()
     manager.resources.heartbeat({**report, "number": 2}, [], 0)
+
+    def is_swept() -> bool:
+        turn(manager)
+        return not Job.objects.get(id=job.id).may_have_leftovers
+
+    wait_until(is_swept, 10, "the look at the files")
+    assert not directory.parent.exists()
+
+
+@pytest.mark.parametrize("is_away", [True, False], ids=["Redis is away", "the leader is behind"])
+def test_what_an_ended_job_does_not_keep_stays_until_the_leader_has_read_who_may_write_more_of_it(
+    lead: Any, home: Path, is_away: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However long that takes: without reports, nobody knows of a slot that goes on without a leader."""
+    monkeypatch.setattr(jobmanager, "TASKMANAGER_TIMEOUT_MS", 0)
+    job = submit(**CHECKPOINTING)
+    directory = Path(checkpoint_row(job, 1, home / "checkpoints").removeprefix("file://"))
+    Job.objects.filter(id=job.id).update(state="FINISHED", leader_epoch=1, may_have_leftovers=True)
+    manager = lead()
+
+    def take_events(wait_s: float) -> NoReturn:
+        raise BusError("it does not answer")
+
+    with monkeypatch.context() as patched:
+        if is_away:
+            patched.setattr(manager._bus, "take_events", take_events)
+        else:
+            patched.setattr(RedisLeaderBus, "is_behind", True)
+        turn(manager)
+        assert not manager._disposal.sweeping
+    turn(manager)
+    # while Redis was away, no TaskManager could report
+    assert bool(manager._disposal.sweeping) is not is_away
 
     def is_swept() -> bool:
         turn(manager)
