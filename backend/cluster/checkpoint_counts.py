@@ -29,4 +29,6 @@ def _decoded(record: dict[str, Any]) -> StatisticsRecord:
         name: RecordedDistribution(**{**values, "recent": tuple(values["recent"])})
         for name, values in record["distributions"].items()
     }
-    return StatisticsRecord(record["restored"], record["completed"], record["failed"], distributions)
+    # earlier releases did not tell savepoints from other checkpoints
+    savepoints = record.get("savepoints", 0)
+    return StatisticsRecord(record["restored"], record["completed"], record["failed"], distributions, savepoints)

@@ -12,7 +12,7 @@ from typing import Any
 from django.db.models import F, Q, QuerySet, Value
 from django.db.models.functions import Greatest
 
-from backend.cluster.checkpoint_counts import write_statistics
+from backend.cluster.checkpoint_counts import read_statistics, write_statistics
 from backend.cluster.checkpoint_home import cluster_storage, with_cluster_directories
 from backend.cluster.leader_machine import stop_in_vain
 from backend.cluster.leadership import Leadership
@@ -20,7 +20,6 @@ from backend.cluster.location_checks import CheckLocation, StorageSilentError
 from backend.cluster.models import (
     TERMINAL_STATES,
     Checkpoint,
-    CheckpointStatistics,
     ClusterIdentity,
     Job,
     JobException,
@@ -281,10 +280,13 @@ class JobStore:
         return found
 
     def took_checkpoints(self, job_id: str) -> bool:
-        """Return whether a job is known to have begun a checkpoint: there must have been a directory for it."""
-        own = Checkpoint.objects.filter(job_id=job_id, is_savepoint=False)
-        counted = CheckpointStatistics.objects.filter(job_id=job_id, ended__gt=0)
-        return own.exists() or counted.exists()
+        """Return whether a job may have written into a directory of its own.
+
+        One that failed may have, and its files may be left; savepoints are elsewhere.
+        """
+        record = read_statistics(job_id)
+        is_counted = record is not None and record.own > 0
+        return is_counted or Checkpoint.objects.filter(job_id=job_id, is_savepoint=False).exists()
 
     def leftovers_are_deleted(self, job_id: str) -> None:
         """Record that nothing is left of the checkpoints of an ended job."""

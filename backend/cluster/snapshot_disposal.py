@@ -2,16 +2,17 @@
 
 Begun and read by the loop. Threads delete, each only while the leader's lease is valid: a leader that was frozen must
 not delete what its successor may have kept. A storage that does not answer holds up only what is on it. Where nothing
-is found, and nothing beside it either, the storage may only be away: that is looked at again for a while, and never
-taken for a deletion.
+is found, and nothing beside it either, the storage may only be away: that is looked at again, and never taken for a
+deletion.
 """
 
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable, Collection
 from concurrent.futures import Future
-from typing import Any
+from typing import Any, Final
 
 from backend.cluster.background import BackgroundWork
 from backend.cluster.leadership import ActingNotAllowedError, check_may_act
@@ -25,6 +26,12 @@ from runtime.core.ids import JobId
 from runtime.jobmaster.restore_reader import LEFT_STOP_MS
 
 logger = logging.getLogger(__name__)
+
+LOOK_AGAIN_MS: Final = 600_000.0
+"""Until checkpoints whose storage may be away are looked for again. Shorter: looks for nothing while no job has any;
+longer: the files stay, and the rows of their jobs.
+"""
+NEVER: Final = math.inf
 
 Document = dict[str, Any]
 
@@ -57,8 +64,8 @@ class SnapshotDisposal:
         self._away_until_ms: dict[str, float] = {}
         self._work = BackgroundWork("snapshot-disposal")
         self._disposals: dict[str, Future[Document]] = {}
-        #: ended jobs → whether its checkpoints are deleted
-        self._sweeps: dict[str, Future[bool]] = {}
+        #: ended jobs → when they are to be swept again, monotonic; None: nothing is left of their checkpoints
+        self._sweeps: dict[str, Future[float | None]] = {}
 
     def dispose(self, trigger_id: str, directory: str, *, is_begun: bool = False) -> None:
         """Delete a savepoint or checkpoint that a user has named.
@@ -98,7 +105,7 @@ class SnapshotDisposal:
         Args:
             job_id: the job.
             root: URI of the directory of all jobs' checkpoints.
-            took_any: whether the job is known to have taken checkpoints.
+            took_any: whether the job may have taken checkpoints; if not, a storage without any is not taken for away.
         """
         if job_id not in self._sweeps:
             work = self._work.submit(lambda: self._sweep(job_id, root, took_any), root, storage_of(root))
@@ -106,7 +113,7 @@ class SnapshotDisposal:
 
     @property
     def sweeping(self) -> Collection[str]:
-        """The jobs whose checkpoints are being deleted, or could not be by this leader."""
+        """The jobs whose checkpoints are being deleted, or cannot be now."""
         return self._sweeps.keys()
 
     def swept(self) -> list[str]:
@@ -114,11 +121,18 @@ class SnapshotDisposal:
 
         What the storage refuses is not repeated by this leader, but by the next one.
         """
-        done = {job_id: future for job_id, future in self._sweeps.items() if future.done()}
-        for job_id, future in done.items():
+        now_ms = self._clock.monotonic_ms()
+        found = []
+        for job_id, future in list(self._sweeps.items()):
+            if not future.done():
+                continue
             if isinstance(future.exception(), ActingNotAllowedError):
                 del self._sweeps[job_id]
-        return [job_id for job_id, future in done.items() if future.exception() is None and future.result()]
+            elif (again_ms := future.result()) is None:
+                found.append(job_id)
+            elif now_ms >= again_ms:
+                del self._sweeps[job_id]
+        return found
 
     def sweep_is_recorded(self, job_id: str) -> None:
         """Drop a job whose row says that nothing is left."""
@@ -155,8 +169,8 @@ class SnapshotDisposal:
         self._away_until_ms.pop(directory)
         raise NothingLeftError(directory)
 
-    def _sweep(self, job_id: str, root: str, took_any: bool) -> bool:
-        """Return whether nothing is left."""
+    def _sweep(self, job_id: str, root: str, took_any: bool) -> float | None:
+        """Return when it is to be repeated, monotonic; None: nothing is left."""
         check_may_act(self._may_act)
         directory = job_directory(root, JobId(job_id))
         try:
@@ -166,16 +180,16 @@ class SnapshotDisposal:
         except ActingNotAllowedError:
             raise
         except NothingLeftError:
-            # no fault if it was the only one there: the next leader looks again
+            # no fault if it was the only one there: once another job has a directory, it is known to be gone
             logger.info("nothing is left of the checkpoints of job %s, or their storage is away", job_id)
-            return False
+            return self._clock.monotonic_ms() + LOOK_AGAIN_MS
         except (CheckpointStorageError, OSError) as error:
             logger.warning("checkpoints of job %s could not be deleted: %s", job_id, error)
-            return False
+            return NEVER
         except Exception:
             logger.exception("checkpoints of job %s could not be deleted", job_id)
-            return False
-        return True
+            return NEVER
+        return None
 
 
 def _told(work: Callable[[], Document]) -> Document:

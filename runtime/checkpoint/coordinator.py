@@ -265,7 +265,7 @@ class CheckpointCoordinator:
             self._actions.append(NotifyComplete(newest))
         for checkpoint_id in sorted(n for n in event.pending if n > newest):
             self._actions.append(NotifyAborted(checkpoint_id))
-            self._statistics.given_up()
+            self._statistics.given_up(is_savepoint=event.pending[checkpoint_id].is_savepoint)
             # whoever acknowledges it again has written files that nobody needs
             self._aborted[checkpoint_id] = None
             # a savepoint is nowhere recorded here: the earlier JobMaster may have told its user that it is complete

@@ -246,11 +246,18 @@ class StatisticsRecord:
     failed: int
     distributions: Mapping[str, RecordedDistribution]
     """By name of SUMMARISED."""
+    savepoints: int = 0
+    """Number of those, completed or failed, that were savepoints; earlier releases did not count them."""
 
     @property
     def ended(self) -> int:
         """Return the number of checkpoints that it covers; grows with the time."""
         return self.completed + self.failed
+
+    @property
+    def own(self) -> int:
+        """Return how many of those may have written into the job's directory: savepoints have directories elsewhere."""
+        return self.ended - self.savepoints
 
 
 class _Distribution:
@@ -319,7 +326,7 @@ class CheckpointStatistics:
         self._traces: dict[CheckpointId, CheckpointTrace | None] = {}
         self._distributions = {name: _Distribution() for name in SUMMARISED}
         self._summaries: dict[str, Summary] = {}
-        self._restored = self._total = self._completed = self._failed = 0
+        self._restored = self._total = self._completed = self._failed = self._savepoints = 0
         self._latest_completed: CheckpointStats | None = None
         self._latest_failed: CheckpointStats | None = None
         self._latest_savepoint: CheckpointStats | None = None
@@ -357,6 +364,7 @@ class CheckpointStatistics:
         self._replace(stats)
         self._keep_trace(stats)
         self._completed += 1
+        self._savepoints += stats.options.is_savepoint
         if stats.options.is_savepoint:
             self._latest_savepoint = stats
         else:
@@ -376,12 +384,14 @@ class CheckpointStatistics:
         self._replace(stats)
         self._keep_trace(stats)
         self._failed += 1
+        self._savepoints += stats.options.is_savepoint
         self._latest_failed = stats
 
-    def given_up(self) -> None:
+    def given_up(self, *, is_savepoint: bool) -> None:
         """Note that a checkpoint has failed which an earlier JobMaster had begun."""
         self._total += 1
         self._failed += 1
+        self._savepoints += is_savepoint
 
     def record(self, completing: Collection[CheckpointId] = ()) -> StatisticsRecord:
         """Return what is to be recorded.
@@ -389,17 +399,19 @@ class CheckpointStatistics:
         Args:
             completing: checkpoints in progress that count as completed, since they are recorded together with it.
         """
-        further = [_quantities(self._tracked[checkpoint_id].frozen()) for checkpoint_id in completing]
+        completed = [self._tracked[checkpoint_id].frozen() for checkpoint_id in completing]
+        further = [_quantities(stats) for stats in completed]
+        savepoints = self._savepoints + sum(stats.options.is_savepoint for stats in completed)
         distributions = {
             name: self._distributions[name].record(*(values[i] for values in further))
             for i, name in enumerate(SUMMARISED)
         }
-        return StatisticsRecord(self._restored, self._completed + len(further), self._failed, distributions)
+        return StatisticsRecord(self._restored, self._completed + len(further), self._failed, distributions, savepoints)
 
     def restore(self, record: StatisticsRecord) -> None:
         """Go on from what an earlier JobMaster has recorded; once, before anything else."""
         self._restored, self._completed, self._failed = record.restored, record.completed, record.failed
-        self._total = record.ended
+        self._total, self._savepoints = record.ended, record.savepoints
         for name, recorded in record.distributions.items():
             if name in self._distributions:
                 self._distributions[name].restore(recorded)

@@ -129,11 +129,27 @@ def test_a_record_goes_on_with_counts_and_summaries_and_counts_what_is_recorded_
     assert before.counts == after.counts
     assert (after.counts.completed, after.counts.failed, after.counts.restored) == (3, 1, 1)
     assert dict(before.summaries) == dict(after.summaries)
-    second.given_up()
+    second.given_up(is_savepoint=False)
     take(second, 5, size=1)
     counts = second.snapshot().counts
     assert (counts.total, counts.completed, counts.failed) == (6, 4, 2)
     assert second.snapshot().summaries["checkpointed_size"].max == 120
+
+
+def test_a_record_tells_savepoints_from_what_is_in_the_jobs_directory() -> None:
+    tracked = statistics()
+    take(tracked, 1, SAVEPOINT)
+    tracked.triggered(CheckpointId(2), 10_000, SAVEPOINT, {A: 1})
+    tracked.failed(CheckpointId(2), "slow", 11_000)
+    tracked.given_up(is_savepoint=True)
+    tracked.triggered(CheckpointId(3), 10_000, SAVEPOINT, {A: 1})
+    record = tracked.record([CheckpointId(3)])
+    assert (record.ended, record.own) == (4, 0)
+    later = statistics()
+    later.restore(record)
+    later.given_up(is_savepoint=False)
+    take(later, 4)
+    assert (later.record().ended, later.record().own) == (6, 2)
 
 
 def test_a_record_of_nothing_leaves_summaries_empty() -> None:

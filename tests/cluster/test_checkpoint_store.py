@@ -12,9 +12,10 @@ from django.db import connections
 from backend.cluster import services
 from backend.cluster.checkpoint_counts import read_statistics, write_statistics
 from backend.cluster.checkpoint_store import JobGivenUpError, SqlCompletedStore, completed_checkpoints
+from backend.cluster.job_store import JobStore
 from backend.cluster.leadership import LeadershipLostError, read_lease, take_over
 from backend.cluster.lease import LEASE_MS
-from backend.cluster.models import Checkpoint, Job, Operation
+from backend.cluster.models import Checkpoint, CheckpointStatistics, Job, Operation
 from backend.cluster.open_stops import left_stop
 from runtime.checkpoint.errors import FencedError
 from runtime.checkpoint.outcome import JobOutcome
@@ -145,9 +146,9 @@ def test_the_last_one_stays_if_this_process_ends_first(job: Job, tmp_path: Path)
     assert Checkpoint.objects.count() == 1
 
 
-def counted(completed_ones: int, failed: int = 0) -> StatisticsRecord:
+def counted(completed_ones: int, failed: int = 0, savepoints: int = 0) -> StatisticsRecord:
     sizes = RecordedDistribution(completed_ones, 1.0, 2.0, 3.0, (1.0, 2.0))
-    return StatisticsRecord(0, completed_ones, failed, {"state_size": sizes})
+    return StatisticsRecord(0, completed_ones, failed, {"state_size": sizes}, savepoints)
 
 
 def test_counts_are_recorded_with_the_checkpoint_or_not_at_all(job: Job, tmp_path: Path) -> None:
@@ -159,6 +160,30 @@ def test_counts_are_recorded_with_the_checkpoint_or_not_at_all(job: Job, tmp_pat
     assert read_statistics(job.id) == counted(1)
     assert new.complete(replace(completed(tmp_path, job.id, 2, epoch=2), statistics=counted(2, failed=1)))
     assert read_statistics(job.id) == counted(2, failed=1)
+
+
+@pytest.mark.parametrize(
+    ("record", "took_any"),
+    [
+        pytest.param(None, False, id="none"),
+        pytest.param(counted(2, failed=1, savepoints=3), False, id="savepoints only"),
+        pytest.param(counted(2, savepoints=1), True, id="one besides"),
+        pytest.param(counted(0, failed=1), True, id="one that failed, whose files may be left"),
+    ],
+)
+def test_only_what_is_no_savepoint_may_be_in_the_jobs_directory(
+    job: Job, record: StatisticsRecord | None, took_any: bool
+) -> None:
+    store = JobStore(take_leadership("me"))
+    if record is not None:
+        write_statistics(job.id, record)
+    assert read_statistics(job.id) == record
+    assert store.took_checkpoints(job.id) is took_any
+    # as earlier releases wrote it
+    for row in CheckpointStatistics.objects.all():
+        del row.record["savepoints"]
+        row.save()
+        assert store.took_checkpoints(job.id)
 
 
 def test_counts_never_go_back(job: Job) -> None:

@@ -258,7 +258,7 @@ def test_what_is_being_deleted_of_ended_jobs_is_not_looked_for_again(
     job, goes_on = submit(), threading.Event()
     Job.objects.update(state="FINISHED", leader_epoch=1, may_have_leftovers=True)
     manager = lead()
-    monkeypatch.setattr(manager._disposal, "_sweep", lambda job_id, root: goes_on.wait(60))
+    monkeypatch.setattr(manager._disposal, "_sweep", lambda *_: goes_on.wait(60) and None)
     found: list[Any] = []
     leftovers = manager._store.leftovers
 

@@ -10,6 +10,7 @@ import pytest
 from pytest_django import Settings
 
 from backend.cluster import jobmanager, services
+from backend.cluster.checkpoint_counts import write_statistics
 from backend.cluster.checkpoint_home import cluster_storage
 from backend.cluster.checkpoint_store import SqlCompletedStore
 from backend.cluster.job_store import JobStore
@@ -17,6 +18,7 @@ from backend.cluster.jobmanager import JobManager
 from backend.cluster.leader_bus import BusError, RedisLeaderBus
 from backend.cluster.leader_machine import OPERATION_PATIENCE_MS
 from backend.cluster.models import Checkpoint, Job, Operation
+from runtime.checkpoint.statistics import StatisticsRecord
 from runtime.common.config_options import ConfigurationError
 from runtime.core.clock import SYSTEM_CLOCK
 from runtime.core.ids import Attempt
@@ -340,6 +342,23 @@ def test_what_an_ended_job_does_not_keep_stays_while_a_slot_may_write_more_of_it
 
     wait_until(is_swept, 10, "the look at the files")
     assert not directory.parent.exists()
+
+
+def test_a_job_that_took_savepoints_only_is_cleared_up_though_no_job_has_a_checkpoint(
+    lead: Any, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jobmanager, "TASKMANAGER_TIMEOUT_MS", 0)
+    job = submit()
+    write_statistics(job.id, StatisticsRecord(0, 1, 1, {}, savepoints=2))
+    Job.objects.filter(id=job.id).update(state="FINISHED", leader_epoch=1, may_have_leftovers=True)
+    (home / "checkpoints").mkdir(exist_ok=True)
+    manager = lead()
+
+    def is_swept() -> bool:
+        turn(manager)
+        return not Job.objects.get(id=job.id).may_have_leftovers
+
+    wait_until(is_swept, 10, "the look at the files")
 
 
 @pytest.mark.parametrize("is_away", [True, False], ids=["Redis is away", "the leader is behind"])

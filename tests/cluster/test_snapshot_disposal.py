@@ -11,7 +11,7 @@ import pytest
 
 from backend.cluster.background import BackgroundWork
 from backend.cluster.leadership import LeadershipLostError
-from backend.cluster.snapshot_disposal import Document, SnapshotDisposal
+from backend.cluster.snapshot_disposal import LOOK_AGAIN_MS, NEVER, Document, SnapshotDisposal
 from runtime.checkpoint.file_system import ArrowFileSystem
 from runtime.checkpoint.snapshot_files import SnapshotFiles
 from runtime.checkpoint.state_files import Retries, default_file_system
@@ -87,7 +87,7 @@ def test_what_the_storage_refuses_to_delete_is_not_asked_for_twice(tmp_path: Pat
     try:
         disposal.sweep(job, tmp_path.as_uri())
         [first] = disposal._sweeps.values()
-        assert first.result(10) is False and not disposal.swept()
+        assert first.result(10) == NEVER and not disposal.swept()
         disposal.sweep(job, tmp_path.as_uri())
         assert disposal._sweeps == {job: first}
     finally:
@@ -252,14 +252,21 @@ def test_checkpoints_of_a_job_whose_share_is_not_mounted_do_not_count_as_deleted
     disposal.close()
 
 
-def test_a_storage_that_stays_empty_is_left_to_the_next_leader(tmp_path: Path) -> None:
+def test_a_storage_that_stays_empty_is_looked_at_again_after_minutes(tmp_path: Path) -> None:
     share, clock, job = tmp_path / "share", ManualClock(0), "c" * 32
     share.mkdir()
     disposal = SnapshotDisposal(SnapshotFiles(default_file_system()), lambda: True, clock)
-    for advance_ms in (0, LEFT_STOP_MS):
+
+    def poll(advance_ms: float) -> list[str]:
         clock.advance(advance_ms)
         disposal.sweep(job, share.as_uri(), took_any=True)
         wait_until(disposal._sweeps[job].done, 10, "a look at the storage")
-        assert not disposal.swept()
-    assert job in disposal.sweeping
+        return disposal.swept()
+
+    assert poll(0) == poll(LEFT_STOP_MS) == poll(LOOK_AGAIN_MS - 1) == []
+    assert job in disposal.sweeping, "nobody reads its rows meanwhile"
+    # of another job: the storage is there
+    (share / ("d" * 32)).mkdir()
+    assert poll(1) == [] and job not in disposal.sweeping
+    assert poll(0) == [job]
     disposal.close()
