@@ -35,6 +35,7 @@ from backend.cluster.placements import ClusterPlacement
 from backend.cluster.resource_manager import ResourceManager
 from backend.cluster.slot_provider import ClusterSlotProvider
 from backend.cluster.state_history import StateRecord
+from backend.cluster.wall_dates import WallDates
 from backend.config import environment
 from runtime.checkpoint.statistics import CheckpointsSnapshot, StatisticsRecord
 from runtime.common.configuration import Configuration
@@ -57,8 +58,6 @@ ANSWERS_TIMEOUT_MS = 5_000
 """Time that the end of a job waits for the results of its operations, so that a stop is saved with its savepoint. The
 state machine answers when it ends; this limit is for a JobMaster that takes long to end."""
 SQL_RETRY_S = 1.0
-CLOCK_JITTER_MS = 50.0
-"""Smaller changes of the clocks' offset are not drift: they come from reading one clock after the other."""
 
 Document = dict[str, Any]
 
@@ -127,11 +126,10 @@ class JobRunner:
         #: with the parallelisms that the row has
         self._noted = graph
         self._live = LiveDocument(job, graph, past.exceptions, past.failures)
-        self.states = StateRecord(job.document)
+        self._dates = WallDates(clock.now_ms(), clock.monotonic_ms())
+        self.states = StateRecord(job.document, self._dates)
         #: whether the job ran before this leader took it
         self._has_run = "RUNNING" in job.state_times
-        #: wall-clock time minus the state machine's monotonic time
-        self._offset_ms = clock.now_ms() - clock.monotonic_ms()
         self._places: dict[Attempt, dict[SlotId, Placement]] = {}
         self._placements_left = PlacementRecords(job.id, store)
         #: failures under this leader, as last observed
@@ -340,10 +338,11 @@ class JobRunner:
         now = self._clock.now_ms()
         is_new = snapshot.state is not JobState.CREATED or not self._has_run
         job.state = snapshot.state.value if is_new else JobState.RESTARTING.value
-        offset_ms = self._wall_offset_ms()
-        entered = {state.value: round(since + offset_ms) for state, since in snapshot.state_since_ms.items()}
-        job.state_times = job.state_times | entered
-        self.states.note(snapshot.state_changes, offset_ms)
+        dates = self._dates_now()
+        job.state_times = job.state_times | {
+            state.value: dates.at(since) for state, since in snapshot.state_since_ms.items()
+        }
+        self.states.note(snapshot.state_changes)
         job.attempt = max(snapshot.attempt, self._first_attempt)
         self.stops_with = snapshot.stops_with
         self._note_running(snapshot)
@@ -360,7 +359,7 @@ class JobRunner:
         if job.state == "FAILED" and job.failure is None and entries:
             job.failure = {name: entries[0][name] for name in ("message", "stacktrace", "timestamp")}
         self._failures = snapshot.failures
-        self._logs.note_failures(snapshot.exceptions, self._wall_offset_ms())
+        self._logs.note_failures(snapshot.exceptions, dates.offset_ms)
         return before != self._told()
 
     @property
@@ -381,7 +380,7 @@ class JobRunner:
             self._placements(snapshot),
             self._clock.now_ms(),
             self._exceptions(snapshot),
-            self._wall_offset_ms(),
+            self._dates_now(),
             "" if self.job.is_terminal else self.scaling.why,
             {} if self.job.is_terminal else self.autoscaling.document(),
             None if self.job.is_terminal else self.scaling.room,
@@ -475,18 +474,15 @@ class JobRunner:
 
     def _exceptions(self, snapshot: JobStatusSnapshot) -> list[Document]:
         self._note_places(snapshot)
-        offset_ms = self._wall_offset_ms()
+        dates = self._dates_now()
         return [
-            exception_document(e, round(e.timestamp_ms + offset_ms), self._places.get(e.attempt, {}))
+            exception_document(e, dates.at(e.timestamp_ms), self._places.get(e.attempt, {}))
             for e in reversed(snapshot.exceptions)
         ]
 
-    def _wall_offset_ms(self) -> float:
-        """Return wall-clock time minus monotonic time, without the jitter of reading one clock after the other."""
-        offset_ms = self._clock.now_ms() - self._clock.monotonic_ms()
-        if abs(offset_ms - self._offset_ms) > CLOCK_JITTER_MS:
-            self._offset_ms = offset_ms
-        return self._offset_ms
+    def _dates_now(self) -> WallDates:
+        self._dates.look(self._clock.now_ms(), self._clock.monotonic_ms())
+        return self._dates
 
     def _may_end(self) -> bool:
         """Return whether all requests to the job are answered and its output is written, or they have had enough time.

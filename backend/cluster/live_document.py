@@ -20,6 +20,7 @@ from backend.cluster.models import Job
 from backend.cluster.redaction import redacted_text
 from backend.cluster.state_history import STATES
 from backend.cluster.task_metrics import ACCUMULATORS
+from backend.cluster.wall_dates import WallDates
 from runtime.checkpoint.settings import CheckpointSettings
 from runtime.checkpoint.statistics import CheckpointsSnapshot
 from runtime.common.config_options import ConfigurationError
@@ -39,6 +40,9 @@ from runtime.task.messages import FailureInfo, TaskState
 
 logger = logging.getLogger(__name__)
 Document = dict[str, Any]
+
+_UNDATED = WallDates()
+"""Without a JobMaster there is nothing to date."""
 
 TOTALS = {
     "records_in": "numRecordsIn",
@@ -107,7 +111,7 @@ class LiveDocument:
         placements: Mapping[SlotId, Placement],
         now: int,
         exceptions: Sequence[Document] = (),
-        offset_ms: float = 0.0,
+        dates: WallDates = _UNDATED,
         scaling: str = "",
         autoscaler: Mapping[str, Any] = MappingProxyType({}),
         room: Requirements | None = None,
@@ -119,7 +123,7 @@ class LiveDocument:
             placements: locations of the current attempt's slots.
             now: wall-clock time, epoch ms.
             exceptions: entries of this leader, newest first.
-            offset_ms: wall-clock time minus the snapshot's monotonic time.
+            dates: of the snapshot's monotonic times.
             scaling: why the job runs with less than its upper bounds; empty: it does not.
             autoscaler: its part of the document; empty: nothing is known of it.
             room: bounds of an autoscaler, in place of those that no user has given; None: there are none.
@@ -145,14 +149,14 @@ class LiveDocument:
             "autoscaler": dict(autoscaler),
             "has_autoscaler_bounds": room is not None,
             "vertices": [
-                self._vertex(v, parallelism.get(v.vertex_id, v.parallelism), tasks, placements, room, now, offset_ms)
+                self._vertex(v, parallelism.get(v.vertex_id, v.parallelism), tasks, placements, room, now, dates)
                 for v in self._graph.vertices
             ],
-            **self._diagnosis(snapshot, now, offset_ms),
+            **self._diagnosis(snapshot, now, dates),
             "failure": newest_failure(known),
             "failures": self._earlier_failures + (0 if snapshot is None else snapshot.failures),
-            "next_attempt_at": _epoch(None if snapshot is None else snapshot.next_attempt_ms, offset_ms),
-            "stalls": [] if snapshot is None else stall_documents(snapshot.stalls, offset_ms),
+            "next_attempt_at": _epoch(None if snapshot is None else snapshot.next_attempt_ms, dates),
+            "stalls": [] if snapshot is None else stall_documents(snapshot.stalls, dates),
             "exceptions": known,
             "checkpoints": (
                 checkpoints_document(CheckpointsSnapshot(settings_of(self._graph)))
@@ -166,10 +170,10 @@ class LiveDocument:
         self._last = document | clock
         return self._last
 
-    def _diagnosis(self, snapshot: JobStatusSnapshot | None, now: int, offset_ms: float) -> Document:
+    def _diagnosis(self, snapshot: JobStatusSnapshot | None, now: int, dates: WallDates) -> Document:
         if snapshot is None:
             return {"event_time": event_time_document(EventTime())}
-        now_ms = now - offset_ms
+        now_ms = now - dates.offset_ms
         if self._found and snapshot.state is JobState.RUNNING and 0.0 <= now_ms - self._found_ms < SAMPLE_MS:
             # documents are built twice a second, and a job of 400 tasks costs 14 ms
             return self._found
@@ -205,11 +209,11 @@ class LiveDocument:
         placements: Mapping[SlotId, Placement],
         room: Requirements | None,
         now: int,
-        offset_ms: float,
+        dates: WallDates,
     ) -> Document:
         inputs = self._inputs[vertex.vertex_id]
         ids = [TaskId(vertex.vertex_id, index) for index in range(parallelism)]
-        subtasks = [self._subtask(task, tasks.get(task), placements, not inputs, now, offset_ms) for task in ids]
+        subtasks = [self._subtask(task, tasks.get(task), placements, not inputs, now, dates) for task in ids]
         ends = [subtask["end_time"] for subtask in subtasks]
         lower, upper = self._job.requirements.get(vertex.vertex_id, (parallelism, parallelism))
         if room is not None:
@@ -241,7 +245,7 @@ class LiveDocument:
         placements: Mapping[SlotId, Placement],
         is_source: bool,
         now: int,
-        offset_ms: float,
+        dates: WallDates,
     ) -> Document:
         place = None if snapshot is None else placements.get(snapshot.slot)
         return {
@@ -252,8 +256,8 @@ class LiveDocument:
             "taskmanager": "" if place is None else place.taskmanager,
             "host": "" if place is None else place.host,
             "pid": None if place is None else place.pid,
-            "start_time": _epoch(None if snapshot is None else snapshot.started_ms, offset_ms),
-            "end_time": _epoch(None if snapshot is None else snapshot.ended_ms, offset_ms),
+            "start_time": _epoch(None if snapshot is None else snapshot.started_ms, dates),
+            "end_time": _epoch(None if snapshot is None else snapshot.ended_ms, dates),
             "metrics": task_metrics(snapshot, is_source, now),
         }
 
@@ -384,20 +388,20 @@ def exception_document(entry: ExceptionEntry, timestamp: int, places: Mapping[Sl
     }
 
 
-def stall_documents(stalls: Iterable[Stall], offset_ms: float) -> list[Document]:
+def stall_documents(stalls: Iterable[Stall], dates: WallDates) -> list[Document]:
     """Calls that do not return, those that last longest first; at most `MAX_STALLS` of them."""
     longest = sorted(stalls, key=lambda stall: (stall.since_ms, stall.slot))[:MAX_STALLS]
-    return [stall_document(stall, offset_ms) for stall in longest]
+    return [stall_document(stall, dates) for stall in longest]
 
 
-def stall_document(stall: Stall, offset_ms: float) -> Document:
+def stall_document(stall: Stall, dates: WallDates) -> Document:
     """Return a call that does not return, in the form shown by the page and REST."""
     return {
         "vertex": "" if stall.task is None else stall.task.vertex_id,
         "subtask": -1 if stall.task is None else stall.task.subtask_index,
         "task_name": stall.task_name,
         "slot": stall.slot,
-        "since": _epoch(stall.since_ms, offset_ms),
+        "since": _epoch(stall.since_ms, dates),
         "stack": _for_users(stall.stack),
         "in_user_code": stall.in_user_code,
     }
@@ -470,9 +474,9 @@ def _whole(value: object) -> int:
     return round(_number(value))
 
 
-def _epoch(monotonic_ms: float | None, offset_ms: float) -> int:
+def _epoch(monotonic_ms: float | None, dates: WallDates) -> int:
     """Convert a monotonic time to epoch ms; -1 for None."""
-    return -1 if monotonic_ms is None else round(monotonic_ms + offset_ms)
+    return -1 if monotonic_ms is None else dates.at(monotonic_ms)
 
 
 def _watermark(watermark: int, now: int) -> Document:

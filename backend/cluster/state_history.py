@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from backend.cluster.redaction import redacted_text
+from backend.cluster.wall_dates import WallDates
 from runtime.core.well_formed import well_formed
 from runtime.jobmaster.status import StateChange
 
@@ -17,8 +18,9 @@ Document = dict[str, Any]
 STATES = "state_history"
 """Key of the changes in a job's saved document."""
 MAX_CHANGES = 200
-"""Kept of a job, the newest."""
+"""Shown of a job, the newest. One more is kept: it tells that there were earlier ones."""
 MAX_CAUSE_CHARS = 300
+_KEPT = MAX_CHANGES + 1
 
 
 class StateRecord:
@@ -26,25 +28,19 @@ class StateRecord:
 
     Args:
         saved: its saved document; of a job that earlier leaders ran it has their changes.
+        dates: of this leader's changes.
     """
 
-    def __init__(self, saved: Document | None) -> None:
-        earlier: list[Document] = list((saved or {}).get(STATES, ()))[-MAX_CHANGES:]
+    def __init__(self, saved: Document | None, dates: WallDates) -> None:
+        self._dates = dates
+        earlier: list[Document] = list((saved or {}).get(STATES, ()))[-_KEPT:]
         #: monotonic time and change; None: an earlier leader has dated it
         self._changes: list[tuple[float | None, Document]] = [(None, change) for change in earlier]
         #: number of the last one that was added
         self._noted = 0
-        self._offset_ms = 0.0
 
-    def note(self, changes: Sequence[StateChange], offset_ms: float) -> None:
-        """Add those that are new, and date all of this leader's.
-
-        Args:
-            changes: of this leader's JobMaster, oldest first.
-            offset_ms: wall-clock time minus the changes' monotonic time; also of those that were added before, so that
-                a clock that is set does not move some of them past others.
-        """
-        self._offset_ms = offset_ms
+    def note(self, changes: Sequence[StateChange]) -> None:
+        """Add those that are new, of this leader's JobMaster, oldest first."""
         for change in changes:
             if change.number > self._noted:
                 self._noted = change.number
@@ -54,11 +50,10 @@ class StateRecord:
                     "cause": redacted_text(well_formed(change.cause))[:MAX_CAUSE_CHARS],
                 }
                 self._changes.append((change.at_ms, noted))
-        del self._changes[:-MAX_CHANGES]
+        del self._changes[:-_KEPT]
 
     def document(self) -> list[Document]:
         """Return the changes, oldest first."""
         return [
-            change if at_ms is None else change | {"begin": round(at_ms + self._offset_ms)}
-            for at_ms, change in self._changes
+            change if at_ms is None else change | {"begin": self._dates.at(at_ms)} for at_ms, change in self._changes
         ]

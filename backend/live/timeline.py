@@ -35,12 +35,12 @@ def timeline(
         now: the server's time.
     """
     end = document["end_time"] if document["end_time"] >= 0 else max(now, document["now"])
-    states = _spans(changes, state_times, document)
+    is_cut = len(changes) > MAX_CHANGES
+    states = _spans(changes[-MAX_CHANGES:], state_times, document, is_cut=is_cut)
     failures = [
         Event("failure", e["timestamp"], e["timestamp"], _failure_text(e), is_failed=True)
         for e in document.get("exceptions", ())
     ]
-    is_cut = len(changes) >= MAX_CHANGES
     begin = min(([] if is_cut else [document["start_time"]]) + [span["begin"] for span in states[:1]])
     within = (e for e in (*events, *failures) if not is_cut or e.ended is None or e.ended >= begin)
     told = sorted(within, key=lambda event: event.begun)[-MAX_EVENTS:]
@@ -61,18 +61,20 @@ def _failure_text(failure: Mapping[str, Any]) -> str:
 
 
 def _spans(
-    changes: Sequence[Mapping[str, Any]], state_times: Mapping[str, int], document: Mapping[str, Any]
+    changes: Sequence[Mapping[str, Any]], state_times: Mapping[str, int], document: Mapping[str, Any], *, is_cut: bool
 ) -> list[Document]:
     known: list[Document] = [dict(change) for change in changes]
-    # at their bound, what came before the first one is known for the states that were not entered again only
-    oldest = min((change["begin"] for change in changes), default=0) if len(changes) >= MAX_CHANGES else None
+    # what came before the first one is known for the states that were not entered again only
+    oldest = min(change["begin"] for change in changes) if is_cut else None
     for state, begin in state_times.items():
         # INITIALIZING and SUSPENDED, and the end of a job that no state machine ran
         is_known = any(c["state"] == state and c["begin"] > begin - SAME_MS for c in changes)
         is_before = oldest is not None and begin < oldest
         if not is_known and not is_before and not (changes and changes[-1]["state"] == state):
             known.append({"state": state, "attempt": None, "begin": begin, "cause": ""})
-    known = sorted(known, key=lambda change: change["begin"])[-MAX_CHANGES:]
+    known.sort(key=lambda change: change["begin"])
+    if is_cut:
+        del known[:-MAX_CHANGES]
     ends = [change["begin"] for change in known[1:]]
     is_over = document["end_time"] >= 0
     last_end = document["end_time"] if is_over else None

@@ -17,6 +17,7 @@ from backend.cluster.job_store import JobStore
 from backend.cluster.jobmanager import JobManager
 from backend.cluster.leadership import LeadershipLostError
 from backend.cluster.models import Job, Operation
+from runtime.core.clock import SystemClock
 from runtime.core.ids import Attempt
 from runtime.jobmaster.actions import RequestAnswered
 from tests.cluster.graphs import graph_json
@@ -112,6 +113,31 @@ def test_an_attempt_that_waits_for_the_database_is_given_up_with_the_job(
     asked = recording(DataError("refused"), runner.abandon)
     assert not runner._record_attempt(Attempt(1), ())
     assert len(asked) == 2 and runner._database_trouble == ""
+
+
+# --- dates ------------------------------------------------------------------------------------------------------------
+
+
+class AheadClock(SystemClock):
+    """A wall clock that is this far ahead, as it is for those whose monotonic time stood still."""
+
+    def __init__(self, ahead_ms: int) -> None:
+        self._ahead_ms = ahead_ms
+
+    def now_ms(self) -> int:
+        return super().now_ms() + self._ahead_ms
+
+
+def test_states_keep_their_dates_while_the_machine_sleeps(runner: JobRunner, monkeypatch: pytest.MonkeyPatch) -> None:
+    runner._begin_without_slots()
+    wait_until(lambda: runner.status().state_changes != (), 10, "the first state")
+    runner.observe()
+    told, times = runner.states.document(), dict(runner.job.state_times)
+    assert told[0]["begin"] == times["CREATED"]
+    monkeypatch.setattr(runner, "_clock", AheadClock(8 * HOUR_MS))
+    runner.observe()
+    assert runner.states.document()[: len(told)] == told
+    assert {state: runner.job.state_times[state] for state in times} == times
 
 
 # --- the end ----------------------------------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ from backend.cluster.live_document import (
     vertex_state,
 )
 from backend.cluster.models import Job, JobException
+from backend.cluster.wall_dates import WallDates
 from runtime.core.elements import MAX_WATERMARK, MIN_WATERMARK
 from runtime.core.ids import Attempt, OperatorId, SlotId, TaskId, VertexId
 from runtime.graph.job_graph import JobGraph
@@ -117,11 +118,11 @@ def test_a_restarting_job_says_why_how_often_and_until_when() -> None:
     earlier = {"timestamp": NOW - 9, "name": "SlotLost", "message": "gone", "task_name": "", "attempt": 0}
     live = LiveDocument(row, job_graph, [earlier], failures=120)
     snapshot = machine_of(job_graph)
-    document = live.build(snapshot, {}, NOW, (), NOW - 500.0)
+    document = live.build(snapshot, {}, NOW, (), WallDates(NOW - 500.0))
     assert (document["failure"], document["failures"], document["next_attempt_at"]) == (earlier, 120, -1)
     newer = {"timestamp": NOW, "name": "ValueError", "message": "bad", "task_name": "map (1/2)", "attempt": 1}
     snapshot = replace(snapshot, failures=2, next_attempt_ms=1_500.0)
-    document = live.build(snapshot, {}, NOW, [newer | {"stacktrace": "…"}], NOW - 500.0)
+    document = live.build(snapshot, {}, NOW, [newer | {"stacktrace": "…"}], WallDates(NOW - 500.0))
     assert (document["failure"], document["failures"]) == (newer, 122)
     assert document["next_attempt_at"] == NOW + 1_000
 
@@ -137,7 +138,7 @@ def test_tasks_and_vertices_have_the_times_that_the_machine_has_measured() -> No
         for t in snapshot.tasks
         if t.task.vertex_id == timed
     ]
-    vertices = live.build(replace(snapshot, tasks=tasks), {}, NOW + 900, (), float(NOW))["vertices"]
+    vertices = live.build(replace(snapshot, tasks=tasks), {}, NOW + 900, (), WallDates(NOW))["vertices"]
     vertex, other = (next(v for v in vertices if (v["id"] == timed) is found) for found in (True, False))
     assert (vertex["start_time"], vertex["end_time"]) == (NOW + 100, NOW + 150)
     assert [(s["start_time"], s["end_time"]) for s in vertex["subtasks"]] == [
@@ -153,7 +154,7 @@ def test_calls_that_do_not_return_are_told() -> None:
     stack = 'File "/srv/artifacts/' + "0" * 64 + '/job.py", line 3, in ask'
     stalls = (Stall(SlotId(1), Attempt(2), task, "map (2/2)", 250.0, stack),)
     snapshot = machine_of(job_graph, stalls=stalls)
-    [stall] = LiveDocument(job(), job_graph).build(snapshot, {}, NOW, (), float(NOW))["stalls"]
+    [stall] = LiveDocument(job(), job_graph).build(snapshot, {}, NOW, (), WallDates(NOW))["stalls"]
     assert (stall["vertex"], stall["subtask"], stall["task_name"]) == (task.vertex_id, 1, "map (2/2)")
     assert stall["in_user_code"]
     assert (stall["since"], stall["slot"], stall["stack"]) == (NOW + 250, 1, 'File "job.py", line 3, in ask')
@@ -162,7 +163,7 @@ def test_calls_that_do_not_return_are_told() -> None:
 def test_of_many_calls_that_do_not_return_those_are_told_that_last_longest() -> None:
     job_graph = graph(2)
     stalls = tuple(Stall(SlotId(n), Attempt(2), None, "", 100.0 - n, "") for n in range(100))
-    document = LiveDocument(job(), job_graph).build(machine_of(job_graph, stalls=stalls), {}, NOW, (), float(NOW))
+    document = LiveDocument(job(), job_graph).build(machine_of(job_graph, stalls=stalls), {}, NOW, (), WallDates(NOW))
     assert [stall["slot"] for stall in document["stalls"]] == [*range(99, 99 - MAX_STALLS, -1)]
 
 
@@ -202,7 +203,7 @@ def test_a_failure_is_shown_without_what_no_row_can_hold() -> None:
     assert (shown["message"], shown["stacktrace"]) == ("bad \ufffd record", "Traceback\nValueError: bad \ufffd record")
     assert shown["suppressed"][0]["message"] == "late \ufffd"
     stall = Stall(SlotId(0), Attempt(0), None, "map", 5.0, "in \0")
-    assert stall_document(stall, 0.0)["stack"] == "in \ufffd"
+    assert stall_document(stall, WallDates())["stack"] == "in \ufffd"
 
 
 def test_bounds_are_those_that_a_user_gave_else_the_autoscalers_else_the_parallelism() -> None:
@@ -277,7 +278,7 @@ def test_no_value_of_a_metric_can_spoil_a_document(value: Any, caplog: pytest.Lo
     status = running(job_graph, dict.fromkeys(OURS, value), dict.fromkeys(USERS, value) | splits)
     live = LiveDocument(job(), job_graph)
     for second in range(12):
-        document = live.build(status, {}, NOW + 1_000 * second, (), float(NOW))
+        document = live.build(status, {}, NOW + 1_000 * second, (), WallDates(NOW))
         # as browsers and PostgreSQL read it
         json.dumps(document, allow_nan=False)
         assert ("causes" in document) is (second >= 5), "nobody has judged before"
@@ -289,7 +290,7 @@ def test_a_diagnosis_that_fails_leaves_the_job_its_document_and_is_logged_once(
 ) -> None:
     job_graph = graph(2)
     live, status = LiveDocument(job(), job_graph), running(job_graph, {}, {})
-    before = live.build(status, {}, NOW, (), float(NOW))
+    before = live.build(status, {}, NOW, (), WallDates(NOW))
     sound = BottleneckWatch.observe
 
     def fails(*arguments: object) -> Any:
@@ -297,10 +298,10 @@ def test_a_diagnosis_that_fails_leaves_the_job_its_document_and_is_logged_once(
 
     monkeypatch.setattr(BottleneckWatch, "observe", fails)
     for second in range(1, 4):
-        document = live.build(status, {}, NOW + 1_000 * second, (), float(NOW))
+        document = live.build(status, {}, NOW + 1_000 * second, (), WallDates(NOW))
         assert document["vertices"] == before["vertices"] and "causes" not in document
     assert [record.levelname for record in caplog.records] == ["ERROR"] and "cannot be diagnosed" in caplog.text
     monkeypatch.setattr(BottleneckWatch, "observe", sound)
     for second in range(4, 12):
-        document = live.build(status, {}, NOW + 1_000 * second, (), float(NOW))
+        document = live.build(status, {}, NOW + 1_000 * second, (), WallDates(NOW))
     assert "causes" in document

@@ -9,6 +9,7 @@ from typing import Any
 
 from backend.cluster.live_document import LiveDocument, Placement
 from backend.cluster.models import Job
+from backend.cluster.wall_dates import WallDates
 from runtime.common.typeinfo import Types
 from runtime.core.ids import OperatorId, SlotId, TaskId, VertexId, new_job_id
 from runtime.graph.job_graph import ChainEdge, ChainedOperator, JobEdge, JobGraph, JobVertex
@@ -93,7 +94,7 @@ class RunningJob:
 
     def document(self, now: int, status: JobStatusSnapshot, **more: Any) -> dict[str, Any]:
         """Build the next document."""
-        return self._live.build(status, self.places, now, offset_ms=NOW, **more)
+        return self._live.build(status, self.places, now, dates=WallDates(NOW), **more)
 
     def running(self, after_ms: int, random: Random) -> dict[str, Any]:
         """Build the document of that long after the start, when all tasks run."""

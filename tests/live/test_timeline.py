@@ -47,18 +47,20 @@ def test_it_begins_with_the_oldest_change_that_is_kept() -> None:
         for n in range(MAX_CHANGES // 2)
         for state, ms in (("RUNNING", 0), ("RESTARTING", 500))
     ]
+    earlier = {"state": "RESTARTING", "attempt": 0, "begin": 11 * hour - 500, "cause": ""}
     begin, last = changes[0]["begin"], changes[-1]["begin"]
     times = {"INITIALIZING": 1_000, "CREATED": 1_500, "RUNNING": last - 490, "RESTARTING": last + 10}
     events = [Event("savepoint", 5_000, 5_100, "early"), Event("stop", begin - 10, begin + 10, "across")]
-    told = timeline(RUNNING, changes, times, events, 12 * hour)
+    told = timeline(RUNNING, [earlier, *changes], times, events, 12 * hour)
     assert (told["begin"], told["is_cut"]) == (begin, True)
     assert [span[2] for span in spans(told)] == [change["begin"] for change in changes]
     assert [event["text"] for event in told["events"]] == ["across"]
     # a state that only the row knows pushes out the oldest one
-    suspended = timeline(RUNNING, changes, times | {"SUSPENDED": last + 5_000}, events, 12 * hour)
+    suspended = timeline(RUNNING, [earlier, *changes], times | {"SUSPENDED": last + 5_000}, events, 12 * hour)
     assert (len(suspended["states"]), suspended["begin"]) == (MAX_CHANGES, changes[1]["begin"])
-    whole = timeline(RUNNING, changes[1:], times, events, 12 * hour)
+    whole = timeline(RUNNING, changes, times, events, 12 * hour)
     assert (whole["begin"], whole["is_cut"], len(whole["events"])) == (1_000, False, 2)
+    assert [span[0] for span in spans(whole)][:3] == ["INITIALIZING", "CREATED", "RUNNING"]
 
 
 def test_a_job_that_ended_without_a_state_machine_has_its_last_state() -> None:
