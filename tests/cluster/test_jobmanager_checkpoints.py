@@ -26,6 +26,7 @@ from tests.checkpoint.snapshots import with_checksum
 from tests.cluster.graphs import graph_json
 from tests.cluster.leading import new_leader, take_leadership
 from tests.cluster.snapshots import completed
+from tests.cluster.test_events import REPORT
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.django_db
@@ -330,11 +331,10 @@ def test_what_an_ended_job_does_not_keep_stays_while_a_slot_may_write_more_of_it
     directory = Path(checkpoint_row(job, 1, home / "checkpoints").removeprefix("file://"))
     Job.objects.filter(id=job.id).update(state="FINISHED", leader_epoch=1, may_have_leftovers=True)
     manager = lead()
-    report = {"id": "tm", "worker_name": "tm@host", "slots": 1}
-    manager.resources.heartbeat({**report, "number": 1}, [(job.id, 0, 0)], 0)
+    manager.resources.heartbeat({**REPORT, "number": 1}, [(job.id, 0, 0)], 0)
     turn(manager)
     assert not manager._disposal.sweeping and directory.exists()
-    manager.resources.heartbeat({**report, "number": 2}, [], 0)
+    manager.resources.heartbeat({**REPORT, "number": 2}, [], 0)
 
     def is_swept() -> bool:
         turn(manager)
