@@ -64,14 +64,14 @@ class Stack:
 
 
 @contextmanager
-def running_stack(home: Path, **environment: str) -> Iterator[Stack]:
-    """`make run` in that home, from its last line to its end; whatever is left is killed."""
+def running_stack(home: Path, python: Path | str = sys.executable, **environment: str) -> Iterator[Stack]:
+    """`make run` in that home and with that interpreter, from its last line to its end; whatever is left is killed."""
     port = free_port()
     settings = {
         name: value for name, value in os.environ.items() if name not in ("REDIS_URL", "DJANGO_SETTINGS_MODULE")
     }
     settings |= {"TIDEMARK_HOME": str(home), "TIDEMARK_PORT": str(port), "PYTHONUNBUFFERED": "1", **environment}
-    command = (sys.executable, "-m", "backend.supervisor")
+    command = (str(python), "-m", "backend.supervisor")
     with subprocess.Popen(
         command, cwd=ROOT, env=settings, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     ) as process:
