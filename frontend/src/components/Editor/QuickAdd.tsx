@@ -7,7 +7,7 @@ import { type KeyboardEvent, useMemo, useState } from 'react';
 
 import { useEditor, useEditorStore } from '../../hooks/useEditor';
 import { type NodeType, searchTypes } from '../../model/pipeline/catalog';
-import { fitsBehind } from '../../model/pipeline/operations';
+import { fitsBehind, uncovered } from '../../model/pipeline/operations';
 import { type QuickAddAt, documentOf, factsOf } from '../../store/editor';
 import { addAt, freePlace } from './actions';
 import { TypeIcon, hueOf } from './icons';
@@ -50,7 +50,7 @@ function Search({ at }: { readonly at: QuickAddAt }) {
     const place = screenToFlowPosition(at.screen);
     const isBeside = from !== undefined && document.activeElement?.closest('[data-canvas]') === null;
     const where = from !== undefined && isBeside ? freePlace(documentOf(state), from[0]) : null;
-    const id = addAt(store, type, where ?? [place.x, place.y - 31], {
+    const id = addAt(store, type, where ?? uncovered(documentOf(state), [place.x, place.y - 31]), {
       ...(from === undefined ? {} : { from }),
       ...(at.edge === undefined ? {} : { edge: at.edge }),
     });

@@ -58,17 +58,13 @@ function connected(
 
 /** A free place for a node behind another one, or beside everything. */
 export function freePlace(document: PipelineDocument, behind: string | null): Point {
-  const places = Object.keys(document.nodes).map((id) => positionOf(document, id));
   if (behind === null) {
+    const places = Object.keys(document.nodes).map((id) => positionOf(document, id));
     if (places.length === 0) return [0, 0];
     return [Math.min(...places.map(([x]) => x)), Math.max(...places.map(([, y]) => y)) + operations.STEP[1]];
   }
   const [x, y] = positionOf(document, behind);
-  let at: Point = [x + operations.STEP[0], y];
-  while (places.some(([otherX, otherY]) => Math.abs(otherX - at[0]) < 220 && Math.abs(otherY - at[1]) < 80)) {
-    at = [at[0], at[1] + operations.STEP[1]];
-  }
-  return at;
+  return operations.uncovered(document, [x + operations.STEP[0], y]);
 }
 
 export function removeSelected(store: EditorStore, label = 'Deleted'): void {

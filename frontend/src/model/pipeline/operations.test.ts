@@ -23,6 +23,20 @@ test('nodes of one type get names and uids of their own', () => {
   expect(second.document.nodes[first.id]?.params).toEqual({ text: '' });
 });
 
+test('a node that is added covers no other', () => {
+  let document = emptyDocument('x');
+  for (let count = 0; count < 3; count += 1) {
+    const place = operations.uncovered(document, [40, 10]);
+    document = operations.addNode(document, TYPES.filter, place, makeId).document;
+  }
+  expect(Object.values(document.layout?.positions ?? {})).toEqual([
+    [40, 10],
+    [40, 140],
+    [40, 270],
+  ]);
+  expect(operations.uncovered(document, [300, 10])).toEqual([300, 10]);
+});
+
 test('a connection that cannot be is refused with a reason', () => {
   const { document, id: join } = operations.addNode(line(), TYPES.join, [0, 300], makeId);
   const why = (from: [string, string], to: [string, string]) =>

@@ -283,6 +283,16 @@ export function moveNodes(document: PipelineDocument, to: Readonly<Record<string
 }
 
 /** Puts positions on a grid of whole pixels. */
+/** That place, or the next one below it where a node covers no other. */
+export function uncovered(document: PipelineDocument, [x, y]: Point): Point {
+  const places = Object.keys(document.nodes).map((id) => positionOf(document, id));
+  let below = y;
+  while (places.some(([otherX, otherY]) => Math.abs(otherX - x) < 220 && Math.abs(otherY - below) < 80)) {
+    below += STEP[1];
+  }
+  return [x, below];
+}
+
 export function snapped([x, y]: Point, grid = 10): Point {
   return [Math.round(x / grid) * grid, Math.round(y / grid) * grid];
 }
