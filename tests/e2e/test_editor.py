@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import pytest
-from playwright.sync_api import BrowserContext, Locator, Page, expect
+from playwright.sync_api import BrowserContext, Error, Locator, Page, expect
 
 from tests.e2e.site import Site
 from tests.support.waiting import wait_until
@@ -129,6 +131,62 @@ def test_a_killed_tab_loses_nothing(site: Site, context: BrowserContext, page: P
     wait_until(lambda: names(draft(site, again, pipeline)) == names(kept), 20, "the draft is on the server")
     assert draft(site, again, pipeline)["nodes"].keys() == kept["nodes"].keys()
     again.close()
+
+
+def seen(page: Page) -> Any:
+    """What the canvas shows: the boxes with their words and places, and the number of edges."""
+    return page.evaluate(
+        """() => {
+            const places = (box) => (box.closest('.react-flow__node') ?? box).style.transform
+            const boxes = [...document.querySelectorAll('[data-node]')]
+            const shown = boxes.map((box) => [box.dataset.node, box.innerText.split('\\n')[0], places(box)]).sort()
+            return [shown, document.querySelectorAll('.react-flow__edge').length]
+        }"""
+    )
+
+
+def edit_somehow(page: Page, draw: random.Random) -> None:
+    """An edit such as users make; one that changes nothing, now and then."""
+    page.locator("[data-canvas]").focus()
+    ids = page.locator("[data-node]").evaluate_all("(boxes) => boxes.map((box) => box.dataset.node)")
+    match draw.choice(["add", "add", "undo", "delete"] if len(ids) > 2 else ["add"]):
+        case "add":
+            page.keyboard.press("n")
+            page.get_by_role("combobox", name="Search nodes to add").fill(draw.choice(["filter", "print"]))
+            page.keyboard.press("Enter")
+            is_new = "(box) => !known.includes(box.dataset.node)"
+            boxes = "[...document.querySelectorAll('[data-node]')]"
+            page.wait_for_function(f"(known) => {boxes}.some({is_new})", arg=ids)
+        case "undo":
+            page.keyboard.press("Control+z")
+            page.wait_for_timeout(300)
+        case _:
+            removed = page.locator(f'[data-node="{draw.choice(sorted(ids))}"]')
+            removed.click()
+            page.keyboard.press("Delete")
+            expect(removed).to_have_count(0)
+
+
+@pytest.mark.timeout(600)
+def test_whenever_a_tab_is_killed_its_successor_shows_what_was_seen_last(
+    site: Site, context: BrowserContext, page: Page
+) -> None:
+    new_pipeline(site, page)
+    url, draw = page.url, random.Random(6)
+    for kill in range(50):
+        for _ in range(draw.randint(1, 3)):
+            edit_somehow(page, draw)
+        # before the draft is sent, in the midst of it, and after
+        page.wait_for_timeout(draw.random() * 2_500)
+        before = seen(page)
+        with suppress(Error):
+            page.goto("chrome://crash")
+        page.close()
+        page = context.new_page()
+        page.goto(url)
+        expect(page.locator("[data-node]")).to_have_count(len(before[0]))
+        assert seen(page) == before, f"kill {kill}"
+    page.close()
 
 
 def edited(page: Page, item: str, change: Callable[[], None]) -> None:
