@@ -49,7 +49,7 @@ from runtime.operators.source_operator import SourceOperatorFactory
 FRAMES_S = 0.25
 """Time until the first frames; the times between further ones double, so that a long preview has not more to show."""
 SOURCES_SHARE = 0.6
-"""Of the time and the CPU time of a preview: its sources end then, and what they have emitted has the rest."""
+"""Of the time and CPU time that are left to the job: its sources end then, and what they have emitted has the rest."""
 #: of the job that is previewed: it starts once, keeps nothing, and has as much memory as its rows need
 _OPTIONS = {options.RESTART_STRATEGY.key: "none", options.PARALLELISM_DEFAULT.key: "1"}
 
@@ -151,10 +151,6 @@ class PreviewRun:
         self._taps: list[Tap] = []
         self._sent: dict[int, int] = {}
         self._simulated: bool | None = None
-        self._sources_end = SourcesEnd(
-            time.monotonic() + SOURCES_SHARE * float(request["wall_s"]),
-            SOURCES_SHARE * float(request.get("cpu_s", math.inf)),
-        )
 
     def run(self) -> dict[str, Any]:
         """Run it to its end, however that comes; return the last frame, without its kind."""
@@ -186,7 +182,7 @@ class PreviewRun:
     def _run(self, graph: StreamGraph, deadline: float) -> dict[str, Any]:
         self._give(graph)
         self._simulated = not any(is_outside(node.factory.source) for node in graph.nodes.values() if node.is_source)
-        self._limit(graph)
+        self._limit(graph, self._sources_end(deadline))
         clock: Clock = _SimulatedClock() if self._simulated else SYSTEM_CLOCK
         outputs = ClientOutputs()
         cluster = MiniCluster(create_job_graph(graph, new_job_id()), outputs, clock)
@@ -249,7 +245,13 @@ class PreviewRun:
         sinks = {node_id: node.factory.sink for node_id, node in graph.nodes.items() if node.is_sink}
         return {sink.tap_id: node_id for node_id, sink in sinks.items() if isinstance(sink, TapSink)}
 
-    def _limit(self, graph: StreamGraph) -> None:
+    def _sources_end(self, deadline: float) -> SourcesEnd:
+        """Return when sources have had their share of what is left."""
+        now, used_s = time.monotonic(), time.process_time()
+        left_s = float(self._request.get("cpu_s", math.inf)) - used_s
+        return SourcesEnd(now + SOURCES_SHARE * (deadline - now), used_s + SOURCES_SHARE * left_s)
+
+    def _limit(self, graph: StreamGraph, end: SourcesEnd) -> None:
         """Let sources end early, and put taps in the place of sinks."""
         configuration = {k: v for k, v in graph.configuration.items() if not k.startswith("execution.checkpointing.")}
         graph.configuration = {**configuration, **_OPTIONS}
@@ -259,7 +261,7 @@ class PreviewRun:
             if node.is_source and not is_given(node.factory.source):
                 factory: SourceOperatorFactory = node.factory
                 rows = int(self._request["rows"])
-                limited = LimitedSource(factory.source, rows, self._sources_end, owner or node.name)
+                limited = LimitedSource(factory.source, rows, end, owner or node.name)
                 node.factory = dataclasses.replace(factory, source=limited)
             if node.is_sink and not isinstance(node.factory.sink, TapSink):
                 tap = self._new_tap(owner, "in")
