@@ -9,14 +9,14 @@ from typing import Any, get_args
 
 import pytest
 
-from runtime.checkpoint.messages import StoreCheckpoint
+from runtime.checkpoint.messages import ForgetDamaged, StoreCheckpoint
 from runtime.common import Configuration, Types
 from runtime.connectors import PrintSink
 from runtime.core.ids import Attempt, SlotId
 from runtime.datastream import StreamExecutionEnvironment
 from runtime.execution.application import JobHandle, submit
 from runtime.execution.errors import JobExecutionError
-from runtime.jobmaster.actions import AdoptSlots, JobMasterAction, SlotProcess
+from runtime.jobmaster.actions import AdoptSlots, JobMasterAction, SendToSlot, SlotProcess
 from runtime.jobmaster.client_outputs import ClientOutputs
 from runtime.jobmaster.driver import JobMasterDriver, JobRequestError
 from runtime.jobmaster.events import SlotLost, SlotMessageReceived
@@ -25,7 +25,7 @@ from runtime.jobmaster.job_state import JobState
 from runtime.jobmaster.placement import PlacedRegion, PlacedSlot
 from runtime.jobmaster.slot_provider import SlotProvider
 from runtime.jobmaster.storage_worker import StorageWorker
-from runtime.task.messages import JobMasterMessage, RegisterSlot
+from runtime.task.messages import Deploy, FailureInfo, JobMasterMessage, RegisterSlot, TaskState, TaskStateChanged
 from runtime.testing.clock import ManualClock
 from tests.cluster.graphs import graph
 from tests.execution.jobs import ticks
@@ -48,6 +48,7 @@ def started(directory: Path) -> JobHandle:
             "execution.target": "mini-cluster",
             "execution.checkpointing.interval": "20 ms",
             "execution.checkpointing.dir": directory.as_uri(),
+            "execution.checkpointing.num-retained": "2",
             "restart-strategy.type": "fixed-delay",
             "restart-strategy.fixed-delay.delay": "0 s",
         }
@@ -57,6 +58,19 @@ def started(directory: Path) -> JobHandle:
     ticks(env, 200.0).map(str, Types.STRING()).sink_to(PrintSink())
     record_run("mini-cluster")
     return submit(env.create_job_graph("ticks"))
+
+
+def is_restoring(sent: SendToSlot) -> bool:
+    """Return whether a slot is told to restore a checkpoint."""
+    return isinstance(sent.message, Deploy) and sent.attempt > 0
+
+
+def damage_found(deployment: SendToSlot) -> TaskStateChanged:
+    """What a task says that cannot read what it is to restore."""
+    assert isinstance(deployment.message, Deploy)
+    slot, attempt, task = deployment.slot, deployment.attempt, deployment.message.tasks[0].task
+    failure = FailureInfo("sha256 does not match", task=task, slot=slot, is_damaged_snapshot=True)
+    return TaskStateChanged(slot, attempt, task, TaskState.FAILED, failure)
 
 
 def lead_through_every_action(handle: JobHandle) -> None:
@@ -93,6 +107,9 @@ def test_an_action_that_breaks_the_jobmaster_ends_the_job_and_answers_everybody(
         if isinstance(given, action):
             open_requests.append(driver.trigger_savepoint((tmp_path / "savepoints").as_uri()))
             raise BrokenError(action.__name__)
+        if action is ForgetDamaged and isinstance(given, SendToSlot) and is_restoring(given):
+            driver.post(SlotMessageReceived(damage_found(given), given.slot))
+            return
         perform(driver, given)
 
     monkeypatch.setattr(JobMasterDriver, "_perform", break_at)
