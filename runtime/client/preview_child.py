@@ -105,7 +105,7 @@ class _SimulatedClock:
 
 
 class _Lines:
-    """Which node has made a line of the program."""
+    """Tells which node has made a line of the program."""
 
     def __init__(self, lines: Sequence[tuple[str, int, int]]) -> None:
         self._lines = lines

@@ -63,7 +63,7 @@ class Shown(NamedTuple):
 
 @dataclass
 class Tap:
-    """What has passed a port."""
+    """Counts the rows that pass a port, and keeps some of them."""
 
     tap_id: int
     node: str | None
@@ -174,7 +174,7 @@ class _TapWriter(SinkWriter):
 
 
 class SourcesEnd(NamedTuple):
-    """When the sources of a preview end in any case, so that what has been read still comes to its end."""
+    """Ends the sources of a preview in any case, so that the job still finishes with what they have emitted."""
 
     monotonic_s: float
     cpu_s: float
@@ -187,7 +187,7 @@ class SourcesEnd(NamedTuple):
 
 @dataclass
 class _Budget:
-    """What is left to a source."""
+    """Holds how many rows a source may still emit, and when it ends."""
 
     rows: int
     end: SourcesEnd

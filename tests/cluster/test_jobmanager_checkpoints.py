@@ -359,6 +359,7 @@ def test_a_job_that_took_savepoints_only_is_cleared_up_though_no_job_has_a_check
         return not Job.objects.get(id=job.id).may_have_leftovers
 
     wait_until(is_swept, 10, "the look at the files")
+    assert job.id not in manager._disposal.sweeping
 
 
 @pytest.mark.parametrize("is_away", [True, False], ids=["Redis is away", "the leader is behind"])

@@ -36,7 +36,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
 
 @pytest.fixture(autouse=True)
 def no_jobs_left(stack: Stack) -> Iterator[None]:
-    """What a test that has failed leaves running would take the slots of the next one."""
+    """Cancels what a failed test leaves running: it would take the slots of the next one."""
     yield
     for job in stack.client.jobs():
         if job["state"] not in TERMINAL_STATES:

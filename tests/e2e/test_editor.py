@@ -134,7 +134,7 @@ def test_a_killed_tab_loses_nothing(site: Site, context: BrowserContext, page: P
 
 
 def seen(page: Page) -> Any:
-    """What the canvas shows: the boxes with their words and places, and the number of edges."""
+    """Return what the canvas shows: the boxes with their words and places, and the number of edges."""
     return page.evaluate(
         """() => {
             const places = (box) => (box.closest('.react-flow__node') ?? box).style.transform
@@ -146,7 +146,7 @@ def seen(page: Page) -> Any:
 
 
 def edit_somehow(page: Page, draw: random.Random) -> None:
-    """An edit such as users make; one that changes nothing, now and then."""
+    """Edit the pipeline as users do; now and then nothing changes."""
     page.locator("[data-canvas]").focus()
     ids = page.locator("[data-node]").evaluate_all("(boxes) => boxes.map((box) => box.dataset.node)")
     match draw.choice(["add", "add", "undo", "delete"] if len(ids) > 2 else ["add"]):
@@ -174,10 +174,10 @@ def test_whenever_a_tab_is_killed_its_successor_shows_what_was_seen_last(
     new_pipeline(site, page)
     url, draw = page.url, random.Random(6)
     for kill in range(50):
-        for _ in range(draw.randint(1, 3)):
+        for _ in range(draw.randint(1, 2)):
             edit_somehow(page, draw)
         # before the draft is sent, in the midst of it, and after
-        page.wait_for_timeout(draw.random() * 2_500)
+        page.wait_for_timeout(draw.random() * 1_600)
         before = seen(page)
         with suppress(Error):
             page.goto("chrome://crash")

@@ -66,7 +66,7 @@ def is_restoring(sent: SendToSlot) -> bool:
 
 
 def damage_found(deployment: SendToSlot) -> TaskStateChanged:
-    """What a task says that cannot read what it is to restore."""
+    """Return the message of a task that cannot read what it is to restore."""
     assert isinstance(deployment.message, Deploy)
     slot, attempt, task = deployment.slot, deployment.attempt, deployment.message.tasks[0].task
     failure = FailureInfo("sha256 does not match", task=task, slot=slot, is_damaged_snapshot=True)

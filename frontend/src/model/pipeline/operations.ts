@@ -29,6 +29,8 @@ export interface Made {
 
 /** Distance between the left sides of neighbours, and what an inserted node moves the ones behind it by. */
 export const STEP: Point = [300, 130];
+/** Room that the box of a node takes, with its margin. */
+const BOX: Point = [220, 80];
 
 export function addNode(document: PipelineDocument, type: NodeType, at: Point, makeId: MakeId): Made {
   const made = newNode(type);
@@ -282,17 +284,17 @@ export function moveNodes(document: PipelineDocument, to: Readonly<Record<string
   return withLayout(document, { positions: { ...document.layout?.positions, ...Object.fromEntries(moved) } });
 }
 
-/** Puts positions on a grid of whole pixels. */
-/** That place, or the next one below it where a node covers no other. */
+/** Returns the place, or the next one below it where a node covers no other. */
 export function uncovered(document: PipelineDocument, [x, y]: Point): Point {
   const places = Object.keys(document.nodes).map((id) => positionOf(document, id));
   let below = y;
-  while (places.some(([otherX, otherY]) => Math.abs(otherX - x) < 220 && Math.abs(otherY - below) < 80)) {
+  while (places.some(([otherX, otherY]) => Math.abs(otherX - x) < BOX[0] && Math.abs(otherY - below) < BOX[1])) {
     below += STEP[1];
   }
   return [x, below];
 }
 
+/** Puts positions on a grid of whole pixels. */
 export function snapped([x, y]: Point, grid = 10): Point {
   return [Math.round(x / grid) * grid, Math.round(y / grid) * grid];
 }
