@@ -6,7 +6,7 @@ The catalog is loaded once by a process. One memo serves all validations, so tha
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import cache
 from typing import Any
 
@@ -50,6 +50,26 @@ def compiled(document: Document, version: int | None = None) -> Program:
     """
     with _memo_lock:
         return compile_pipeline(document, catalog(), version=version, memo=_memo)
+
+
+def connections_read(document: Document, program: Program, given: Collection[str] = ()) -> set[str]:
+    """Return the names of the connections that a program reads from: those of its sources and look-ups.
+
+    Args:
+        document: the pipeline.
+        program: what it was compiled to.
+        given: nodes in whose place rows are given.
+    """
+    found = set()
+    for node_id in program.validation.complete(document):
+        node = document.nodes[node_id]
+        node_type = catalog().types[node.type]
+        if node_type.is_sink or node_id in given:
+            continue
+        for name, field in node_type.schema["properties"].items():
+            if field.get("x-widget") == "connection" and isinstance(node.params.get(name), str):
+                found.add(node.params[name])
+    return found
 
 
 def _validation(document: Document, found: Validation) -> dict[str, Any]:

@@ -17,8 +17,9 @@ from backend.pipelines.building import catalog, compiled, operators_of
 from backend.pipelines.deployments import file_stem
 from backend.pipelines.services import PipelineError
 from runtime.client.pipeline_tests import run_pipeline_test
+from runtime.common.secrets import SecretMissingError
 from runtime.pipeline.document import Document
-from runtime.pipeline.expectations import PipelineTestError, read_tests
+from runtime.pipeline.expectations import PipelineTestError, read_tests, sources_of
 from runtime.pipeline.rename import RenameError, rename_column
 
 MAX_TESTS: Final = 2
@@ -62,6 +63,11 @@ def test_results(
     if unknown is not None:
         raise RefusedError(f"There is no test {unknown!r}.")
     program = compiled(document)
+    try:
+        # sources are given their rows
+        secrets = previews.secrets_read(document, program, sources_of(document, catalog()))
+    except SecretMissingError as error:
+        raise RefusedError(str(error)) from error
     results = []
     for test in tests:
         if has_left():
@@ -71,7 +77,13 @@ def test_results(
         try:
             with without_connection(), _turns.turn(has_left):
                 result = run_pipeline_test(
-                    document, catalog(), program, test, spares=previews.spares, is_abandoned=has_left
+                    document,
+                    catalog(),
+                    program,
+                    test,
+                    secrets=secrets,
+                    spares=previews.spares,
+                    is_abandoned=has_left,
                 )
         except QueueFullError as error:
             raise TurnRefusedError("Too many tests are running; try again in a few seconds.") from error

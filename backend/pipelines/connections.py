@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
@@ -155,6 +155,18 @@ def delete_connection(name: str) -> None:
 def secrets_of(connection: Connection) -> list[SecretName]:
     """Return the names of the secrets that it needs."""
     return [(connection.name, key) for key in KINDS[connection.kind].secrets]
+
+
+def values_of(names: Collection[str]) -> dict[SecretName, str]:
+    """Return the values of the secrets of connections, for a preview.
+
+    Raises:
+        SecretMissingError: this process does not know one.
+    """
+    known = {row.name: secrets_of(row) for row in Connection.objects.filter(name__in=names)}
+    # a deployment asks for the URL, too, whether somebody has written down of what kind the system is or not
+    wanted = [secret for name in sorted(names) for secret in known.get(name, [(name, "url")])]
+    return environment.secret_store().resolve(wanted)
 
 
 def is_known(secret: SecretName) -> bool:

@@ -11,7 +11,7 @@ import json
 import logging
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from typing import Any, Final
 
@@ -23,12 +23,15 @@ from backend.cluster import bus
 from backend.cluster.leader_bus import Announcer
 from backend.cluster.models import new_id
 from backend.cluster.services import PreviewUnknownError, read_preview
-from backend.pipelines.building import compiled
+from backend.pipelines.building import compiled, connections_read
+from backend.pipelines.connections import values_of
 from backend.pipelines.documents import Checked
 from backend.pipelines.services import PipelineError
 from runtime.client.pipeline_tests import given_rows
 from runtime.client.preview import DEFAULT_ROWS, Frame, Given, NodeLines, preview_program, preview_spares
+from runtime.common.secrets import SecretMissingError, SecretName
 from runtime.pipeline import Program
+from runtime.pipeline.document import Document
 
 logger = logging.getLogger(__name__)
 #: a child that is ready for the next preview or test of this process
@@ -67,6 +70,7 @@ class _Run:
         program: Program,
         document: dict[str, Any],
         given: Mapping[str, Given],
+        secrets: Mapping[SecretName, str] | None,
     ) -> None:
         self.preview_id = preview_id
         self.user_id = user.pk
@@ -74,6 +78,7 @@ class _Run:
         self._program = program
         self._document = document
         self._given = given
+        self._secrets = secrets
         self._looked_at = 0.0
         self._announcer: Announcer | None = None
 
@@ -90,6 +95,7 @@ class _Run:
                 self._take,
                 rows=rows,
                 given=self._given,
+                secrets=self._secrets,
                 spares=spares,
                 is_abandoned=self._is_stopped,
             )
@@ -100,6 +106,12 @@ class _Run:
             if self._announcer is not None:
                 with suppress(redis.RedisError, OSError):
                     self._announcer.close()
+
+    def fail(self, message: str) -> None:
+        """End it without having run."""
+        self._end({"state": "failed", "message": message})
+        with _lock:
+            _running.pop(self.preview_id, None)
 
     def write(self) -> None:
         """Write the document.
@@ -194,7 +206,12 @@ def start_preview(user: User, checked: Checked, rows: int = DEFAULT_ROWS) -> dic
     samples = checked.document.value["samples"]
     given = given_rows(program, {node: each["rows"] for node, each in samples.items() if each.get("pinned")})
     document["pinned"] = sorted(given)
-    run = _Run(document["id"], user, program, document, given)
+    secrets, trouble = None, ""
+    try:
+        secrets = secrets_read(checked.document, program, given)
+    except SecretMissingError as error:
+        trouble = str(error)
+    run = _Run(document["id"], user, program, document, given, secrets)
     _stop_former(user)
     with _lock:
         if sum(other.user_id != run.user_id for other in _running.values()) >= MAX_PREVIEWS:
@@ -204,6 +221,9 @@ def start_preview(user: User, checked: Checked, rows: int = DEFAULT_ROWS) -> dic
         run.write()
         bus.client().set(bus.PREVIEW_OF_KEY.format(user.pk), run.preview_id, ex=KEPT_S)
         started = dict(document)
+        if trouble:
+            run.fail(trouble)
+            return started
         threading.Thread(target=_run, args=(run, rows), name=f"preview {run.preview_id}", daemon=True).start()
     except BaseException as error:
         with _lock:
@@ -212,6 +232,27 @@ def start_preview(user: User, checked: Checked, rows: int = DEFAULT_ROWS) -> dic
             raise PreviewsAwayError from error
         raise
     return started
+
+
+def secrets_read(document: Document, program: Program, given: Collection[str]) -> dict[SecretName, str]:
+    """Return the values of secrets that a preview or a test needs: those of the connections that it reads from.
+
+    Args:
+        document: the pipeline.
+        program: what it was compiled to.
+        given: nodes in whose place rows are given.
+
+    Raises:
+        SecretMissingError: this process does not know one, or must not hand any out; the message says what to do.
+    """
+    names = connections_read(document, program, given)
+    if names and not settings.TIDEMARK_PREVIEW_CONFINEMENT.has_network:
+        listed = ", ".join(sorted(names))
+        raise SecretMissingError(
+            f"Previews and tests have no network here, so they cannot read what is behind {listed}: pin rows in its "
+            "place, or set TIDEMARK_PREVIEW_NETWORK=1 for the web processes."
+        )
+    return values_of(names)
 
 
 def get_preview(preview_id: str, user: User) -> dict[str, Any]:

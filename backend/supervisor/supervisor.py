@@ -111,6 +111,7 @@ class Supervisor:
         }
         if environment.is_loopback(self._host):
             settings.setdefault("TIDEMARK_OUTSIDE_ADDRESSES", LOCAL_ADDRESSES)
+            settings.setdefault("TIDEMARK_PREVIEW_NETWORK", "1")
         redis = None if os.environ.get("REDIS_URL") else configure_redis(self._home / "redis")
         if redis is not None:
             environment.write_secret(environment.REDIS_URL_FILE, redis.url)

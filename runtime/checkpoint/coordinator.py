@@ -131,10 +131,11 @@ class CheckpointCoordinator:
                 self._on_stored(event)
             case NotStored():
                 self._on_not_stored(event)
-            case Forgotten(checkpoint_id, is_fenced):
+            case Forgotten(is_fenced=True):
+                # it stays undecided: the other one may restore it
+                self._fence("another JobMaster has taken over")
+            case Forgotten(checkpoint_id):
                 self._retained.forgotten(checkpoint_id)
-                if is_fenced:
-                    self._fence("another JobMaster has taken over")
             case TriggerRequested():
                 self._on_requested(event)
             case AttemptRunning():
@@ -203,6 +204,16 @@ class CheckpointCoordinator:
         """Return whether the storage has not said yet which checkpoint a JobMaster that takes over would restore."""
         is_storing = any(p.stage is Stage.STORING and p.is_recorded for p in self._pending.values())
         return is_storing or self._retained.is_forgetting
+
+    @property
+    def is_forgetting(self) -> bool:
+        """Return whether the storage has not said yet that a damaged checkpoint is forgotten."""
+        return self._retained.is_forgetting
+
+    @property
+    def is_fenced(self) -> bool:
+        """Return whether another JobMaster has taken over."""
+        return self._retained.is_fenced
 
     def pending(self) -> Mapping[CheckpointId, Stage]:
         """Return the checkpoints in progress."""

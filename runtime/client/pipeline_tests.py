@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from runtime.client.preview import Frame, Given, NodeLines, preview_program
 from runtime.client.spare_children import SpareChildren
+from runtime.common.secrets import SecretName
 from runtime.pipeline.catalog import Catalog
 from runtime.pipeline.compile import Program
 from runtime.pipeline.document import Document
@@ -66,6 +67,7 @@ def run_pipeline_test(
     test: PipelineTest,
     *,
     wall_s: float = WALL_S,
+    secrets: Mapping[SecretName, str] | None = None,
     spares: SpareChildren | None = None,
     is_abandoned: Callable[[], bool] = lambda: False,
 ) -> PipelineTestResult:
@@ -77,7 +79,7 @@ def run_pipeline_test(
         program: what the document was compiled to.
         test: one of its tests.
         wall_s: after so long it is stopped.
-        spares: see `preview_program`.
+        secrets, spares: see `preview_program`.
         is_abandoned: asked while it runs; True stops it.
     """
     for place in test.expect:
@@ -101,6 +103,7 @@ def run_pipeline_test(
         given=given_rows(program, dict.fromkeys(sources_of(document, catalog), ()) | dict(test.given)),
         whole=MAX_ROWS,
         wall_s=wall_s,
+        secrets=secrets,
         spares=spares,
         is_abandoned=is_abandoned,
     )

@@ -15,6 +15,7 @@ from typing import Any, Final
 from runtime.client.children import AnswerTooLargeError, ChildAbandonedError, TooManyProcessesError
 from runtime.client.confinement import USUAL, Confinement
 from runtime.client.spare_children import IDLE_S, Prepared, SpareChildren
+from runtime.common.secrets import Redaction, SecretName
 
 MAX_ROWS: Final = 100_000
 DEFAULT_ROWS: Final = 10_000
@@ -81,6 +82,7 @@ def preview_program(
     memory_bytes: int = MEMORY_BYTES,
     given: Mapping[str, Given] | None = None,
     whole: int | None = None,
+    secrets: Mapping[SecretName, str] | None = None,
     spares: SpareChildren | None = None,
     is_abandoned: Callable[[], bool] = lambda: False,
 ) -> None:
@@ -98,13 +100,15 @@ def preview_program(
         memory_bytes: limit of its address space.
         given: node → what is read in place of what leaves its first output.
         whole: rows that every port shows, in place of a sample; the first ones, if there are more.
+        secrets: values for the program's references; what the frames tell is without them.
         spares: where a child comes from that has started already.
         is_abandoned: asked while it runs; True stops it.
     """
     usual = replace(USUAL, has_network=True)
     prepared = Prepared.start(MODULE, PREFIX, usual) if spares is None else spares.take()
     directory = prepared.child.directory
-    frames = _Frames(on_frame)
+    redaction = Redaction(secrets or {})
+    frames = _Frames(on_frame, redaction)
     try:
         program = directory / "pipeline.py"
         request = {
@@ -118,6 +122,9 @@ def preview_program(
         }
         if whole is not None:
             request["whole"] = whole
+        if secrets:
+            # over stdin: nothing of the machine keeps them
+            request["secrets"] = [[*name, value] for name, value in secrets.items()]
         program.write_text(source, encoding="utf-8")
         if given:
             # a file, as the child may not read its stdin yet, and this process must not wait for it
@@ -147,18 +154,19 @@ def preview_program(
     finally:
         prepared.clean_up()
     if frames.end is not None:
-        on_frame({**frames.end, "output": result.output})
+        on_frame({**frames.end, "output": redaction(result.output)})
     elif result.timed_out:
-        on_frame(_end("timed out", f"The preview was stopped after {wall_s:g} s.", result.output))
+        on_frame(_end("timed out", f"The preview was stopped after {wall_s:g} s.", redaction(result.output)))
     else:
-        on_frame(_end("failed", _how(result.exit_code, cpu_s), result.output))
+        on_frame(_end("failed", _how(result.exit_code, cpu_s), redaction(result.output)))
 
 
 class _Frames:
     """Takes the lines of the answer apart."""
 
-    def __init__(self, on_frame: Callable[[Frame], None]) -> None:
+    def __init__(self, on_frame: Callable[[Frame], None], redaction: Redaction) -> None:
         self._on_frame = on_frame
+        self._redaction = redaction
         self._rest = b""
         self.end: Frame | None = None
 
@@ -172,6 +180,7 @@ class _Frames:
                 continue
             if not isinstance(frame, dict) or self.end is not None:
                 continue
+            frame = self._redaction.of_json(frame)
             if frame.get("kind") == "end":
                 self.end = frame
             elif frame.get("kind") == "port":

@@ -34,6 +34,7 @@ from runtime.client.preview_taps import (
 )
 from runtime.common import options
 from runtime.common.configuration import Configuration
+from runtime.common.secrets import SECRETS_FILE, SecretStore, variable_of
 from runtime.core.clock import SYSTEM_CLOCK, Clock
 from runtime.core.ids import new_job_id
 from runtime.datastream import DataStream
@@ -44,12 +45,16 @@ from runtime.graph.stream_graph import StreamGraph
 from runtime.jobmaster.client_outputs import ClientOutputs
 from runtime.jobmaster.job_state import JobState
 from runtime.operators.sink_operator import SinkOperatorFactory
+from runtime.operators.source import Boundedness
 from runtime.operators.source_operator import SourceOperatorFactory
 
 FRAMES_S = 0.25
 """Time until the first frames; the times between further ones double, so that a long preview has not more to show."""
 SOURCES_SHARE = 0.6
-"""Of the time and CPU time that are left to the job: its sources end then, and what they have emitted has the rest."""
+"""Of the time and CPU time that are left when the first source is asked: they end then, and what they have emitted has
+the rest."""
+BOUNDED_SHARE = 0.85
+"""The same where all sources come to an end by themselves: all of their rows are wanted, if that can be."""
 #: of the job that is previewed: it starts once, keeps nothing, and has as much memory as its rows need
 _OPTIONS = {options.RESTART_STRATEGY.key: "none", options.PARALLELISM_DEFAULT.key: "1"}
 
@@ -139,12 +144,12 @@ class PreviewRun:
         request: "program" (path), "lines" ([node, first, last]), "streams" ([node, port, variable]), "rows" of each
             source, "wall_s"; optional: "cpu_s" (limit of this process's CPU time), "given" (node → "items" of
             `GivenSource` in place of what it makes, "time_column"), "whole" (number of rows that every port shows; all
-            of them or the first).
+            of them or the first), "secrets" ([name, key, value]).
         pipe: frames of ports are written to it, a line each.
     """
 
     def __init__(self, request: Mapping[str, Any], pipe: TextIO) -> None:
-        self._request = request
+        self._request = dict(request)
         self._pipe = pipe
         self._program = str(request["program"])
         self._lines = _Lines([(node, first, last) for node, first, last in request["lines"]])
@@ -182,10 +187,13 @@ class PreviewRun:
     def _run(self, graph: StreamGraph, deadline: float) -> dict[str, Any]:
         self._give(graph)
         self._simulated = not any(is_outside(node.factory.source) for node in graph.nodes.values() if node.is_source)
-        self._limit(graph, self._sources_end(deadline))
+        self._limit(graph, self._sources_end(graph, deadline))
         clock: Clock = _SimulatedClock() if self._simulated else SYSTEM_CLOCK
         outputs = ClientOutputs()
-        cluster = MiniCluster(create_job_graph(graph, new_job_id()), outputs, clock)
+        # as variables of an environment that only the JobMaster sees
+        values = {variable_of((name, key)): value for name, key, value in self._request.pop("secrets", ())}
+        secrets = SecretStore(values, Path(SECRETS_FILE))
+        cluster = MiniCluster(create_job_graph(graph, new_job_id()), outputs, clock, secrets=secrets)
         between_s = FRAMES_S
         due = time.monotonic() + between_s
         timed_out = False
@@ -245,11 +253,13 @@ class PreviewRun:
         sinks = {node_id: node.factory.sink for node_id, node in graph.nodes.items() if node.is_sink}
         return {sink.tap_id: node_id for node_id, sink in sinks.items() if isinstance(sink, TapSink)}
 
-    def _sources_end(self, deadline: float) -> SourcesEnd:
+    def _sources_end(self, graph: StreamGraph, deadline: float) -> SourcesEnd:
         """Return when sources have had their share of what is left."""
-        now, used_s = time.monotonic(), time.process_time()
-        left_s = float(self._request.get("cpu_s", math.inf)) - used_s
-        return SourcesEnd(now + SOURCES_SHARE * (deadline - now), used_s + SOURCES_SHARE * left_s)
+        sources = [node.factory.source for node in graph.nodes.values() if node.is_source]
+        is_bounded = all(source.boundedness is Boundedness.BOUNDED for source in sources)
+        share = BOUNDED_SHARE if is_bounded else SOURCES_SHARE
+        cpu_s = float(self._request.get("cpu_s", math.inf))
+        return SourcesEnd(deadline, cpu_s, share, self._simulated is True)
 
     def _limit(self, graph: StreamGraph, end: SourcesEnd) -> None:
         """Let sources end early, and put taps in the place of sinks."""

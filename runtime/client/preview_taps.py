@@ -23,6 +23,7 @@ from runtime.connectors.postgres_source import PostgresSource
 from runtime.connectors.redis_streams import RedisStreamSource
 from runtime.connectors.socket_source import SocketSource
 from runtime.core.batch import NO_TIMESTAMP, RecordBatch
+from runtime.core.clock import Clock
 from runtime.operators.sink import Sink, SinkWriter, WriterContext
 from runtime.operators.source import (
     NoSplit,
@@ -173,16 +174,40 @@ class _TapWriter(SinkWriter):
             self._tap.advance(watermark)
 
 
-class SourcesEnd(NamedTuple):
-    """Ends the sources of a preview in any case, so that the job still finishes with what they have emitted."""
+class SourcesEnd:
+    """Ends the sources of a preview in any case, so that the job still finishes with what they have emitted.
 
-    monotonic_s: float
-    cpu_s: float
-    """CPU time of this process."""
+    Args:
+        deadline_s: of the preview, as `time.monotonic`.
+        cpu_s: limit of this process's CPU time.
+        share: of the time, and of the CPU time, that is left when a source is first asked: sources end then.
+        is_simulated: whether waiting takes no time.
+    """
+
+    def __init__(self, deadline_s: float, cpu_s: float, share: float, is_simulated: bool) -> None:
+        self._deadline_s = deadline_s
+        self._cpu_limit_s = cpu_s
+        self._share = share
+        self._is_simulated = is_simulated
+        self._at_s = math.inf
+        self._at_cpu_s = math.inf
+
+    def begin(self) -> None:
+        """Let the time of the sources begin: what was slow before, such as the opening of operators, is not theirs."""
+        if self._at_s == math.inf:
+            now, used_s = time.monotonic(), time.process_time()
+            self._at_s = now + self._share * (self._deadline_s - now)
+            self._at_cpu_s = used_s + self._share * (self._cpu_limit_s - used_s)
 
     @property
     def has_come(self) -> bool:
-        return time.monotonic() >= self.monotonic_s or time.process_time() >= self.cpu_s
+        return time.monotonic() >= self._at_s or time.process_time() >= self._at_cpu_s
+
+    def shortened_ms(self, wait_ms: float) -> float:
+        """Return a time to wait that is not longer than until the end; at least 1 ms."""
+        if self._is_simulated or self._at_s == math.inf or self.has_come:
+            return wait_ms
+        return max(1.0, min(wait_ms, 1_000 * (self._at_s - time.monotonic())))
 
 
 @dataclass
@@ -242,7 +267,8 @@ class LimitedSource(Source):
         return _LimitedEnumerator(self._source.create_enumerator(parallelism, restored), _BUDGETS[self._budget_id])
 
     def create_reader(self, split: SourceSplit, position: Any | None, context: ReaderContext) -> SplitReader:
-        return _LimitedReader(self._source.create_reader(split, position, context), _BUDGETS[self._budget_id])
+        reader = self._source.create_reader(split, position, context)
+        return _LimitedReader(reader, _BUDGETS[self._budget_id], context.clock)
 
     def split_to_json(self, split: SourceSplit) -> Any:
         return self._source.split_to_json(split)
@@ -257,10 +283,14 @@ class _LimitedEnumerator(SplitEnumerator):
         self._budget = budget
 
     def next_split(self, subtask_index: int) -> SourceSplit | NoSplit:
-        if self._budget.is_over:
+        found = self._enumerator.next_split(subtask_index)
+        if found is NoSplit.LATER:
+            # it may be long before there is one to be read
+            self._budget.end.begin()
+        if self._budget.is_over and found is not NoSplit.NEVER:
             self._budget.is_cut = True
             return NoSplit.NEVER
-        return self._enumerator.next_split(subtask_index)
+        return found
 
     def add_splits_back(self, splits: Sequence[SourceSplit]) -> None:
         self._enumerator.add_splits_back(splits)
@@ -269,7 +299,8 @@ class _LimitedEnumerator(SplitEnumerator):
         return self._enumerator.snapshot()
 
     def discovery_delay_ms(self) -> int | None:
-        return self._enumerator.discovery_delay_ms()
+        delay_ms = self._enumerator.discovery_delay_ms()
+        return None if delay_ms is None else math.ceil(self._budget.end.shortened_ms(delay_ms))
 
     def discover(self) -> bool:
         # those that were told to wait ask again, and hear of the end
@@ -283,13 +314,16 @@ class _LimitedEnumerator(SplitEnumerator):
 
 
 class _LimitedReader(SplitReader):
-    def __init__(self, reader: SplitReader, budget: _Budget) -> None:
+    def __init__(self, reader: SplitReader, budget: _Budget, clock: Clock) -> None:
         self._reader = reader
         self._budget = budget
+        self._clock = clock
 
     def read(self, max_rows: int) -> RecordBatch | ReadStatus:
+        self._budget.end.begin()
         if self._budget.is_over:
-            self._budget.is_cut = True
+            # whether this was all of it is known only now; a row that comes is dropped
+            self._budget.is_cut |= self._reader.read(1) is not ReadStatus.END_OF_SPLIT
             return ReadStatus.END_OF_SPLIT
         found = self._reader.read(min(max_rows, self._budget.rows))
         if isinstance(found, RecordBatch):
@@ -304,7 +338,11 @@ class _LimitedReader(SplitReader):
         return self._reader.position
 
     def next_read_ms(self) -> int | None:
-        return self._reader.next_read_ms()
+        at_ms = self._reader.next_read_ms()
+        if at_ms is None:
+            return None
+        now_ms = self._clock.now_ms()
+        return now_ms + math.ceil(self._budget.end.shortened_ms(at_ms - now_ms))
 
     def pending_records(self) -> int | None:
         return self._reader.pending_records()

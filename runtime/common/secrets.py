@@ -247,6 +247,18 @@ class Redaction:
                 text = text.replace(value, name)
         return text
 
+    def of_json(self, value: Any) -> Any:
+        """Return a value of JSON without them in its texts and names."""
+        if not self._shown:
+            return value
+        if isinstance(value, str):
+            return self(value)
+        if isinstance(value, list):
+            return [self.of_json(item) for item in value]
+        if isinstance(value, dict):
+            return {self(name): self.of_json(item) for name, item in value.items()}
+        return value
+
 
 def _parts(value: str) -> Iterator[str]:
     yield value

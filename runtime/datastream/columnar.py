@@ -15,6 +15,7 @@ from runtime.connectors.formats.json.json_columns import BadJson, ParseJsonOpera
 from runtime.core.column_keys import ColumnKeys
 from runtime.operators.columnar.aggregates import aggregate_spec
 from runtime.operators.columnar.deduplicate import DeduplicateOperatorFactory, Keep
+from runtime.operators.columnar.early_windows import early_panes
 from runtime.operators.columnar.expressions import Named, Projection, quoted, selection
 from runtime.operators.columnar.frames import fields_of
 from runtime.operators.columnar.interval_join import ColumnIntervalJoinOperatorFactory, ColumnIntervalJoinSpec
@@ -36,7 +37,9 @@ from runtime.operators.columnar.window_join import AlikeOperatorFactory, How, Wi
 from runtime.operators.columnar.windows import WindowSpec
 from runtime.operators.output_tag import OutputTag
 from runtime.operators.windowing.assigners import WindowAssigner
+from runtime.operators.windowing.continuous_triggers import ContinuousEventTimeTrigger, ContinuousProcessingTimeTrigger
 from runtime.operators.windowing.session_windows import EventTimeSessionWindows
+from runtime.operators.windowing.triggers import Trigger
 
 __all__ = [
     "PHASES",
@@ -186,12 +189,13 @@ def aggregated_windows(
     named: Mapping[str, str],
     allowed_lateness_ms: int,
     late_data_tag: OutputTag | None,
+    trigger: Trigger[Any, Any] | None = None,
 ) -> DataStream:
     """Return the aggregates of each key and window.
 
     Raises:
         ColumnExpressionError: an expression cannot be used.
-        TypeError: the stream is not keyed by columns, or the windows cannot be aggregated by column.
+        TypeError: the stream is not keyed by columns, or the windows with their trigger cannot be aggregated by column.
     """
     keys = column_keys(stream, "aggregate_columns")
     aggregates = aggregate_spec(stream.get_type(), keys.names, expressions, named)
@@ -199,11 +203,16 @@ def aggregated_windows(
     description = f"WindowAggregate({assigner}, {', '.join(keys.names)}, {description})"
     name = type(assigner).__name__
     by_clock = processing_time_panes_of(assigner)
-    if by_clock is not None:
-        # nothing is late by the clock
-        factory = WindowAggregateOperatorFactory(WindowAggregateSpec(aggregates, by_clock, is_processing_time=True))
-        return stream.transform(name, factory, factory.output_type).described_as(description)
     panes = panes_of(assigner)
+    early_ms = _early_ms(assigner, trigger, has_panes=(panes or by_clock) is not None)
+    if early_ms is not None:
+        description = f"{description.removesuffix(')')}, early each {early_ms} ms)"
+    if by_clock is not None:
+        by_clock = by_clock if early_ms is None else early_panes(by_clock, early_ms)
+        # nothing is late by the clock
+        spec = WindowAggregateSpec(aggregates, by_clock, is_processing_time=True, early_ms=early_ms)
+        factory = WindowAggregateOperatorFactory(spec)
+        return stream.transform(name, factory, factory.output_type).described_as(description)
     if panes is None:
         if not isinstance(assigner, EventTimeSessionWindows):
             raise TypeError(
@@ -218,13 +227,33 @@ def aggregated_windows(
             return _merged(partials, keys, name, merging, description)
         whole = SessionAggregateOperatorFactory(sessions)
         return stream.transform(name, whole, whole.output_type).described_as(description)
-    spec = WindowAggregateSpec(aggregates, panes, allowed_lateness_ms, late_data_tag)
-    if _has_two_phases(stream, spec):
+    panes = panes if early_ms is None else early_panes(panes, early_ms)
+    spec = WindowAggregateSpec(aggregates, panes, allowed_lateness_ms, late_data_tag, early_ms=early_ms)
+    # a first phase keeps rows back until a window may fire
+    if early_ms is None and _has_two_phases(stream, spec):
         partials = _locally_aggregated(stream, LocalAggregateOperatorFactory(spec), description)
         windows = WindowAggregateOperatorFactory(replace(spec, takes_partials=True))
         return _merged(partials, keys, name, windows, description)
     windows = WindowAggregateOperatorFactory(spec)
     return stream.transform(name, windows, windows.output_type).described_as(description)
+
+
+def _early_ms(assigner: WindowAssigner[Any, Any], trigger: Trigger[Any, Any] | None, has_panes: bool) -> int | None:
+    """Return the interval of early results that a trigger asks for; None: there are none.
+
+    Raises:
+        TypeError: the windows cannot be aggregated by column with this trigger.
+    """
+    if trigger is None:
+        return None
+    kind = ContinuousEventTimeTrigger if assigner.is_event_time() else ContinuousProcessingTimeTrigger
+    if not has_panes or not isinstance(trigger, kind):
+        raise TypeError(
+            f"aggregate_columns() of {assigner!r} cannot have a {type(trigger).__name__}: tumbling, sliding and "
+            "cumulative windows of event time can have a ContinuousEventTimeTrigger, tumbling and sliding ones of "
+            "processing time a ContinuousProcessingTimeTrigger; others need aggregate() with a function"
+        )
+    return trigger.interval
 
 
 def best_rows(

@@ -145,13 +145,22 @@ class WindowedStream:
         which is off by at most 1 % of the value, or by a third argument, 1e-4 to 0.5; each may have a FILTER (WHERE …).
         Around them any SQL expression, which may also use the columns of the key, window_start and window_end (ms).
 
+        With a ContinuousEventTimeTrigger, or a ContinuousProcessingTimeTrigger for windows of processing time, each
+        window has a result at every multiple of the interval, too, before its last one.
+
         Raises:
             ColumnExpressionError: an expression cannot be used: a ValueError that says which and why.
             TypeError: the stream is not keyed by columns; or windows, trigger or evictor need a function.
         """
-        self._check_plain("aggregate_columns")
+        self._check_no_evictor("aggregate_columns")
         return aggregated_windows(
-            self._stream, self._assigner, expressions, named, self._allowed_lateness_ms, self._late_data_tag
+            self._stream,
+            self._assigner,
+            expressions,
+            named,
+            self._allowed_lateness_ms,
+            self._late_data_tag,
+            self._trigger,
         )
 
     def top_n(
@@ -179,8 +188,13 @@ class WindowedStream:
         )
 
     def _check_plain(self, what: str) -> None:
-        if self._trigger is not None or self._evictor is not None:
-            raise TypeError(f"{what}() is for windows with the default trigger and without an evictor")
+        if self._trigger is not None:
+            raise TypeError(f"{what}() is for windows with the default trigger")
+        self._check_no_evictor(what)
+
+    def _check_no_evictor(self, what: str) -> None:
+        if self._evictor is not None:
+            raise TypeError(f"{what}() is for windows without an evictor")
 
     def apply(self, window_function: Any, output_type: TypeInformation | None = None) -> DataStream:
         """Give all records of each window to a function once the window fires."""
@@ -265,9 +279,10 @@ class AllWindowedStream(WindowedStream):
             ColumnExpressionError: an expression cannot be used.
             TypeError: the records have no columns; or windows, trigger or evictor need a function.
         """
+        self._check_no_evictor("aggregate_columns")
         keyed = self._as_one_key("aggregate_columns")
         lateness_ms, tag = self._allowed_lateness_ms, self._late_data_tag
-        windows = aggregated_windows(keyed, self._assigner, expressions, named, lateness_ms, tag)
+        windows = aggregated_windows(keyed, self._assigner, expressions, named, lateness_ms, tag, self._trigger)
         return without_key(windows, keyed)
 
     def top_n(
@@ -284,13 +299,13 @@ class AllWindowedStream(WindowedStream):
             ColumnExpressionError, ValueError: see there.
             TypeError: the records have no columns; or windows, trigger or evictor need a function.
         """
+        self._check_plain("top_n")
         keyed = self._as_one_key("top_n")
         lateness_ms, tag = self._allowed_lateness_ms, self._late_data_tag
         windows = best_rows_of_windows(keyed, self._assigner, n, by, descending, rank, with_window, lateness_ms, tag)
         return without_key(windows, keyed)
 
     def _as_one_key(self, what: str) -> KeyedStream:
-        self._check_plain(what)
         if self._late_data_tag is not None:
             raise TypeError(f"{what}() of windows without keys has no side output of late data: use a key column")
         return as_one_key(self._stream.origin)

@@ -16,6 +16,7 @@ from runtime.checkpoint.settings import CheckpointSettings
 from runtime.common import options
 from runtime.common.configuration import Configuration
 from runtime.common.execution_kind import ExecutionKind
+from runtime.common.secrets import SecretStore
 from runtime.core.clock import Clock
 from runtime.core.ids import Attempt, SlotId
 from runtime.execution.local_link import LocalControlLink
@@ -124,7 +125,7 @@ class MiniCluster:
         clock: a clock with a method `advance(ms)` is moved to the next deadline instead of waiting for it.
         home: where the job's checkpoints are; None = where its configuration says, else in a private directory.
         first_attempt: see JobMasterDriver.
-        record_attempt: see JobMasterDriver.
+        record_attempt, secrets: see JobMasterDriver.
     """
 
     def __init__(
@@ -135,6 +136,7 @@ class MiniCluster:
         home: CheckpointHome | None = None,
         first_attempt: Attempt = FIRST_ATTEMPT,
         record_attempt: Callable[[Attempt], None] | None = None,
+        secrets: SecretStore | None = None,
     ) -> None:
         self._clock = clock
         self._advance: Callable[[int], None] | None = getattr(clock, "advance", None)
@@ -166,6 +168,7 @@ class MiniCluster:
             home=home,
             is_inline=True,
             record_attempt=record_attempt,
+            secrets=secrets,
         )
         self.driver.on_post = self._woken.set
         self._slots = providers[0]

@@ -156,6 +156,16 @@ class JobCheckpoints:
         """Return whether the storage still has to say which checkpoint is the newest; RestorePointKnown follows."""
         return self._coordinator.is_undecided
 
+    @property
+    def is_forgetting(self) -> bool:
+        """Return whether the storage still has to say that a damaged checkpoint is forgotten."""
+        return self._coordinator.is_forgetting
+
+    @property
+    def is_fenced(self) -> bool:
+        """Return whether another JobMaster has taken over."""
+        return self._coordinator.is_fenced
+
     def assign(self, graph: JobGraph) -> Assignment | None:
         """Return what the next attempt restores; None = it starts empty.
 

@@ -404,7 +404,7 @@ class JobMasterMachine:
                 self._start_attempt()
             case Phase.RECONCILING:
                 self._conclude_adoption()
-            case Phase.REQUESTING if self._is_waiting_as_planned:
+            case Phase.REQUESTING if self._is_waiting_as_planned or self._is_waiting_for_damage:
                 self._phases.wait_longer(self.options.slot_request_timeout_ms)
             case Phase.REQUESTING | Phase.DEPLOYING:
                 self._fail(FailureInfo(self._phases.describe_late()))
@@ -426,6 +426,11 @@ class JobMasterMachine:
         is_granted = bool(self._run.slots.live())
         return self._plan.follows_plan and not is_granted and not self._operations.awaits_other_parallelism
 
+    @property
+    def _is_waiting_for_damage(self) -> bool:
+        """Return whether all that is missing is the record that a checkpoint is damaged: no failure of the attempt."""
+        return self._checkpoints.is_forgetting and self._run.slots.all_live()
+
     def _on_snapshot_done(self, done: RequestDone) -> None:
         self._operations.done(done)
 
@@ -433,6 +438,7 @@ class JobMasterMachine:
         is_up = self.phase is Phase.STARTED and self.state is JobState.RUNNING
         match decision:
             case RestorePointKnown():
+                self._operations.restore_point_known()
                 self._advance()
             case FailAttempt(failure) if self.phase not in (*TEARDOWN, Phase.IDLE):
                 self._fail(failure)
@@ -498,6 +504,9 @@ class JobMasterMachine:
 
     def _start_attempt(self) -> None:
         self._phases.wait_until(None)
+        if self._checkpoints.is_fenced:
+            self._refuse_start("another JobMaster has taken over")
+            return
         is_restart = self.state is JobState.RESTARTING
         self._plan.begin(is_restart)
         if not is_restart:

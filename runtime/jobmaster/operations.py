@@ -93,6 +93,11 @@ class Snapshots(Protocol):
         """Return the recorded savepoint that the job stops with; None: there is none."""
         ...
 
+    @property
+    def is_undecided(self) -> bool:
+        """Return whether the storage still has to say which checkpoint is the newest; `restore_point_known` follows."""
+        ...
+
     def trigger(self, request: TriggerRequested) -> None:
         """Take a snapshot; JobOperations.done follows, perhaps at once."""
         ...
@@ -124,6 +129,8 @@ class JobOperations:
         self._purposes: dict[str, _Purpose] = {}
         #: the request whose savepoint `stopped_by` is; None: it was another JobMaster's, or there is none
         self._stop_request: str | None = None
+        #: why the savepoint of that request counts no more, until that is recorded
+        self._stop_is_lost: str | None = None
         self._end: JobState | None = None
         self._rescale: _Rescale | None = None
         self._last_rescale_ms = float("-inf")
@@ -162,7 +169,8 @@ class JobOperations:
     def check_invariants(self) -> None:
         """Raise AssertionError if something contradicts itself."""
         assert self._stop_request not in self._purposes, "a savepoint is complete and pending"
-        assert self._stop_request is None or self._snapshots.stopped_by is not None, "a stop without a savepoint"
+        has_savepoint = self._snapshots.stopped_by is not None or self._stop_is_lost is not None
+        assert self._stop_request is None or has_savepoint, "a stop without a savepoint"
         rescales = [r for r, purpose in self._purposes.items() if purpose is _Purpose.RESCALE]
         triggered = self._rescale.request_id if self._rescale is not None and self._rescale.is_triggered else None
         assert rescales in ([], [triggered]), "a snapshot is taken for no rescaling"
@@ -313,9 +321,15 @@ class JobOperations:
         self._all_finished = self._final_is_complete = False
         self._retry_final_at_ms = None
         if self._stop_request is not None and self._snapshots.stopped_by is None:
-            self._answer_stop(f"the savepoint to stop with is damaged, and the job did not stop: {cause}")
+            self._stop_is_lost = self._stop_is_lost or cause
+            self.restore_point_known()
         if self._rescale is not None and not self._rescale.is_triggered:
             self._fail_rescale(cause, is_premature=True)
+
+    def restore_point_known(self) -> None:
+        """Tell that the savepoint to stop with is damaged, once no other JobMaster will stop the job with it."""
+        if self._stop_is_lost is not None and not self._snapshots.is_undecided:
+            self._answer_stop(f"the savepoint to stop with is damaged, and the job did not stop: {self._stop_is_lost}")
 
     def job_ended(self, state: JobState) -> None:
         """Note that nothing of the job runs any more, after the snapshots that can still be given up have been."""
@@ -326,6 +340,9 @@ class JobOperations:
             is_stopped = state is JobState.FINISHED
             self._answer_stop(None if is_stopped else _in_vain(stopped_by.location, "did not stop", cause))
         self.attempt_ended(cause)
+        if self._stop_is_lost is not None:
+            why = "which was not recorded before the job ended here"
+            self._answer_stop(f"the savepoint to stop with is damaged, {why}: {self._stop_is_lost}; {cause}")
         if self._rescale is not None:
             self._fail_rescale(cause)
 
@@ -405,7 +422,7 @@ class JobOperations:
         return True
 
     def _answer_stop(self, error: str | None) -> None:
-        request_id, self._stop_request = self._stop_request, None
+        request_id, self._stop_request, self._stop_is_lost = self._stop_request, None, None
         stopped_by = self._snapshots.stopped_by
         assert request_id is not None
         if error is None and stopped_by is not None:

@@ -337,14 +337,22 @@ class StorageWorker:
         return NotStored(checkpoint_id, "another JobMaster has taken over", is_fenced=True)
 
     def _give_up_if_gone(self, error: Exception) -> None:
-        """Raise CheckpointLogGoneError once the job's log has been gone for `GONE_MS`; a share may be away for less."""
-        if not isinstance(error, StorageAwayError):
+        """Raise an error once the job's log has been gone, or damaged, for `GONE_MS`; a share may be away for less.
+
+        Raises:
+            CheckpointLogGoneError: it is gone.
+            DamagedSnapshotError: it is damaged.
+        """
+        if not isinstance(error, StorageAwayError | DamagedSnapshotError):
             self._gone_since_ms = None
             return
         now_ms = self._clock.monotonic_ms()
         self._gone_since_ms = now_ms if self._gone_since_ms is None else self._gone_since_ms
-        if now_ms - self._gone_since_ms >= GONE_MS:
-            raise CheckpointLogGoneError(error.location) from error
+        if now_ms - self._gone_since_ms < GONE_MS:
+            return
+        if isinstance(error, DamagedSnapshotError):
+            raise error
+        raise CheckpointLogGoneError(error.location) from error
 
     def _record_end(self, outcome: JobOutcome) -> bool:
         """Return whether the end is recorded or never will be; else it is retried later, and nothing is forgotten
@@ -382,11 +390,12 @@ class StorageWorker:
         except FencedError:
             return Forgotten(checkpoint_id, is_fenced=True)
         except Exception as error:
+            self._give_up_if_gone(error)
             logger.warning("checkpoint %s of job %s is not forgotten yet", checkpoint_id, self._job_id, exc_info=True)
             self.trouble = f"checkpoint {checkpoint_id} to be recorded as damaged: {described(error)}"
             self._wait()
             return None
-        self._retry_ms, self._retry_at_ms = RETRY_MS, 0.0
+        self._retry_ms, self._retry_at_ms, self._gone_since_ms = RETRY_MS, 0.0, None
         return Forgotten(checkpoint_id)
 
     def _forget(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import socket
 import threading
 import time
 import uuid
@@ -115,6 +116,56 @@ def test_sources_end_while_there_is_time_for_what_they_have_emitted(wall_s: floa
     assert (end["state"], end["limited"]) == ("finished", ["n1"])
     bids, counts = ports["n1", "out"], ports["n2", "out"]
     assert 0 < bids["rows"] < 100_000 and counts["rows"] > 0
+
+
+SLOW_TO_OPEN = """
+from runtime.datastream import MapFunction, StreamExecutionEnvironment
+class Model(MapFunction):
+    def open(self, runtime_context):
+        import time
+        while time.process_time() < 6: pass
+    def map(self, value):
+        return value
+env = StreamExecutionEnvironment.get_execution_environment()
+flow = env.from_collection(list(range(100))).map(Model()).name("f"); flow.print()
+env.execute()
+"""
+
+
+def test_the_time_of_sources_begins_when_they_are_asked() -> None:
+    """Most of the time is over when the operators are open."""
+    ports, end = preview(SLOW_TO_OPEN, [NodeLines("flow", 10, 10)], cpu_s=8)
+    assert (end["state"], end["limited"]) == ("finished", [])
+    assert ports["flow", "out"]["rows"] == 100
+
+
+@pytest.mark.parametrize(("rows", "limited"), [(99, ["flow"]), (100, [])])
+def test_a_source_of_as_many_rows_as_are_read_was_not_ended_early(rows: int, limited: list[str]) -> None:
+    ports, end = preview(around("return x"), F_LINES, rows=rows)
+    assert (end["state"], end["limited"]) == ("finished", limited)
+    assert ports["flow", "out"]["rows"] == rows
+
+
+WAITING = """
+from runtime.common import WatermarkStrategy
+from runtime.connectors import DataGeneratorSource, SocketSource
+from runtime.connectors.field_generators import sequence
+from runtime.datastream import StreamExecutionEnvironment
+env = StreamExecutionEnvironment.get_execution_environment()
+none = WatermarkStrategy.no_watermarks()
+flow = env.from_source(DataGeneratorSource.of_fields({"n": sequence()}, rows_per_second=0.01), none, "n"); flow.print()
+env.from_source(SocketSource("127.0.0.1", PORT), none, "s").print()
+env.execute()
+"""
+
+
+def test_a_source_that_waits_for_long_ends_with_the_others() -> None:
+    """A hundred seconds by the clock are between its rows: the other source talks to the outside."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        program = WAITING.replace("PORT", str(server.getsockname()[1]))
+        ports, end = preview(program, [NodeLines("flow", 8, 8), NodeLines("socket", 9, 9)], wall_s=8.0)
+    assert (end["state"], end["simulated"], end["limited"]) == ("finished", False, ["flow", "socket"])
+    assert ports["flow", "out"]["rows"] == 0
 
 
 def test_a_preview_that_eats_memory_is_ended() -> None:

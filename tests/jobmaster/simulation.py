@@ -325,11 +325,12 @@ class Simulation:
             self.recorded[checkpoint_id] = CompletedCheckpoint(action.metadata, is_owned=action.is_owned)
         self.queue.append(StorageAnswered(Stored(checkpoint_id)))
 
-    def record_damage(self) -> None:
-        """Have the oldest damaged checkpoint recorded; the answer is queued."""
+    def record_damage(self, *, is_fenced: bool = False) -> None:
+        """Have the oldest damaged checkpoint recorded, or refused; the answer is queued."""
         checkpoint_id = self.forgetting.pop(0)
-        self.completed.remove(checkpoint_id)
-        self.queue.append(StorageAnswered(Forgotten(checkpoint_id)))
+        if not is_fenced:
+            self.completed.remove(checkpoint_id)
+        self.queue.append(StorageAnswered(Forgotten(checkpoint_id, is_fenced)))
 
     def settle(self) -> None:
         while self.queue:

@@ -210,7 +210,8 @@ def test_a_job_that_fails_behind_the_savepoint_it_stops_with_ends_with_it_in_its
     assert len(s.recorded) == 1, "nothing is taken behind it"
 
 
-def test_a_job_whose_savepoint_to_stop_with_is_damaged_goes_on_from_an_older_checkpoint() -> None:
+def stopping_behind_a_damaged_savepoint() -> Simulation:
+    """A job that has found, as it restores the savepoint to stop with, that this is damaged."""
     s = saving_job(replace(EVERY_SECOND, num_retained=2))
     s.advance(1_000)
     s.deliver(SavepointRequested("r", after=AfterSavepoint.SUSPEND))
@@ -227,12 +228,59 @@ def test_a_job_whose_savepoint_to_stop_with_is_damaged_goes_on_from_an_older_che
         s.current(slot).silent = True
         s.deliver_registration(slot)
     damaged = s.current(0)
+    s.storage_is_slow = True
     s.say(SlotFailed(damaged.slot, damaged.attempt, FailureInfo("sha256 differs", is_damaged_snapshot=True)))
+    s.settle()
+    return s
+
+
+def test_a_job_whose_savepoint_to_stop_with_is_damaged_goes_on_from_an_older_checkpoint() -> None:
+    s = stopping_behind_a_damaged_savepoint()
+    assert s.answers == {}, "another JobMaster would still stop the job with it"
+    s.storage_is_slow = False
+    s.record_damage()
     s.settle()
     s.advance(60_000)
     assert "the savepoint to stop with is damaged, and the job did not stop: sha256 differs" in s.error_of()
     assert s.machine.state is S.RUNNING
     assert 2 not in s.restored_from()
+
+
+def test_a_job_that_ends_before_the_damage_is_recorded_says_so() -> None:
+    s = stopping_behind_a_damaged_savepoint()
+    s.deliver(CancelRequested())
+    s.settle()
+    s.advance(60_000)
+    assert s.machine.state is S.CANCELED
+    assert s.error_of() == (
+        "the savepoint to stop with is damaged, which was not recorded before the job ended here: sha256 differs; the "
+        "job is CANCELED"
+    )
+
+
+def test_the_record_of_damage_is_waited_for_and_no_failure() -> None:
+    s = stopping_behind_a_damaged_savepoint()
+    restarts = s.machine.status().failures
+    s.advance(1_000_000)
+    assert (s.machine.phase, s.machine.status().failures) == (Phase.REQUESTING, restarts)
+    s.storage_is_slow = False
+    s.record_damage()
+    s.settle()
+    s.advance(1_000)
+    assert s.machine.state is S.RUNNING
+
+
+@pytest.mark.parametrize("waits_ms", [0, 1_000])
+def test_a_jobmaster_that_is_replaced_deploys_nothing_from_an_older_checkpoint(waits_ms: float) -> None:
+    """The refusal comes during the teardown, or when the next attempt has its slots."""
+    s = stopping_behind_a_damaged_savepoint()
+    s.advance(waits_ms)
+    s.record_damage(is_fenced=True)
+    s.settle()
+    s.advance(60_000)
+    assert s.machine.state is S.FAILED
+    assert s.current(0).deploy is None
+    assert "which was not recorded" in s.error_of()
 
 
 def test_a_job_that_is_not_restarted_behind_the_savepoint_it_stops_with_names_it() -> None:
@@ -478,6 +526,7 @@ class Snapshots:
 
     settings: CheckpointSettings = EVERY_SECOND
     can_restore: bool = True
+    is_undecided: bool = False
     #: whether each is being stored: then it outlives its attempt
     pending: dict[str, tuple[TriggerRequested, bool]] = field(default_factory=dict)
     is_sealed: bool = False

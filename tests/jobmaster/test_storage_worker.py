@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from runtime.checkpoint.completed_store import CompletedCheckpoint
-from runtime.checkpoint.errors import CheckpointLogGoneError, FencedError
+from runtime.checkpoint.errors import CheckpointLogGoneError, FencedError, StorageAwayError
 from runtime.checkpoint.handles import CheckpointMetadata
 from runtime.checkpoint.messages import (
     DeleteFiles,
@@ -28,6 +28,7 @@ from runtime.core.ids import Attempt, CheckpointId
 from runtime.jobmaster import storage_worker
 from runtime.jobmaster.events import RecoveryDelayed, Submitted, Tick
 from runtime.jobmaster.storage_worker import MAX_RETRY_MS, RETRY_MS
+from runtime.state.handles import DamagedSnapshotError
 from runtime.testing.checkpoint_store import MemoryCheckpointStore
 from tests.jobmaster.storage_rig import JOB, Rig, end
 from tests.support.waiting import wait_until
@@ -152,6 +153,27 @@ def test_a_log_that_was_deleted_breaks_the_job_and_one_that_comes_back_does_not(
     rig.worker.step()
     rig.clock.advance(20_000)
     with pytest.raises(CheckpointLogGoneError, match="was deleted while the job was running"):
+        rig.worker.step()
+
+
+@pytest.mark.parametrize("kind", ["gone", "damaged"])
+def test_damage_is_not_recorded_for_ever_in_a_log_that_is_lost_itself(
+    kind: str, tmp_path: Path, memory: MemoryCheckpointStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig = Rig(tmp_path, memory)
+    rig.store(1)
+    rig.store(2)
+    error = StorageAwayError("the log") if kind == "gone" else DamagedSnapshotError("the log", "sha256 differs")
+
+    def refuse(gone: Iterable[CheckpointId]) -> None:
+        raise error
+
+    monkeypatch.setattr(memory, "remove", refuse)
+    rig.worker.put(ForgetDamaged(CheckpointId(2)))
+    for _ in range(2):
+        rig.worker.step()
+        rig.clock.advance(storage_worker.GONE_MS / 2)
+    with pytest.raises(CheckpointLogGoneError if kind == "gone" else DamagedSnapshotError):
         rig.worker.step()
 
 

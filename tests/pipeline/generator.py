@@ -339,7 +339,7 @@ class Grown:
             )
             if keys == ["?"]:
                 return None
-            made = {
+            made: dict[str, Any] = {
                 "keys": keys,
                 "window": self.draw.choice(_WINDOWS),
                 "aggregates": [pair for pair in self.aggregates(facts) if pair[0] not in keys],
@@ -347,6 +347,8 @@ class Grown:
                 "lateness": self.draw.choice(["0 s", "3 s"]),
                 "late_output": self.draw.choice([True, False]),
             }
+            if made["window"]["kind"] != "session" and self.draw.random() < 0.2:
+                made["early"] = self.draw.choice(["5 s", "4 s"])
             if self.draw.random() < 0.2:
                 made |= {"keys": [], "late_output": False}
             if self.by_clock and self.draw.random() < 0.2:
@@ -527,6 +529,29 @@ class Grown:
             "retry": self.draw.choice([None, retry]),
         }
         return self._on(kind, lambda facts: params, self.outputs(changelog="append"))
+
+    def _python_stream(self, kind: str) -> str | None:
+        places = self.outputs(changelog="append")
+        if not places:
+            return None
+        inputs = {name: self.draw.choice(places) for name in self.draw.choice([["a"], ["a", "b"]])}
+        name, outputs = f"built_{len(self.nodes)}", self.draw.choice([["out"], ["first", "second"]])
+        code = [
+            "from runtime.common import Types",
+            "",
+            f"def {name}(env, {', '.join(inputs)}):",
+            "    made = Types.ROW_NAMED(['id', 'word'], [Types.LONG(), Types.STRING()])",
+            *(f"    {each} = {each}.map(lambda row: (len(str(row)), {each!r}), made)" for each in inputs),
+            f"    joined = a.union({', '.join(list(inputs)[1:])})" if len(inputs) > 1 else "    joined = a",
+            f"    return {'joined' if len(outputs) == 1 else 'joined, a'}",
+        ]
+        columns = [["id", "long"], ["word", "string"]]
+        params = {
+            "inputs": list(inputs),
+            "outputs": [{"name": output, "type": columns} for output in outputs],
+            "code": code,
+        }
+        return self.add(kind, params, list(inputs.items()))
 
     def _window_python(self, kind: str) -> str | None:
         keys_or_all = self.draw.choice(["keys", "keys", "all"])

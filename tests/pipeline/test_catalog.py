@@ -90,6 +90,7 @@ SETTINGS_FOR_CHANGELOGS: Mapping[str, Mapping[str, Any]] = {
     "sink.files": {"format": {"kind": "text"}},
     "sink.postgres": {"mode": {"kind": "upsert", "keys": ["auction"]}},
     **{f"python.{name}": {"changelog": "rows"} for name in ("map", "flat_map", "process")},
+    "python.stream": {"changelog": "take"},
 }
 
 

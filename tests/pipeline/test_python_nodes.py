@@ -9,7 +9,7 @@ import pytest
 
 from runtime.pipeline import Code, compile_pipeline, load_catalog, read_document, validate
 from tests.pipeline.pipelines import chain, node, orders, pipeline
-from tests.pipeline.programs import previewed
+from tests.pipeline.programs import graph_of, previewed
 
 CATALOG = load_catalog([])
 LARGE = [
@@ -81,6 +81,87 @@ def test_calls_are_tried_again_as_the_code_says(tmp_path: Path) -> None:
 def test_a_class_makes_the_results_of_windows(tmp_path: Path) -> None:
     rows = shown(chain(orders(), node("window.python", "Spread", **SPREADS), node("sink.print", "Print")), tmp_path)
     assert sorted(rows["n1", "out"]) == [[0, 10_000], [5, 10_000]]
+
+
+BUILT = [
+    "from runtime.common import Types",
+    "",
+    "ITEMS = Types.ROW_NAMED(['item'], [Types.STRING()])",
+    "",
+    "def build(env, orders, others):",
+    "    items = orders.union(others).map(lambda row: (row['item'],), ITEMS)",
+    "    return items, others.where('cents > 200').select('cents')",
+]
+BUILDS = {
+    "inputs": ["orders", "others"],
+    "outputs": [{"name": "items", "type": [["item", "string"]]}, {"name": "dear", "type": [["cents", "long"]]}],
+    "code": BUILT,
+}
+
+
+def test_a_function_builds_streams_from_streams(tmp_path: Path) -> None:
+    nodes = {"a": orders(), "b": node("python.stream", "Built", **BUILDS), "p": node("sink.print", "Print")}
+    rows = shown(pipeline(nodes, "a -> b.orders", "a -> b.others", "b.dear -> p"), tmp_path)
+    assert sorted(rows["b", "items"]) == sorted(2 * [["pen"], ["ink"], ["pen"]])
+    assert rows["b", "dear"] == [[900]]
+
+
+def test_what_a_function_builds_belongs_to_its_node() -> None:
+    nodes = {"a": orders(), "b": node("python.stream", "Built", **BUILDS), "p": node("sink.print", "Print")}
+    program = compile_pipeline(read_document(pipeline(nodes, "a -> b.orders", "a -> b.others", "b.dear -> p")), CATALOG)
+    operators = [operator for vertex in graph_of(program, "Test").vertices for operator in vertex.operators]
+    places = {operator.name: program.source_map.at_definition(operator.defined_at) for operator in operators}
+    found = {name: None if place is None else place.node for name, place in places.items()}
+    assert found == {
+        "Source: Orders": "a",
+        "Orders: time": "a",
+        "Map": "b",
+        "Where": "b",
+        "Select": "b",
+        "Sink: Print": "p",
+    }
+
+
+@pytest.mark.parametrize("ends", ["makes", "reads"])
+def test_a_function_may_be_a_source_or_a_sink(ends: str, tmp_path: Path) -> None:
+    makes = [
+        "from runtime.common import Types",
+        "",
+        "def make(env):",
+        "    return env.from_collection([(1,), (2,)], Types.ROW_NAMED(['n'], [Types.LONG()]))",
+    ]
+    source = {"inputs": [], "outputs": [{"name": "out", "type": [["n", "long"]]}], "code": makes}
+    reads = {"inputs": ["orders"], "outputs": [], "code": ["def read(env, orders):", "    orders.print()"]}
+    made = {
+        "makes": chain(node("python.stream", "Makes", **source), node("sink.print", "Print")),
+        "reads": pipeline({"a": orders(), "b": node("python.stream", "Reads", **reads)}, "a -> b.orders"),
+    }[ends]
+    rows = shown(made, tmp_path)
+    if ends == "makes":
+        assert rows["n0", "out"] == [[1], [2]]
+    else:
+        assert len(rows["a", "out"]) == 3
+
+
+@pytest.mark.parametrize(
+    ("last", "says"),
+    [
+        ("orders.select('item', 'cents')", "as declared"),
+        ("orders.map(str)", "are Python objects: give the last operator the output type"),
+        ("None", "the function has to return the stream 'out', and has returned 0 streams"),
+        ("(orders, orders)", "has returned 2 streams"),
+        ("'orders'", "has returned a str"),
+    ],
+)
+def test_streams_that_are_not_as_declared_are_refused_at_their_node(last: str, says: str, tmp_path: Path) -> None:
+    code = ["def build(env, orders):", f"    return {last}"]
+    params = {"inputs": ["orders"], "outputs": [{"name": "out", "type": [["item", "string"]]}], "code": code}
+    nodes = {"a": orders(), "b": node("python.stream", "Built", **params), "p": node("sink.print", "Print")}
+    program = compile_pipeline(read_document(pipeline(nodes, "a -> b.orders", "b -> p")), CATALOG)
+    assert program.is_deployable, program.problems
+    _, end = previewed(program, tmp_path / "pipeline.py")
+    assert (end["state"], end["node"]) == ("failed", "b")
+    assert says in end["message"]
 
 
 def tags(*names: str) -> list[dict[str, Any]]:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+import psycopg
 import pytest
 import redis
 from django.contrib.auth.models import User
@@ -16,8 +17,12 @@ from rest_framework.test import APIClient
 from backend.cluster import bus
 from backend.cluster.services import read_preview
 from backend.pipelines import previews
+from runtime.client.confinement import Confinement
+from runtime.client.preview import preview_spares
 from tests.accounts.cast import client_of
 from tests.cluster.redis_fixture import running_redis
+from tests.connectors.postgres_fixture import running_postgres
+from tests.pipeline.pipelines import chain, node, orders
 from tests.pipelines_server.documents import BASE, document
 from tests.support.waiting import wait_until
 
@@ -114,6 +119,106 @@ def test_only_some_run_at_a_time(live: redis.Redis, api: APIClient, bob: User, a
 def test_an_error_names_its_node(live: redis.Redis, api: APIClient) -> None:
     shown = ended(api, start(api, code=["raise ValueError('mine')"])["id"])
     assert shown["state"] == "failed" and "mine" in shown["end"]["message"]
+
+
+#: looks for the values of secrets where no program has any business
+THIEF = [
+    "import gc",
+    "from runtime.common.secrets import SecretRef",
+    "def stolen(row):",
+    "    values = [ref._value for ref in gc.get_objects() if isinstance(ref, SecretRef) and ref._value]",
+    "    print('found', values)",
+    "    if row == 'bad':",
+    "        raise ValueError(values[0])",
+    "    return values[0], row",
+]
+
+
+@pytest.fixture
+def network(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Previews may use the network."""
+    settings.TIDEMARK_PREVIEW_CONFINEMENT = Confinement(has_network=True)
+    spares = preview_spares(confinement=settings.TIDEMARK_PREVIEW_CONFINEMENT)
+    monkeypatch.setattr(previews, "spares", spares)
+    yield
+    spares.close()
+
+
+def behind_a_connection(code: list[str], **more: Any) -> dict[str, Any]:
+    """A pipeline that reads a Redis stream, and writes to a system that a preview does not ask."""
+    source = {"connection": "store", "streams": ["orders"], "format": {"kind": "text"}, "bounded": True}
+    return chain(
+        node("source.redis_streams", "Orders", **source),
+        node("python.map", "Mapped", code=code, type=[["url", "string"], ["value", "string"]]),
+        node("sink.redis_streams", "Copies", connection="unheard-of", streams=["copies"]),
+        **more,
+    )
+
+
+@pytest.mark.usefixtures("network")
+def test_what_is_behind_a_connection_is_previewed_and_its_secret_is_not_shown(
+    live: redis.Redis, api: APIClient, redis_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TIDEMARK_SECRET_STORE_URL", redis_url)
+    password = redis_url.split(":")[2].split("@")[0]
+    for number in range(3):
+        live.xadd("orders", {"value": str(number)})
+    answer = api.post(PREVIEW, {"document": behind_a_connection(THIEF)}, format="json")
+    shown = ended(api, answer.json()["id"])
+    assert (shown["state"], shown["end"]["simulated"]) == ("finished", False), shown["end"]
+    found = [(row["url"], row["value"]) for row in shown["ports"]["n1"]["out"]["sample"]]
+    assert found == [("<store.url>", str(number)) for number in range(3)]
+    assert "found ['<store.url>', '<store.url>']" in shown["end"]["output"]
+    live.xadd("orders", {"value": "bad"})
+    failed = ended(api, api.post(PREVIEW, {"document": behind_a_connection(THIEF)}, format="json").json()["id"])
+    assert failed["state"] == "failed" and "<store.url>" in failed["end"]["message"]
+    for each in (shown, failed):
+        kept = live.get(bus.PREVIEW_KEY.format(each["id"]))
+        assert isinstance(kept, str) and password not in kept and password not in json.dumps(each)
+
+
+@pytest.mark.usefixtures("network")
+def test_a_preview_without_the_value_of_a_secret_says_where_it_belongs(live: redis.Redis, api: APIClient) -> None:
+    shown = ended(api, api.post(PREVIEW, {"document": behind_a_connection(THIEF)}, format="json").json()["id"])
+    assert shown["state"] == "failed"
+    assert "SecretRef('store', 'url') (variable TIDEMARK_SECRET_STORE_URL" in shown["end"]["message"]
+    assert "unheard-of" not in shown["end"]["message"], "sinks are replaced"
+    # pinned rows stand in the place of the source
+    pinned = {"n0": {"rows": [["7", None]], "pinned": True}}
+    body = {"document": behind_a_connection(["def same(row):", "    return 'x', row"], samples=pinned)}
+    shown = ended(api, api.post(PREVIEW, body, format="json").json()["id"])
+    assert shown["state"] == "finished", shown["end"]
+    assert shown["ports"]["n1"]["out"]["sample"] == [{"url": "x", "value": "7"}]
+
+
+def test_without_a_network_no_secret_is_handed_out(
+    live: redis.Redis, api: APIClient, redis_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TIDEMARK_SECRET_STORE_URL", redis_url)
+    shown = ended(api, api.post(PREVIEW, {"document": behind_a_connection(THIEF)}, format="json").json()["id"])
+    assert shown["state"] == "failed"
+    assert "have no network here, so they cannot read what is behind store" in shown["end"]["message"]
+
+
+@pytest.mark.usefixtures("network")
+def test_a_look_up_is_previewed(live: redis.Redis, api: APIClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    with running_postgres() as url:
+        monkeypatch.setenv("TIDEMARK_SECRET_PG_URL", url)
+        with psycopg.connect(url, autocommit=True) as connection:
+            connection.execute("CREATE TABLE items (item text, colour text)")
+            connection.execute("INSERT INTO items VALUES ('pen', 'blue'), ('ink', 'black')")
+        look_up = node(
+            "join.lookup",
+            "Colours",
+            connection="pg",
+            table="items",
+            on=[["item", "item"]],
+            type=[["colour", "string"]],
+        )
+        document = chain(orders(), look_up, node("sink.print", "Print"))
+        shown = ended(api, api.post(PREVIEW, {"document": document}, format="json").json()["id"])
+    assert shown["state"] == "finished", shown["end"]
+    assert sorted(row["colour"] for row in shown["ports"]["n1"]["out"]["sample"]) == ["black", "blue", "blue"]
 
 
 def test_who_may_preview(api: APIClient, oscar: User, victor: User) -> None:

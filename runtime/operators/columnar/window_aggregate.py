@@ -43,6 +43,7 @@ class WindowAggregateSpec(WindowSpec):
         panes: of the windows.
         aggregates, allowed_lateness_ms, late_data_tag, takes_partials: see WindowSpec.
         is_processing_time: whether the windows are of the clock's time; without lateness and partials then.
+        early_ms: interval of results before a window is over; None = there are none. Without partials then.
     """
 
     aggregates: PlanSpec
@@ -51,6 +52,7 @@ class WindowAggregateSpec(WindowSpec):
     late_data_tag: OutputTag | None = None
     takes_partials: bool = False
     is_processing_time: bool = False
+    early_ms: int | None = None
 
     @property
     def partial_type(self) -> RowTypeInfo:
@@ -100,8 +102,8 @@ class WindowAggregateOperator(ColumnarWindowOperator):
         lowest = int(times.min())
         if lowest > highest and self._panes.step_ms <= self._panes.size_ms:
             # no row is behind any watermark: none is late
-            fires = highest + 1 >= min(self._next_end, self._panes.first_end(lowest, MIN_WATERMARK))
-            self._add_sections(frame, times, self._panes.first_open_ends(times, watermarks) if fires else None, marks)
+            fires = highest + 1 >= min(self._next_end, self._first_stop(lowest))
+            self._add_sections(frame, times, self._stops(times, watermarks) if fires else None, marks)
             return
         in_window, late = self._find_late(times, watermarks)
         if late.any():
@@ -115,13 +117,26 @@ class WindowAggregateOperator(ColumnarWindowOperator):
         if self._lateness_ms:
             self._add_with_lateness(frame, times, watermarks, marks)
         else:
-            self._add_sections(frame, times, self._panes.first_open_ends(times, watermarks), marks)
+            self._add_sections(frame, times, self._stops(times, watermarks), marks)
 
     def _times_of(self, batch: RecordBatch) -> Times:
         if self._takes_partials:
             panes: Times = batch.arrow().column(0).to_numpy()
             return panes
         return event_times(self.context, batch)
+
+    def _stops(self, times: Times, watermarks: Times | int) -> Times:
+        """Return the ms behind the watermark at which each row makes something fire first, NEVER if none does.
+
+        Args:
+            times: shape (n,); of rows, or the starts of their panes.
+            watermarks: for each of them, or for all.
+        """
+        return self._panes.first_open_ends(times, watermarks)
+
+    def _first_stop(self, time: int) -> int:
+        """Return what `_stops` returns for one time that is behind no watermark."""
+        return self._panes.first_end(time, MIN_WATERMARK)
 
     def _find_late(self, times: Times, watermarks: Times | int) -> tuple[Mask, Mask]:
         """Return which rows are in a window at all, and which are too late for all of theirs."""
@@ -135,7 +150,7 @@ class WindowAggregateOperator(ColumnarWindowOperator):
         """Add rows, none of them late, and let event time advance between them.
 
         Args:
-            ends: of the first window of each row that has not fired before it; None = no mark makes a window fire.
+            ends: see `_stops`; None = no mark makes a window fire.
         """
         if ends is None:
             self._add(frame, times, None)
@@ -216,13 +231,11 @@ class WindowAggregateOperator(ColumnarWindowOperator):
                 stop_mark += 1
             section = [Mark(mark.offset - start, mark.watermark) for mark in marks[next_mark:stop_mark]]
             part = times[start:row]
-            self._add_sections(
-                frame.slice(start, row - start), part, self._panes.first_open_ends(part, self._watermark), section
-            )
+            self._add_sections(frame.slice(start, row - start), part, self._stops(part, self._watermark), section)
             start, next_mark = row, stop_mark
             if row < len(times):
                 one = times[row : row + 1]
-                self._add(frame.slice(row, 1), one, self._panes.first_open_ends(one, self._watermark))
+                self._add(frame.slice(row, 1), one, self._stops(one, self._watermark))
                 self._fire_again(frame.slice(row, 1), int(self._panes.starts(one)[0]))
                 start = row + 1
 
@@ -257,26 +270,30 @@ class WindowAggregateOperator(ColumnarWindowOperator):
         """Advance event time: fire windows by their end, and drop panes whose windows are all over."""
         if watermark + 1 >= self._next_end:
             self._empty_buffer()
-            due = self._due(self._watermark, watermark)
-            windows = sorted(due, key=lambda window: window[::-1])
-            if self._plan.arrays is None:
-                for window in windows:
-                    self._fire(window, due[window])
-                    self._watermark = window[1] - 1
-                    yield
-            elif windows:
-                for last in self._fire_together(windows, [due[window] for window in windows]):
-                    self._watermark = last - 1
-                    yield
-            self._watermark = watermark
-            over = [
-                pane
-                for pane in self._store
-                if pane.start <= watermark and self._panes.last_end(pane.start) - 1 + self._lateness_ms <= watermark
-            ]
-            self._store.drop(over)
-            self._find_next_end()
+            yield from self._fire_until(watermark)
         self._rise(watermark)
+
+    def _fire_until(self, watermark: int) -> Iterator[None]:
+        """Fire windows by their end, with no rows in the buffer; see `firing`."""
+        due = self._due(self._watermark, watermark)
+        windows = sorted(due, key=lambda window: window[::-1])
+        if self._plan.arrays is None:
+            for window in windows:
+                self._fire(window, due[window])
+                self._watermark = window[1] - 1
+                yield
+        elif windows:
+            for last in self._fire_together(windows, [due[window] for window in windows]):
+                self._watermark = last - 1
+                yield
+        self._watermark = watermark
+        over = [
+            pane
+            for pane in self._store
+            if pane.start <= watermark and self._panes.last_end(pane.start) - 1 + self._lateness_ms <= watermark
+        ]
+        self._store.drop(over)
+        self._find_next_end()
 
     def _due(self, before: int, watermark: int) -> dict[tuple[int, int], list[PaneId]]:
         """Return the windows that fire, with their panes."""

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from runtime.common.typeinfo import RowTypeInfo
 from runtime.graph.changelog import ChangelogInput
+from runtime.operators.columnar.early_windows import EarlyProcessingTimeWindowOperator, EarlyWindowOperator
 from runtime.operators.columnar.processing_time_windows import ProcessingTimeWindowOperator
 from runtime.operators.columnar.window_aggregate import STATE_NAME, WindowAggregateOperator, WindowAggregateSpec
 from runtime.state.state_meta import DeclaredStates, StatePart
@@ -45,4 +46,9 @@ class WindowAggregateOperatorFactory:
         return f"{text} of processing time" if self.spec.is_processing_time else text
 
     def create(self) -> WindowAggregateOperator:
-        return (ProcessingTimeWindowOperator if self.spec.is_processing_time else WindowAggregateOperator)(self.spec)
+        spec = self.spec
+        if spec.is_processing_time:
+            return (
+                ProcessingTimeWindowOperator(spec) if spec.early_ms is None else EarlyProcessingTimeWindowOperator(spec)
+            )
+        return WindowAggregateOperator(spec) if spec.early_ms is None else EarlyWindowOperator(spec)

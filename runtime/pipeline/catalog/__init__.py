@@ -25,6 +25,7 @@ from runtime.pipeline.catalog import (
     json_columns,
     python,
     python_calls,
+    python_streams,
     python_two,
     python_windows,
     replay,
@@ -40,7 +41,7 @@ from runtime.pipeline.sql_words import sql_functions
 GROUP = "tidemark.nodes"
 _OWN = (
     *(sources, generator, replay, time, columns, json_columns, windows, python_windows, aggregates),
-    *(joins, python, python_two, python_calls, sinks, connections),
+    *(joins, python, python_two, python_calls, python_streams, sinks, connections),
 )
 _NAME = re.compile(r"[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)*")
 

@@ -9,13 +9,16 @@ from typing import Any
 from runtime.common.time import Duration, Time
 from runtime.common.typeinfo import RowTypeInfo, TypeInformation, Types
 from runtime.operators.columnar.aggregates import WINDOW_END, WINDOW_START, aggregate_spec
+from runtime.operators.columnar.early_windows import early_panes
 from runtime.operators.columnar.frames import fields_of
+from runtime.operators.columnar.panes import panes_of
 from runtime.operators.columnar.top_n_plan import top_n_spec
 from runtime.operators.windowing.assigners import (
     SlidingEventTimeWindows,
     SlidingProcessingTimeWindows,
     TumblingEventTimeWindows,
     TumblingProcessingTimeWindows,
+    WindowAssigner,
 )
 from runtime.operators.windowing.cumulative_windows import CumulativeEventTimeWindows
 from runtime.operators.windowing.session_windows import EventTimeSessionWindows, ProcessingTimeSessionWindows
@@ -58,8 +61,8 @@ MAX_WINDOWS_PER_ROW = 100_000
 """Above, one row would be in more windows than an operator can count."""
 
 
-def check_window(window: Mapping[str, Any], pointer: str = "/params/window") -> None:
-    """Check the sizes of windows.
+def check_window(window: Mapping[str, Any], pointer: str = "/params/window") -> WindowAssigner[Any, Any]:
+    """Check the sizes of windows; return the assigner of such windows of event time.
 
     Raises:
         NodeProblem: one is out of range.
@@ -70,12 +73,13 @@ def check_window(window: Mapping[str, Any], pointer: str = "/params/window") -> 
     if offset:
         times.append(Time.milliseconds(offset))
     try:
-        getattr(window_class, maker)(*times)
+        assigner: WindowAssigner[Any, Any] = getattr(window_class, maker)(*times)
     except ValueError as error:
         raise NodeProblem(Problem(Code.BAD_PARAM, str(error), field=pointer)) from None
     if len(names) == 2 and times[0].to_milliseconds() > MAX_WINDOWS_PER_ROW * times[1].to_milliseconds():
         message = f"a row would be in more than {MAX_WINDOWS_PER_ROW} windows"
         raise NodeProblem(Problem(Code.BAD_PARAM, message, field=pointer))
+    return assigner
 
 
 def window_expr(window: Mapping[str, Any], by_clock: bool = False) -> Expr:
@@ -120,14 +124,15 @@ class WindowAggregate(NodeType):
     category = "Windows"
     keywords = (
         *("group by", "tumbling", "sliding", "hop", "session", "cumulate", "count", "sum", "key by"),
-        *("window all", "processing time"),
+        *("window all", "processing time", "early firing", "trigger", "emit"),
     )
     docs = (
         "Aggregates are SQL: count, sum, min, max, avg, first, last, collect, approx_quantile(value, 0.99), each with "
         "DISTINCT (count) or FILTER (WHERE …) if wanted, and any expression around them. A window's result leaves when "
         "the watermark passes its end. Without keys, windows have all rows, and one subtask makes their results. In "
         "processing time a row belongs to the windows in which it arrives: none is late, and what is open when the "
-        "input ends is dropped."
+        "input ends is dropped. With early results, a window that is open has a row for each key at every multiple of "
+        "that time, too, with what it has until then: add the window's end, and let a table keep the last one."
     )
     schema = fields.form(
         ("window", "aggregates"),
@@ -137,6 +142,7 @@ class WindowAggregate(NodeType):
         aggregates=fields.expressions("aggregates"),
         window_start=fields.boolean(False),
         window_end=fields.boolean(True),
+        early={**fields.optional_duration(), "title": "Early results each"},
         lateness=LATENESS,
         late_output=fields.boolean(False),
     )
@@ -147,6 +153,15 @@ class WindowAggregate(NodeType):
                 "keys": ["auction"],
                 "window": {"kind": "tumbling", "size": "10 s"},
                 "aggregates": [["bids", "count(*)"], ["top", "max(price)"]],
+            },
+        ),
+        Example(
+            "Bids of the hour so far, each minute",
+            {
+                "keys": ["auction"],
+                "window": {"kind": "tumbling", "size": "1 h"},
+                "aggregates": [["bids", "count(*)"]],
+                "early": "1 min",
             },
         ),
     )
@@ -163,6 +178,7 @@ class WindowAggregate(NodeType):
         node.needs_appends()
         check_time(node, _COLUMNAR_BY_CLOCK)
         _check_late_output(params)
+        _check_early(params)
         check_names(_named_with_bounds(params), "/params/aggregates")
         columns = _named_with_bounds(params)
         texts_, named = arguments(columns)
@@ -182,7 +198,12 @@ class WindowAggregate(NodeType):
 
     def emit(self, context: EmitContext) -> Mapping[str, Expr]:
         windows, tag = windows_of(context)
-        made = call_with(windows, "aggregate_columns", _named_with_bounds(context.node.params))
+        params = context.node.params
+        if params["early"] is not None:
+            kind = "ContinuousProcessingTimeTrigger" if params["time"] == "processing" else "ContinuousEventTimeTrigger"
+            trigger = Imported("runtime.datastream.window", kind).call("of", time(params["early"]))
+            windows = windows.call("trigger", trigger)
+        made = call_with(windows, "aggregate_columns", _named_with_bounds(params))
         return with_late(context, context.assign(context.operator(made)), tag)
 
     def renamed(self, params: Mapping[str, Any], names: Mapping[str, Mapping[str, str]]) -> Mapping[str, Any]:
@@ -206,6 +227,21 @@ def _check_late_output(params: Mapping[str, Any]) -> None:
     if params["late_output"] and not params["keys"]:
         message, hint = "windows of all rows have no output of late ones", "Use a key column."
         raise NodeProblem(Problem(Code.BAD_PARAM, message, field="/params/late_output", hint=hint))
+
+
+def _check_early(params: Mapping[str, Any]) -> None:
+    if params["early"] is None:
+        return
+    early_ms = Duration.parse(params["early"]).to_millis()
+    panes = panes_of(check_window(params["window"]))
+    try:
+        if early_ms < 1:
+            raise ValueError("must be at least 1 ms")
+        if panes is None:
+            raise ValueError("sessions have no early results")
+        early_panes(panes, early_ms)
+    except ValueError as error:
+        raise NodeProblem(Problem(Code.BAD_PARAM, str(error), field="/params/early")) from None
 
 
 def check_time(node: NodeInput, by_clock: Sequence[str] = ()) -> None:

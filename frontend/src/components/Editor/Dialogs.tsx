@@ -118,7 +118,7 @@ const SHORTCUTS: readonly (readonly [string, string])[] = [
   ['O', 'Outline or palette'],
   ['P', 'Preview, or stop it'],
   ['E', 'Problems'],
-  ['Escape', 'Clear the selection'],
+  ['Escape', 'Clear the selection; in the form, go back to the canvas'],
   ['?', 'This sheet'],
 ];
 

@@ -74,6 +74,10 @@ export function Editor({ store, begun, others }: Props) {
   );
 }
 
+/** What Enter leads to: the first field of a form. */
+const FIRST_FIELD =
+  'input[data-field], textarea[data-field], [data-field] :is(input, textarea, .cm-content, button), textarea';
+
 type Side = 'palette' | 'outline' | null;
 
 function Workbench({ store, begun, others }: Props) {
@@ -110,7 +114,7 @@ function Workbench({ store, begun, others }: Props) {
   const targets = {
     connect: setConnecting,
     rename,
-    form: () => panel.current?.querySelector<HTMLElement>('[data-field] input, .cm-content, textarea, input')?.focus(),
+    form: () => panel.current?.querySelector<HTMLElement>(FIRST_FIELD)?.focus(),
     save: () => {
       if (!isReadOnly) saving.open();
     },
@@ -118,6 +122,7 @@ function Workbench({ store, begun, others }: Props) {
     problems: () => setDock((old) => (old === 'problems' ? null : 'problems')),
     preview: previewing.toggle,
     sheet: () => setSheet(true),
+    canvas: () => canvas.current?.focus(),
   };
   useKeyboard(store, canvas, targets);
   useCommands(() =>
@@ -211,7 +216,12 @@ function Workbench({ store, begun, others }: Props) {
           </div>
           <Dock tab={dock} onTab={setDock} onPreview={previewing.start} />
         </div>
-        <aside ref={panel} className={classes.inspector} aria-label={isVersions ? 'Versions' : 'Inspector'}>
+        <aside
+          ref={panel}
+          className={classes.inspector}
+          data-inspector
+          aria-label={isVersions ? 'Versions' : 'Inspector'}
+        >
           {isVersions ? (
             <Suspense>
               <Versions

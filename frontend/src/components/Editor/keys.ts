@@ -11,6 +11,8 @@ export interface KeyTargets {
   readonly save: () => void;
   readonly note: () => void;
   readonly outline: () => void;
+  /** Gives the canvas the focus. */
+  readonly canvas: () => void;
   readonly problems: () => void;
   readonly preview: () => void;
   readonly sheet: () => void;
@@ -32,6 +34,11 @@ export function pressed(store: EditorStore, event: KeyboardEvent, targets: KeyTa
   const isControl = event.ctrlKey || event.metaKey;
   if (isControl && event.key.toLowerCase() === 's') {
     targets.save();
+    return true;
+  }
+  const isInInspector = event.target instanceof HTMLElement && event.target.closest('[data-inspector]') !== null;
+  if (event.key === 'Escape' && isInInspector) {
+    targets.canvas();
     return true;
   }
   if (isInField(event.target) || event.altKey) return false;

@@ -50,33 +50,35 @@ export function OperatorGraph({ plan }: { readonly plan: OperatorPlan }) {
   );
   const renderEdge = useCallback((edge: GraphEdge) => <span className={classes.edge}>{edge.shipStrategy}</span>, []);
   return (
-    <div className={classes.both}>
-      <div className={classes.canvas}>
-        <GraphCanvas
-          topology={topology}
-          size={SIZE}
-          label="Operators"
-          renderNode={renderNode}
-          renderEdge={renderEdge}
-        />
+    <div className={classes.room}>
+      <div className={classes.both}>
+        <div className={classes.canvas}>
+          <GraphCanvas
+            topology={topology}
+            size={SIZE}
+            label="Operators"
+            renderNode={renderNode}
+            renderEdge={renderEdge}
+          />
+        </div>
+        {shown !== undefined && (
+          <section className={classes.details} aria-labelledby={headingId}>
+            <h3 id={headingId} className={classes.heading}>
+              {shown.name}
+            </h3>
+            <dl className={classes.facts}>
+              {shown.description !== shown.name && <Fact name="Description" value={shown.description} />}
+              {shown.uid !== '' && <Fact name="uid" value={shown.uid} />}
+              {shown.output !== '' && <Fact name="Output" value={shown.output} />}
+              {chain.length > 1 && <Fact name="Chained with" value={chain.map(({ name }) => name).join(' → ')} />}
+              {shown.defined_at !== '' && <Fact name="Defined at" value={shown.defined_at} />}
+            </dl>
+            {place !== null && text !== undefined && (
+              <ProgramText key={place.file} file={place.file} text={text} line={place.line} />
+            )}
+          </section>
+        )}
       </div>
-      {shown !== undefined && (
-        <section className={classes.details} aria-labelledby={headingId}>
-          <h3 id={headingId} className={classes.heading}>
-            {shown.name}
-          </h3>
-          <dl className={classes.facts}>
-            {shown.description !== shown.name && <Fact name="Description" value={shown.description} />}
-            {shown.uid !== '' && <Fact name="uid" value={shown.uid} />}
-            {shown.output !== '' && <Fact name="Output" value={shown.output} />}
-            {chain.length > 1 && <Fact name="Chained with" value={chain.map(({ name }) => name).join(' → ')} />}
-            {shown.defined_at !== '' && <Fact name="Defined at" value={shown.defined_at} />}
-          </dl>
-          {place !== null && text !== undefined && (
-            <ProgramText key={place.file} file={place.file} text={text} line={place.line} />
-          )}
-        </section>
-      )}
     </div>
   );
 }
