@@ -122,8 +122,9 @@ def test_a_pipeline_is_drawn_mended_previewed_and_deployed_by_keyboard_alone(
     expect(page.get_by_role("table", name="Rows of Window aggregate").locator("tbody tr").first).to_be_visible()
 
     page.keyboard.press("Control+k")
+    expect(page.get_by_role("combobox", name="Search commands")).to_be_focused()
     page.keyboard.type("deploy")
-    expect(page.get_by_role("button", name=re.compile("^Deploy")).last).to_be_visible()
+    expect(page.get_by_role("option", name="Deploy", exact=True)).to_be_visible()
     page.keyboard.press("Enter")
     dialog = page.get_by_role("dialog", name="Deploy")
     expect(dialog.get_by_role("textbox", name="What has changed")).to_be_focused()

@@ -16,7 +16,7 @@ import {
   Textarea,
 } from '@mantine/core';
 import { IconArrowDown, IconArrowUp, IconPlus, IconX } from '@tabler/icons-react';
-import { type ReactNode, Suspense, createContext, lazy, useContext, useId, useMemo, useState } from 'react';
+import { type ReactNode, Suspense, createContext, lazy, useContext, useId, useMemo, useRef, useState } from 'react';
 
 import type { Column, FormSchema, Problem, SqlFunction } from '../../model/pipeline/catalog';
 import { defaultParams } from '../../model/pipeline/catalog';
@@ -586,6 +586,7 @@ function ListField(props: FieldProps) {
   const { isReadOnly, onSeal } = useSurroundings();
   const { title, common, problem } = useField(props);
   const id = useId();
+  const addition = useRef<HTMLButtonElement>(null);
   const items = Array.isArray(value) ? (value as readonly Json[]) : [];
   const item = typeof schema.items === 'object' ? schema.items : {};
   const pair = item.prefixItems ?? null;
@@ -661,6 +662,8 @@ function ListField(props: FieldProps) {
                 onClick={() => {
                   onChange(items.filter((_, other) => other !== index));
                   onSeal();
+                  // the button goes with its line, and must not take the focus with it
+                  addition.current?.focus();
                 }}
               >
                 <IconX size={14} aria-hidden />
@@ -673,6 +676,7 @@ function ListField(props: FieldProps) {
         <Button
           size="compact-xs"
           variant="subtle"
+          ref={addition}
           leftSection={<IconPlus size={13} aria-hidden />}
           className={classes.add ?? ''}
           onClick={() => {
