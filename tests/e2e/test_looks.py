@@ -28,6 +28,8 @@ HEIGHTS = {1920: 1080, 1280: 800, 768: 1024, PHONE: 844}
 #: axe is slow: a wide and a narrow window, each theme once
 AXE_AT = ((1280, "light"), (PHONE, "dark"))
 START_MS = 40_000
+#: a page that is as long as the list of all jobs of the journeys before is painted without a graphics card
+PICTURE_MS = 90_000
 #: it cannot be broken at a space
 LONG_NAME = "endless-numbers-" * 16
 #: of an open menu: Mantine keeps a place for the focus in it, and opens it outside of all landmarks
@@ -390,7 +392,8 @@ def problems_of(page: Page, name: str, directory: Path) -> list[str]:
         for theme in ("light", "dark"):
             page.emulate_media(color_scheme=theme)
             expect(page.locator("html")).to_have_attribute("data-mantine-color-scheme", theme)
-            page.screenshot(path=directory / f"{name}-{width}-{theme}.png", full_page=True, animations="disabled")
+            picture = directory / f"{name}-{width}-{theme}.png"
+            page.screenshot(path=picture, full_page=True, animations="disabled", timeout=PICTURE_MS)
             if theme == "light":
                 problems += [f"{width} px: {line}" for line in page.evaluate(LAYOUT.read_text(encoding="utf-8"))]
             if (width, theme) in AXE_AT:
