@@ -6,7 +6,7 @@ The catalog is loaded once by a process. One memo serves all validations, so tha
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from functools import cache
 from typing import Any
 
@@ -60,16 +60,30 @@ def connections_read(document: Document, program: Program, given: Collection[str
         program: what it was compiled to.
         given: nodes in whose place rows are given.
     """
-    found = set()
+    found: set[str] = set()
     for node_id in program.validation.complete(document):
-        node = document.nodes[node_id]
-        node_type = catalog().types[node.type]
-        if node_type.is_sink or node_id in given:
-            continue
-        for name, field in node_type.schema["properties"].items():
-            if field.get("x-widget") == "connection" and isinstance(node.params.get(name), str):
-                found.add(node.params[name])
+        node_type = catalog().types[document.nodes[node_id].type]
+        if not node_type.is_sink and node_id not in given:
+            # with defaults, and values in place of the pipeline's parameters
+            found.update(_connections_in(node_type.schema, program.validation.nodes[node_id].params))
     return found
+
+
+def _connections_in(schema: Mapping[str, Any], value: Any) -> Iterator[str]:
+    """Yield what fields for connections hold."""
+    if schema.get("x-widget") == "connection" and isinstance(value, str):
+        yield value
+    if isinstance(value, Mapping):
+        for name, field in schema.get("properties", {}).items():
+            yield from _connections_in(field, value.get(name))
+    elif isinstance(value, list | tuple):
+        for index, item in enumerate(value):
+            fields = schema.get("prefixItems", ())
+            field = fields[index] if index < len(fields) else schema.get("items")
+            if isinstance(field, Mapping):
+                yield from _connections_in(field, item)
+    for branch in schema.get("oneOf", ()):
+        yield from _connections_in(branch, value)
 
 
 def _validation(document: Document, found: Validation) -> dict[str, Any]:

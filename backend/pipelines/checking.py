@@ -16,7 +16,7 @@ from backend.pipelines import previews
 from backend.pipelines.building import catalog, compiled, operators_of
 from backend.pipelines.deployments import file_stem
 from backend.pipelines.services import PipelineError
-from runtime.client.pipeline_tests import run_pipeline_test
+from runtime.client.pipeline_tests import PipelineTestResult, run_pipeline_test
 from runtime.common.secrets import SecretMissingError
 from runtime.pipeline.document import Document
 from runtime.pipeline.expectations import PipelineTestError, read_tests, sources_of
@@ -63,11 +63,7 @@ def test_results(
     if unknown is not None:
         raise RefusedError(f"There is no test {unknown!r}.")
     program = compiled(document)
-    try:
-        # sources are given their rows
-        secrets = previews.secrets_read(document, program, sources_of(document, catalog()))
-    except SecretMissingError as error:
-        raise RefusedError(str(error)) from error
+    sources = sources_of(document, catalog())
     results = []
     for test in tests:
         if has_left():
@@ -75,6 +71,8 @@ def test_results(
         if only is not None and test.name not in only:
             continue
         try:
+            # sources are given their rows, be they none
+            secrets = previews.secrets_read(document, program, {*sources, *test.given})
             with without_connection(), _turns.turn(has_left):
                 result = run_pipeline_test(
                     document,
@@ -89,6 +87,8 @@ def test_results(
             raise TurnRefusedError("Too many tests are running; try again in a few seconds.") from error
         except ClientLeftError:
             break
+        except SecretMissingError as error:
+            result = PipelineTestResult(test.name, str(error), None, {}, "")
         results.append(result.to_json())
     previews.warm_up()
     return results

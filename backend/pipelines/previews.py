@@ -29,7 +29,7 @@ from backend.pipelines.documents import Checked
 from backend.pipelines.services import PipelineError
 from runtime.client.pipeline_tests import given_rows
 from runtime.client.preview import DEFAULT_ROWS, Frame, Given, NodeLines, preview_program, preview_spares
-from runtime.common.secrets import SecretMissingError, SecretName
+from runtime.common.secrets import SECRETS_FILE, SecretMissingError, SecretName
 from runtime.pipeline import Program
 from runtime.pipeline.document import Document
 
@@ -249,10 +249,16 @@ def secrets_read(document: Document, program: Program, given: Collection[str]) -
     if names and not settings.TIDEMARK_PREVIEW_CONFINEMENT.has_network:
         listed = ", ".join(sorted(names))
         raise SecretMissingError(
-            f"Previews and tests have no network here, so they cannot read what is behind {listed}: pin rows in its "
+            f"Previews and tests have no network here, so they cannot read what is behind {listed}: give rows in its "
             "place, or set TIDEMARK_PREVIEW_NETWORK=1 for the web processes."
         )
-    return values_of(names)
+    try:
+        return values_of(names)
+    except SecretMissingError as error:
+        raise SecretMissingError(
+            f"The web process does not know the secrets of {', '.join(sorted(names))}: previews and tests need them in "
+            f"{SECRETS_FILE} of the cluster's home ({error})"
+        ) from None
 
 
 def get_preview(preview_id: str, user: User) -> dict[str, Any]:

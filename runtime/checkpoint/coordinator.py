@@ -211,6 +211,11 @@ class CheckpointCoordinator:
         return self._retained.is_forgetting
 
     @property
+    def is_damage_recorded(self) -> bool:
+        """Return whether no damaged checkpoint can be found by a JobMaster that takes over."""
+        return self._retained.is_damage_recorded
+
+    @property
     def is_fenced(self) -> bool:
         """Return whether another JobMaster has taken over."""
         return self._retained.is_fenced

@@ -196,6 +196,11 @@ class RetainedCheckpoints:
         """Return whether damaged checkpoints are still to be hidden from recovery."""
         return bool(self._unforgotten)
 
+    @property
+    def is_damage_recorded(self) -> bool:
+        """Return whether no damaged checkpoint can be found by a JobMaster that takes over."""
+        return not self._unforgotten and not self._last_damaged
+
     def forget_damaged(self) -> None:
         """Hide from recovery the damaged checkpoint that was the only one: another one is recorded, or the end is."""
         self._forget(self._last_damaged)

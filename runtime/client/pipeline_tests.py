@@ -122,7 +122,9 @@ def given_rows(program: Program, items: Mapping[str, Sequence[Sequence[Any]]]) -
     """Return given rows with the columns of their event times, as far as they are known."""
     made = {}
     for node_id, rows in items.items():
-        facts = program.validation.facts.get((node_id, "out"))
+        ports = [port for node, port in program.streams if node == node_id]
+        first = "out" if "out" in ports or not ports else ports[0]
+        facts = program.validation.facts.get((node_id, first))
         made[node_id] = Given(rows, facts.time_column if isinstance(facts, StreamFacts) else None)
     return made
 

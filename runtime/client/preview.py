@@ -180,7 +180,9 @@ class _Frames:
                 continue
             if not isinstance(frame, dict) or self.end is not None:
                 continue
-            frame = self._redaction.of_json(frame)
+            for part in ("sample", "message", "traceback"):
+                if part in frame:
+                    frame[part] = self._redaction.of_json(frame[part])
             if frame.get("kind") == "end":
                 self.end = frame
             elif frame.get("kind") == "port":

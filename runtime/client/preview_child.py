@@ -34,7 +34,7 @@ from runtime.client.preview_taps import (
 )
 from runtime.common import options
 from runtime.common.configuration import Configuration
-from runtime.common.secrets import SECRETS_FILE, SecretStore, variable_of
+from runtime.common.secrets import GivenSecrets
 from runtime.core.clock import SYSTEM_CLOCK, Clock
 from runtime.core.ids import new_job_id
 from runtime.datastream import DataStream
@@ -190,9 +190,7 @@ class PreviewRun:
         self._limit(graph, self._sources_end(graph, deadline))
         clock: Clock = _SimulatedClock() if self._simulated else SYSTEM_CLOCK
         outputs = ClientOutputs()
-        # as variables of an environment that only the JobMaster sees
-        values = {variable_of((name, key)): value for name, key, value in self._request.pop("secrets", ())}
-        secrets = SecretStore(values, Path(SECRETS_FILE))
+        secrets = GivenSecrets({(name, key): value for name, key, value in self._request.pop("secrets", ())})
         cluster = MiniCluster(create_job_graph(graph, new_job_id()), outputs, clock, secrets=secrets)
         between_s = FRAMES_S
         due = time.monotonic() + between_s
@@ -234,9 +232,10 @@ class PreviewRun:
     def _give(self, graph: StreamGraph) -> None:
         """Put given rows in the place of what nodes make."""
         for name, given in self._request.get("given", {}).items():
-            tap = next((tap for tap in self._taps if (tap.node, tap.port) == (name, "out")), None)
-            if tap is None:
+            own = [tap for tap in self._taps if tap.node == name]
+            if not own:
                 continue
+            tap = next((tap for tap in own if tap.port == "out"), own[0])
             [edge, *others] = graph.in_edges(self._tap_nodes(graph)[tap.tap_id])
             output = graph.nodes[edge.source]
             if others or edge.side_output_tag is not None or self._lines.node_of(output.defined_at) != name:

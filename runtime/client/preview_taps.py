@@ -205,9 +205,10 @@ class SourcesEnd:
 
     def shortened_ms(self, wait_ms: float) -> float:
         """Return a time to wait that is not longer than until the end; at least 1 ms."""
-        if self._is_simulated or self._at_s == math.inf or self.has_come:
+        if self._is_simulated or self._at_s == math.inf:
             return wait_ms
-        return max(1.0, min(wait_ms, 1_000 * (self._at_s - time.monotonic())))
+        left_ms = 0.0 if self.has_come else 1_000 * (self._at_s - time.monotonic())
+        return max(1.0, min(wait_ms, left_ms))
 
 
 @dataclass
@@ -322,8 +323,12 @@ class _LimitedReader(SplitReader):
     def read(self, max_rows: int) -> RecordBatch | ReadStatus:
         self._budget.end.begin()
         if self._budget.is_over:
-            # whether this was all of it is known only now; a row that comes is dropped
-            self._budget.is_cut |= self._reader.read(1) is not ReadStatus.END_OF_SPLIT
+            # whether this was all of it is known only now; what comes is dropped, and so is what fails
+            try:
+                is_all = self._reader.read(1) is ReadStatus.END_OF_SPLIT
+            except Exception:
+                is_all = False
+            self._budget.is_cut |= not is_all
             return ReadStatus.END_OF_SPLIT
         found = self._reader.read(min(max_rows, self._budget.rows))
         if isinstance(found, RecordBatch):

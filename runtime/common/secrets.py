@@ -207,6 +207,26 @@ class SecretStore:
             raise SecretMissingError(f'{self._file} is not of the form {{"name": {{"key": "value"}}}}') from None
 
 
+class GivenSecrets(SecretStore):
+    """The store of a program that is given the values of some secrets, as in a preview.
+
+    Args:
+        values: by name and key.
+    """
+
+    def __init__(self, values: Mapping[SecretName, str]) -> None:
+        self._values = dict(values)
+
+    def resolve(self, names: Iterable[SecretName]) -> dict[SecretName, str]:
+        wanted = list(names)
+        missing = ", ".join(str(SecretRef(*name)) for name in wanted if name not in self._values)
+        if missing:
+            raise SecretMissingError(
+                f"no value for {missing}: a preview has those of the connections that sources and look-ups name"
+            )
+        return {name: self._values[name] for name in wanted}
+
+
 def _object(value: Any) -> Iterable[tuple[str, Any]]:
     if not isinstance(value, dict):
         raise ValueError
@@ -248,7 +268,7 @@ class Redaction:
         return text
 
     def of_json(self, value: Any) -> Any:
-        """Return a value of JSON without them in its texts and names."""
+        """Return a value of JSON without them in its texts; names of members stay."""
         if not self._shown:
             return value
         if isinstance(value, str):
@@ -256,7 +276,7 @@ class Redaction:
         if isinstance(value, list):
             return [self.of_json(item) for item in value]
         if isinstance(value, dict):
-            return {self(name): self.of_json(item) for name, item in value.items()}
+            return {name: self.of_json(item) for name, item in value.items()}
         return value
 
 

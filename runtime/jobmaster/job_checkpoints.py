@@ -162,6 +162,11 @@ class JobCheckpoints:
         return self._coordinator.is_forgetting
 
     @property
+    def is_damage_recorded(self) -> bool:
+        """Return whether no damaged checkpoint can be found by a JobMaster that takes over."""
+        return self._coordinator.is_damage_recorded
+
+    @property
     def is_fenced(self) -> bool:
         """Return whether another JobMaster has taken over."""
         return self._coordinator.is_fenced

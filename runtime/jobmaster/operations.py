@@ -94,8 +94,8 @@ class Snapshots(Protocol):
         ...
 
     @property
-    def is_undecided(self) -> bool:
-        """Return whether the storage still has to say which checkpoint is the newest; `restore_point_known` follows."""
+    def is_damage_recorded(self) -> bool:
+        """Return whether no damaged savepoint can be found by another JobMaster; `restore_point_known` follows."""
         ...
 
     def trigger(self, request: TriggerRequested) -> None:
@@ -328,7 +328,7 @@ class JobOperations:
 
     def restore_point_known(self) -> None:
         """Tell that the savepoint to stop with is damaged, once no other JobMaster will stop the job with it."""
-        if self._stop_is_lost is not None and not self._snapshots.is_undecided:
+        if self._stop_is_lost is not None and self._snapshots.is_damage_recorded:
             self._answer_stop(f"the savepoint to stop with is damaged, and the job did not stop: {self._stop_is_lost}")
 
     def job_ended(self, state: JobState) -> None:
@@ -339,10 +339,10 @@ class JobOperations:
         if self._stop_request is not None and stopped_by is not None:
             is_stopped = state is JobState.FINISHED
             self._answer_stop(None if is_stopped else _in_vain(stopped_by.location, "did not stop", cause))
+        if self._stop_request is not None:
+            why = f"which was not recorded before the job ended here: {self._stop_is_lost or cause}"
+            self._answer_stop(f"the savepoint to stop with is damaged, {why}; {cause}")
         self.attempt_ended(cause)
-        if self._stop_is_lost is not None:
-            why = "which was not recorded before the job ended here"
-            self._answer_stop(f"the savepoint to stop with is damaged, {why}: {self._stop_is_lost}; {cause}")
         if self._rescale is not None:
             self._fail_rescale(cause)
 

@@ -331,6 +331,7 @@ class NodeType(ABC):
         schema: JSON Schema of the parameters, with "x-widget" for fields of the form.
         examples: the first is what a new node begins with in documentation.
         is_parallel: whether it may run in more than one subtask.
+        has_operator: whether parallelism, chaining and slot group are for the document to say; False: its code says.
     """
 
     type: ClassVar[str]
@@ -344,6 +345,7 @@ class NodeType(ABC):
     schema: ClassVar[Mapping[str, Any]]
     examples: ClassVar[tuple[Example, ...]] = ()
     is_parallel: ClassVar[bool] = True
+    has_operator: ClassVar[bool] = True
     is_sink: ClassVar[bool] = False
 
     def ports(self, params: Mapping[str, Any]) -> Ports:
@@ -409,6 +411,7 @@ class NodeType(ABC):
             "ports": self.ports(with_defaults(self.schema, {})).to_json(),
             "examples": [{"title": example.title, "params": example.params} for example in self.examples],
             "is_parallel": self.is_parallel,
+            "has_operator": self.has_operator,
             "is_sink": self.is_sink,
             "reads_schema": type(self).outside is not NodeType.outside,
         }

@@ -11,6 +11,7 @@ import pytest
 
 from runtime.common import SecretRef
 from runtime.common.secrets import (
+    GivenSecrets,
     Redaction,
     SecretMissingError,
     SecretStore,
@@ -88,5 +89,13 @@ def test_a_file_that_cannot_be_used_is_refused_without_its_text(text: str, tmp_p
 )
 def test_values_and_their_passwords_are_taken_out_of_texts(value: str, leaks: list[str]) -> None:
     redact = Redaction({("pg", "url"): value, ("other", "pin"): "12"})
+    assert redact.of_json({"url": [value, 7]}) == {"url": ["<pg.url>", 7]}
     for leak in (value, *leaks):
         assert redact(f"no way to {leak}; 12") == "no way to <pg.url>; 12"
+
+
+def test_values_that_are_given_are_known_by_name_and_key() -> None:
+    store = GivenSecrets({("pg-main", "url"): "one", ("pg_main", "url"): "two"})
+    assert store.resolve([("pg_main", "url")]) == {("pg_main", "url"): "two"}
+    with pytest.raises(SecretMissingError, match="no value for SecretRef\\('other', 'url'\\): a preview has those"):
+        store.resolve([("pg-main", "url"), ("other", "url")])

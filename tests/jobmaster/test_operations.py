@@ -210,12 +210,12 @@ def test_a_job_that_fails_behind_the_savepoint_it_stops_with_ends_with_it_in_its
     assert len(s.recorded) == 1, "nothing is taken behind it"
 
 
-def stopping_behind_a_damaged_savepoint() -> Simulation:
+def stopping_behind_a_damaged_savepoint(num_retained: int = 2) -> Simulation:
     """A job that has found, as it restores the savepoint to stop with, that this is damaged."""
-    s = saving_job(replace(EVERY_SECOND, num_retained=2))
+    s = saving_job(replace(EVERY_SECOND, num_retained=num_retained))
     s.advance(1_000)
     s.deliver(SavepointRequested("r", after=AfterSavepoint.SUSPEND))
-    while s.completed != [1, 2]:
+    while s.completed[-1:] != [2]:
         s.deliver(s.queue.pop(0))
     s.deliver(s.queue.pop(0))
     s.queue.clear()
@@ -256,6 +256,15 @@ def test_a_job_that_ends_before_the_damage_is_recorded_says_so() -> None:
         "the savepoint to stop with is damaged, which was not recorded before the job ended here: sha256 differs; the "
         "job is CANCELED"
     )
+
+
+def test_a_stop_whose_only_savepoint_is_damaged_is_told_at_the_end() -> None:
+    """Until the end is recorded, another JobMaster would find the savepoint, and stop the job with it."""
+    s = stopping_behind_a_damaged_savepoint(num_retained=1)
+    s.settle()
+    s.advance(60_000)
+    assert s.machine.state is S.FAILED
+    assert "is damaged, which was not recorded before the job ended here" in s.error_of()
 
 
 def test_the_record_of_damage_is_waited_for_and_no_failure() -> None:
@@ -526,7 +535,7 @@ class Snapshots:
 
     settings: CheckpointSettings = EVERY_SECOND
     can_restore: bool = True
-    is_undecided: bool = False
+    is_damage_recorded: bool = True
     #: whether each is being stored: then it outlives its attempt
     pending: dict[str, tuple[TriggerRequested, bool]] = field(default_factory=dict)
     is_sealed: bool = False

@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
+from runtime.client.pipeline_tests import run_pipeline_test
 from runtime.pipeline import Code, compile_pipeline, load_catalog, read_document, validate
+from runtime.pipeline.expectations import read_tests
 from tests.pipeline.pipelines import chain, node, orders, pipeline
 from tests.pipeline.programs import graph_of, previewed
 
@@ -120,6 +122,25 @@ def test_what_a_function_builds_belongs_to_its_node() -> None:
         "Select": "b",
         "Sink: Print": "p",
     }
+
+
+def test_rows_are_given_in_place_of_the_first_output_of_a_function(tmp_path: Path) -> None:
+    makes = [
+        "from runtime.common import Types",
+        "",
+        "def make(env):",
+        "    return env.from_collection([(1,), (2,)], Types.ROW_NAMED(['n'], [Types.LONG()]))",
+    ]
+    source = {"inputs": [], "outputs": [{"name": "items", "type": [["n", "long"]]}], "code": makes}
+    made = pipeline(
+        {"n0": node("python.stream", "Makes", **source), "n1": node("sink.print", "Print")},
+        "n0.items -> n1",
+        tests=[{"name": "seven", "given": {"n0": [[{"n": 7}, None]]}, "expect": {"n0": [{"n": 7}]}}],
+    )
+    document = read_document(made)
+    [test] = read_tests(document, CATALOG)
+    result = run_pipeline_test(document, CATALOG, compile_pipeline(document, CATALOG), test)
+    assert result.passed, result.to_json()
 
 
 @pytest.mark.parametrize("ends", ["makes", "reads"])

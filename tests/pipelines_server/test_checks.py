@@ -62,6 +62,21 @@ def test_tests_that_cannot_be_run_are_refused(api: APIClient) -> None:
     assert post(api, "tests", document=draft()).json() == {"results": []}
 
 
+def test_rows_that_are_given_for_a_look_up_need_no_connection(api: APIClient) -> None:
+    """The other test needs it, and fails with what is missing; neither is refused."""
+    look_up = {"connection": "pg", "table": "items", "on": [["item", "item"]], "type": [["colour", "string"]]}
+    row = {"id": 1, "item": "pen", "cents": 150, "at": 1_000}
+    found = {**row, "colour": "blue"}
+    tests = [
+        {"name": "given", "given": {"n1": [[found, None]]}, "expect": {"n1": [found]}},
+        {"name": "asked", "given": {"n0": [[row, None]]}, "expect": {"n1": [found]}},
+    ]
+    document = chain(orders(), node("join.lookup", "Colours", **look_up), node("sink.print", "Show"), tests=tests)
+    given, asked = post(api, "tests", document=document).json()["results"]
+    assert given["passed"], given
+    assert not asked["passed"] and "have no network here" in asked["message"]
+
+
 def test_a_plan_names_the_nodes_of_its_vertices(api: APIClient) -> None:
     answer = post(api, "plan", document=draft()).json()
     assert answer["message"] == ""

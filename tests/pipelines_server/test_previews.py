@@ -17,8 +17,10 @@ from rest_framework.test import APIClient
 from backend.cluster import bus
 from backend.cluster.services import read_preview
 from backend.pipelines import previews
+from backend.pipelines.building import _connections_in, compiled, connections_read
 from runtime.client.confinement import Confinement
 from runtime.client.preview import preview_spares
+from runtime.pipeline import read_document
 from tests.accounts.cast import client_of
 from tests.cluster.redis_fixture import running_redis
 from tests.connectors.postgres_fixture import running_postgres
@@ -189,6 +191,23 @@ def test_a_preview_without_the_value_of_a_secret_says_where_it_belongs(live: red
     shown = ended(api, api.post(PREVIEW, body, format="json").json()["id"])
     assert shown["state"] == "finished", shown["end"]
     assert shown["ports"]["n1"]["out"]["sample"] == [{"url": "x", "value": "7"}]
+
+
+def test_connections_are_found_wherever_a_node_names_them() -> None:
+    source = {"connection": {"$parameter": "which"}, "streams": ["orders"], "format": {"kind": "text"}}
+    document = read_document(
+        chain(
+            node("source.redis_streams", "Orders", **source),
+            node("sink.redis_streams", "Copies", connection="other", streams=["copies"]),
+            parameters=[{"name": "which", "type": "string", "default": "store", "help": ""}],
+        )
+    )
+    program = compiled(document)
+    assert connections_read(document, program) == {"store"}
+    assert connections_read(document, program, {"n0"}) == set()
+    nested = {"oneOf": [{"properties": {"to": {"type": "array", "items": {"x-widget": "connection"}}}}]}
+    assert list(_connections_in(nested, {"to": ["one", "two"]})) == ["one", "two"]
+    assert list(_connections_in({"type": "object"}, {"connection": "one"})) == []
 
 
 def test_without_a_network_no_secret_is_handed_out(

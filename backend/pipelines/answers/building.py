@@ -110,6 +110,8 @@ class NodeType(TypedDict):
     ports: NodePorts
     examples: list[NodeExample]
     is_parallel: bool
+    has_operator: bool
+    """Whether parallelism, chaining and slot group are for the document to say."""
     is_sink: bool
     reads_schema: bool
     """Whether its columns can be read from what it reads: files, or a table."""

@@ -1417,6 +1417,8 @@ export interface NodeType {
   ports: NodePorts;
   examples: NodeExample[];
   is_parallel: boolean;
+  /** Whether parallelism, chaining and slot group are for the document to say. */
+  has_operator: boolean;
   is_sink: boolean;
   /** Whether its columns can be read from what it reads: files, or a table. */
   reads_schema: boolean;

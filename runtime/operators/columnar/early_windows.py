@@ -22,20 +22,22 @@ from runtime.operators.columnar.segments import PaneId
 from runtime.operators.columnar.window_aggregate import WindowAggregateOperator, WindowAggregateSpec
 
 MAX_PANES = 100_000
-"""Of a window: above, looking for the open ones takes longer than aggregating them."""
+"""Of all windows that are open at a time, each counted on its own: above, looking for them takes seconds."""
 
 
 def early_panes(panes: Panes, interval_ms: int) -> Panes:
     """Return the panes of the same windows, such that each multiple of the interval begins one.
 
     Raises:
-        ValueError: a window would have too many, because its size and the interval have hardly a common divisor.
+        ValueError: they would be too many: size and interval have hardly a common divisor, or many windows overlap.
     """
     width_ms = math.gcd(panes.width_ms, panes.offset_ms, interval_ms)
-    if panes.size_ms > MAX_PANES * width_ms:
+    open_at_once = max(1, panes.size_ms // panes.step_ms)
+    if panes.size_ms // width_ms * open_at_once > MAX_PANES:
         raise ValueError(
-            f"windows of {panes.size_ms} ms with early results each {interval_ms} ms would be kept in pieces of "
-            f"{width_ms} ms, more than {MAX_PANES}: take an interval that divides the window"
+            f"windows of {panes.size_ms} ms, {open_at_once} open at a time, with early results each {interval_ms} ms "
+            f"would be kept in pieces of {width_ms} ms, more than {MAX_PANES} in all: take an interval that divides "
+            "the window, or windows that overlap less"
         )
     return replace(panes, width_ms=width_ms)
 
@@ -74,7 +76,8 @@ class EarlyWindowOperator(WindowAggregateOperator):
             self._next_end = min(self._next_end, early + 1)
 
     def _fire_until(self, watermark: int) -> Iterator[None]:
-        while (early := self._next_early()) <= watermark:
+        # the greatest watermark is as great as NEVER
+        while (early := self._next_early()) != NEVER and early <= watermark:
             yield from super()._fire_until(early - 1)
             self._fire_early(early)
             # nothing has yielded in between, so a snapshot has all early results of a time, or none
@@ -99,7 +102,8 @@ class EarlyWindowOperator(WindowAggregateOperator):
                 open_windows.setdefault(window, []).append(pane)
         for window in sorted(open_windows, key=lambda window: window[::-1]):
             panes = open_windows[window]
-            begun = [pane for pane in panes if pane.start < at]
+            # a restore may have set event time back behind results that have left
+            begun = [pane for pane in panes if pane.start < at and pane.fired_until < at]
             if not begun:
                 continue
             merged = self._store.merged(panes)

@@ -20,6 +20,8 @@ from runtime.operators.columnar.input_checks import check_inserts
 from runtime.operators.columnar.panes import NEVER
 from runtime.operators.columnar.window_aggregate import WindowAggregateOperator, WindowAggregateSpec
 from runtime.operators.errors import user_function_error
+from runtime.operators.operator import OperatorContext
+from runtime.operators.output import Output
 
 
 class ProcessingTimeWindowOperator(WindowAggregateOperator):
@@ -32,9 +34,12 @@ class ProcessingTimeWindowOperator(WindowAggregateOperator):
         #: whether the end of a batch has come, and its watermark has not been passed on
         self._is_ending = False
 
+    def setup(self, context: OperatorContext, output: Output) -> None:
+        super().setup(context, output)
+        self._is_batch = ExecutionKind.of(context.configuration) is ExecutionKind.BATCH
+
     def open(self) -> None:
         super().open()
-        self._is_batch = ExecutionKind.of(self.context.configuration) is ExecutionKind.BATCH
         self._schedule()
 
     def process_watermark(self, watermark: Watermark) -> None:

@@ -35,6 +35,7 @@ class PythonStream(NodeType):
     summary = "A Python function that builds streams from streams, with all of the DataStream API"
     category = "Python"
     icon = "python"
+    has_operator = False
     keywords = ("DataStream", "API", "escape", "custom", "build", "source", "sink", "function")
     docs = (
         "For what no other node does. The function takes the environment and the stream of each input, in order, and "

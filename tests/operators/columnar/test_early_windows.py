@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from runtime.common import Duration, Row, Types
 from runtime.common.configuration import Configuration
+from runtime.core.elements import MAX_WATERMARK
 from runtime.datastream import StreamExecutionEnvironment
 from runtime.datastream.window import (
     ContinuousEventTimeTrigger,
@@ -114,6 +116,27 @@ def _panes(assigner: WindowAssigner[Any, Any]) -> Panes:
 @given(parts=st.lists(runs(8), min_size=3, max_size=3))
 def test_early_results_survive_rescaling(assigner: WindowAssigner[Any, Any], parts: list[Run]) -> None:
     assert_columns_survive_rescaling(by_column(assigner, 3), parts)
+
+
+@pytest.mark.parametrize("times", [[], [5]])
+def test_windows_end_with_their_input(times: list[int]) -> None:
+    with OneInputHarness(by_column(TumblingEventTimeWindows(10), 3), input_type=ROWS) as harness:
+        if times:
+            harness.process([row("a", 1)], times)
+        harness.process_watermark(MAX_WATERMARK)
+        assert len(harness.values) == len(times) * 2  # at 6 and at the end: at 9 is the end
+
+
+def test_what_has_left_does_not_come_again_if_a_restore_sets_event_time_back() -> None:
+    factory = by_column(TumblingEventTimeWindows(100), 5)
+    with OneInputHarness(factory, input_type=ROWS) as harness:
+        harness.process([row("a", 1)], [1])
+        harness.process_watermark(12)
+        assert len(harness.values) == 2
+        saved = harness.snapshot()
+    with OneInputHarness(factory, input_type=ROWS, snapshot=replace(saved, watermark=3)) as harness:
+        harness.process_watermark(16)
+        assert len(harness.values) == 1, "that at 15"
 
 
 def row(key: str, number: int) -> Row:

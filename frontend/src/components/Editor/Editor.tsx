@@ -327,8 +327,14 @@ function useKeyboard(store: EditorStore, canvas: React.RefObject<HTMLDivElement 
   };
   // while versions are compared, keys change nothing that cannot be seen
   const isHidden = () => Boolean(canvas.current?.closest('[hidden]'));
+  // whether the key closes suggestions, or ends a composition, which it has done by the time it arrives here
+  const isTaken = useRef(false);
+  const onCapture = (event: KeyboardEvent) => {
+    const isOpen = event.target instanceof HTMLElement && event.target.getAttribute('aria-expanded') === 'true';
+    isTaken.current = event.key === 'Escape' && (isOpen || event.isComposing);
+  };
   const onKey = useEffectEvent((event: KeyboardEvent) => {
-    if (event.defaultPrevented || isHidden()) return;
+    if (event.defaultPrevented || isTaken.current || isHidden()) return;
     const quickAdd = () => {
       const state = store.getState();
       const [first] = state.history.selection.nodes;
@@ -362,10 +368,13 @@ function useKeyboard(store: EditorStore, canvas: React.RefObject<HTMLDivElement 
   });
   useEffect(() => {
     const key = (event: KeyboardEvent) => onKey(event);
+    const capture = (event: KeyboardEvent) => onCapture(event);
     const clip = (event: ClipboardEvent) => onClipboard(event);
+    window.addEventListener('keydown', capture, true);
     window.addEventListener('keydown', key);
     for (const name of ['copy', 'cut', 'paste'] as const) window.addEventListener(name, clip);
     return () => {
+      window.removeEventListener('keydown', capture, true);
       window.removeEventListener('keydown', key);
       for (const name of ['copy', 'cut', 'paste'] as const) window.removeEventListener(name, clip);
     };

@@ -101,7 +101,12 @@ function NodePanel({ id }: { readonly id: string }) {
           ) : (
             <SchemaForm schema={type.schema} value={node.params} pointer="/params" around={around} onChange={set} />
           )}
-          <Operator id={id} node={node} isParallel={type?.is_parallel ?? true} />
+          <Operator
+            id={id}
+            node={node}
+            isParallel={type?.is_parallel ?? true}
+            hasOperator={type?.has_operator ?? true}
+          />
         </Tabs.Panel>
         <Tabs.Panel value="stream" className={classes.body ?? ''}>
           <Streams id={id} />
@@ -165,9 +170,10 @@ interface OperatorProps {
   readonly id: string;
   readonly node: PipelineNode;
   readonly isParallel: boolean;
+  readonly hasOperator: boolean;
 }
 
-function Operator({ id, node, isParallel }: OperatorProps) {
+function Operator({ id, node, isParallel, hasOperator }: OperatorProps) {
   const store = useEditorStore();
   const isReadOnly = useEditor((state) => state.isReadOnly);
   const change = (field: string, value: Partial<PipelineNode>) =>
@@ -192,36 +198,44 @@ function Operator({ id, node, isParallel }: OperatorProps) {
           disabled={isReadOnly}
           onChange={() => toggleDisabled(store, [id])}
         />
-        <NumberInput
-          label="Parallelism"
-          size="sm"
-          placeholder={isParallel ? 'that of the pipeline' : 'always 1'}
-          value={node.parallelism ?? ''}
-          min={1}
-          hideControls
-          disabled={isReadOnly || !isParallel}
-          onChange={(value) => change('parallelism', { parallelism: typeof value === 'number' ? value : null })}
-        />
-        <Select
-          label="Chaining"
-          size="sm"
-          data={['always', 'head', 'never']}
-          value={node.chaining ?? 'always'}
-          allowDeselect={false}
-          disabled={isReadOnly}
-          onChange={(chaining) => change('chaining', { chaining: chaining ?? 'always' })}
-        />
-        <TextInput
-          label="Slot sharing group"
-          size="sm"
-          placeholder="default"
-          value={node.slot_group ?? ''}
-          disabled={isReadOnly}
-          onChange={({ currentTarget: { value } }) => change('slot_group', { slot_group: value === '' ? null : value })}
-        />
-        <div className={classes.uid}>
-          <span className="tm-dim">State is kept under the uid</span> <CopyText text={node.uid} label="uid" />
-        </div>
+        {hasOperator ? (
+          <>
+            <NumberInput
+              label="Parallelism"
+              size="sm"
+              placeholder={isParallel ? 'that of the pipeline' : 'always 1'}
+              value={node.parallelism ?? ''}
+              min={1}
+              hideControls
+              disabled={isReadOnly || !isParallel}
+              onChange={(value) => change('parallelism', { parallelism: typeof value === 'number' ? value : null })}
+            />
+            <Select
+              label="Chaining"
+              size="sm"
+              data={['always', 'head', 'never']}
+              value={node.chaining ?? 'always'}
+              allowDeselect={false}
+              disabled={isReadOnly}
+              onChange={(chaining) => change('chaining', { chaining: chaining ?? 'always' })}
+            />
+            <TextInput
+              label="Slot sharing group"
+              size="sm"
+              placeholder="default"
+              value={node.slot_group ?? ''}
+              disabled={isReadOnly}
+              onChange={({ currentTarget: { value } }) =>
+                change('slot_group', { slot_group: value === '' ? null : value })
+              }
+            />
+            <div className={classes.uid}>
+              <span className="tm-dim">State is kept under the uid</span> <CopyText text={node.uid} label="uid" />
+            </div>
+          </>
+        ) : (
+          <p className="tm-dim">The operators are those of its code, which gives them their parallelism and uids.</p>
+        )}
       </div>
     </details>
   );

@@ -59,6 +59,8 @@ export interface NodeType {
   readonly ports: Ports;
   readonly examples: readonly { readonly title: string; readonly params: Params }[];
   readonly is_parallel: boolean;
+  /** Whether parallelism, chaining and slot group are for the document to say; else the node's code does. */
+  readonly has_operator: boolean;
   readonly is_sink: boolean;
   /** Whether the columns that such a node declares can be read from what it reads: files, or a table. */
   readonly reads_schema: boolean;

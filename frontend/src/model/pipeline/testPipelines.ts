@@ -24,6 +24,7 @@ export function nodeType(type: string, inputs: string[], outputs: string[], more
     ports: { inputs: inputs.map((name) => port(name)), outputs: outputs.map((name) => port(name)) },
     examples: [],
     is_parallel: true,
+    has_operator: true,
     is_sink: outputs.length === 0,
     reads_schema: false,
     ...more,
