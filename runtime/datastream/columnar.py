@@ -249,8 +249,8 @@ def _early_ms(assigner: WindowAssigner[Any, Any], trigger: Trigger[Any, Any] | N
     kind = ContinuousEventTimeTrigger if assigner.is_event_time() else ContinuousProcessingTimeTrigger
     if not has_panes or not isinstance(trigger, kind):
         raise TypeError(
-            f"aggregate_columns() of {assigner!r} cannot have a {type(trigger).__name__}: tumbling, sliding and "
-            "cumulative windows of event time can have a ContinuousEventTimeTrigger, tumbling and sliding ones of "
+            f"aggregate_columns() of {assigner!r} cannot have the trigger {type(trigger).__name__}: tumbling, sliding "
+            "and cumulative windows of event time can have a ContinuousEventTimeTrigger, tumbling and sliding ones of "
             "processing time a ContinuousProcessingTimeTrigger; others need aggregate() with a function"
         )
     return trigger.interval

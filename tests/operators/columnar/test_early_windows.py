@@ -190,7 +190,7 @@ ORDERS = Types.ROW_NAMED(["item", "cents"], [Types.STRING(), Types.LONG()])
 def test_other_triggers_are_refused_by_name(assigner: Any, trigger: Any) -> None:
     env = StreamExecutionEnvironment.get_execution_environment(Configuration())
     windows = env.from_collection([("pen", 1)], ORDERS).key_by_columns("item").window(assigner).trigger(trigger)
-    with pytest.raises(TypeError, match=f"cannot have a {type(trigger).__name__}"):
+    with pytest.raises(TypeError, match=f"cannot have the trigger {type(trigger).__name__}"):
         windows.aggregate_columns("count(*) AS n")
 
 
