@@ -10,6 +10,7 @@ import asyncio
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,7 @@ from runtime.datastream import (
 from runtime.datastream.state import MapStateDescriptor, ValueStateDescriptor
 from runtime.datastream.window import (
     ContinuousEventTimeTrigger,
+    ContinuousProcessingTimeTrigger,
     EventTimeSessionWindows,
     EventTimeTrigger,
     SlidingEventTimeWindows,
@@ -48,6 +50,7 @@ from runtime.operators.async_operator import AsyncWaitOperator
 from runtime.operators.broadcast_operators import BroadcastProcessOperator, KeyedBroadcastProcessOperator
 from runtime.operators.co_operators import CoProcessOperator, KeyedCoProcessOperator
 from runtime.operators.columnar.deduplicate import KeepFirstOperator, KeepLastOperator
+from runtime.operators.columnar.early_windows import EarlyProcessingTimeWindowOperator, EarlyWindowOperator
 from runtime.operators.columnar.interval_join import ColumnIntervalJoinOperator
 from runtime.operators.columnar.local_aggregate import LocalAggregateOperator, LocalAggregateOperatorFactory
 from runtime.operators.columnar.local_sessions import LocalSessionOperator, LocalSessionOperatorFactory
@@ -299,12 +302,14 @@ def check_async(directory: Path) -> None:
     assert_same_when_rescaled(len(STAGES), lambda parallelisms: run_rescaling(STAGES, parallelisms, 128, create, feed))
 
 
-def check_clock(directory: Path) -> None:
+def check_clock(directory: Path, operator: type[StreamOperator], early_ms: int | None) -> None:
     """The clock goes on by 6 ms with each stage, and past the end of all windows with the last one."""
 
     def build(rows: DataStream) -> DataStream:
-        windows = TumblingProcessingTimeWindows.of(Time.milliseconds(10))
-        return rows.key_by_columns("key").window(windows).aggregate_columns("sum(number) AS total", "window_end")
+        windows = rows.key_by_columns("key").window(TumblingProcessingTimeWindows.of(Time.milliseconds(10)))
+        if early_ms is not None:
+            windows = windows.trigger(ContinuousProcessingTimeTrigger.of(Time.milliseconds(early_ms)))
+        return windows.aggregate_columns("sum(number) AS total", "window_end")
 
     def create(
         parallelism: int, subtask: int, clock: ManualClock, snapshot: OperatorSnapshot | None
@@ -312,7 +317,7 @@ def check_clock(directory: Path) -> None:
         harness = harness_of(
             build, parallelism=parallelism, subtask=subtask, clock=clock, snapshot=snapshot, input_type=ROWS
         )
-        assert type(harness.operator) is ProcessingTimeWindowOperator
+        assert type(harness.operator) is operator
         return harness
 
     def feed(harnesses: Sequence[OneInputHarness], stage: Stage) -> None:
@@ -502,6 +507,15 @@ CASES: dict[type[StreamOperator], Check] = dict(
             lambda s: s.key_by_columns("key").window(TEN).aggregate_columns("sum(number) AS total", "window_end"),
         ),
         columns(
+            EarlyWindowOperator,
+            lambda s: (
+                s.key_by_columns("key")
+                .window(TEN)
+                .trigger(ContinuousEventTimeTrigger.of(Time.milliseconds(5)))
+                .aggregate_columns("sum(number) AS total", "window_end")
+            ),
+        ),
+        columns(
             SessionAggregateOperator,
             lambda s: s.key_by_columns("key").window(SESSIONS).aggregate_columns("sum(number) AS total", "window_end"),
         ),
@@ -542,7 +556,14 @@ CASES: dict[type[StreamOperator], Check] = dict(
         first_phase(LocalAggregateOperator, LocalAggregateOperatorFactory, WindowAggregateOperatorFactory, TEN),
         first_phase(LocalSessionOperator, LocalSessionOperatorFactory, SessionAggregateOperatorFactory, SESSIONS),
         (AlikeOperator, check_alike),
-        (ProcessingTimeWindowOperator, check_clock),
+        (
+            ProcessingTimeWindowOperator,
+            partial(check_clock, operator=ProcessingTimeWindowOperator, early_ms=None),
+        ),
+        (
+            EarlyProcessingTimeWindowOperator,
+            partial(check_clock, operator=EarlyProcessingTimeWindowOperator, early_ms=5),
+        ),
         (TimestampsAndWatermarksOperator, check_timestamps),
         (SourceOperator, check_source),
         (SinkOperator, check_sink),
