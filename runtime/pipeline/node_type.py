@@ -110,7 +110,7 @@ class OutsideTable:
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What a node can know of the pipeline around it.
+    """Holds what a node can know of the pipeline around it.
 
     Attributes:
         types: declared by the pipeline, by name.
@@ -267,7 +267,7 @@ def _is_key(type_info: TypeInformation) -> bool:
 
 
 class EmitContext(ABC):
-    """What a type writes its code with. Every operator goes through `operator`, which names and identifies it."""
+    """Writes the code of a node. Every operator goes through `operator`, which names and identifies it."""
 
     @property
     @abstractmethod
