@@ -74,7 +74,6 @@ class PythonStream(NodeType):
         Example(
             "Dear bids in euros",
             {
-                "inputs": ["bids"],
                 "outputs": [{"name": "out", "type": [["auction", "long"], ["euros", "double"]]}],
                 "code": _BUILD,
             },
