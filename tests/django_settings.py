@@ -17,6 +17,10 @@ from backend.config.settings import *  # noqa: E402, F403
 #: logging in is tested, the cost of guessing a password is not
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 
+#: users of many tests have the same id; a test that wants a limit sets one
+TIDEMARK_SUBMISSIONS_PER_MINUTE = 0
+TIDEMARK_SOCKETS_PER_USER = 0
+
 #: a test that wants a process to be kept ready says so, and ends it
 TIDEMARK_WARM_PREVIEWS = False
 

@@ -1,4 +1,5 @@
-"""The permission of all views: a login, a role for the method, and, where code of users would run, that it may."""
+"""The permission of all views: a login, a role for the method, and, where code of users would run, that it may, and has
+not done so too often."""
 
 from __future__ import annotations
 
@@ -10,12 +11,14 @@ from rest_framework.views import APIView
 
 from backend.accounts.roles import Role, role_of
 from backend.accounts.submission import refusal
+from backend.accounts.submission_rate import note_submission
 
 
 class HasRole(IsAuthenticated):
     """Requires a login and the role that the view's `roles` names for the method (default VIEWER).
 
-    Methods in the view's `runs_programs` and `runs_drafts` are refused for everybody where the cluster takes none.
+    Methods in the view's `runs_programs` and `runs_drafts` are refused for everybody where the cluster takes none, and
+    for a user who has called too many of them.
     """
 
     def has_permission(self, request: Request, view: APIView) -> bool:
@@ -34,4 +37,5 @@ class HasRole(IsAuthenticated):
             if refused is not None:
                 # says more than a permission's message: which code, and that it is no matter of roles
                 raise refused
+            note_submission(request.user)
         return True

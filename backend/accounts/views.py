@@ -19,6 +19,7 @@ from backend.accounts.errors import product_errors
 from backend.accounts.permissions import HasRole
 from backend.accounts.roles import Role
 from backend.accounts.submission import SubmissionRefused
+from backend.accounts.submission_rate import TooManySubmissions
 from backend.audit import trail
 
 ErrorHandler = Callable[[Exception, dict[str, Any]], Response | None]
@@ -78,7 +79,7 @@ class ClosedView(APIView):
     errors: ClassVar[Any] = None
 
     def handle_exception(self, exc: Exception) -> Response:
-        if isinstance(exc, SubmissionRefused):
+        if isinstance(exc, (SubmissionRefused, TooManySubmissions)):
             # also of a GET: with a note it leaves an event
             trail.note(self.request._request, refused=str(exc.detail))
         return super().handle_exception(exc)

@@ -17,6 +17,7 @@ from django.http import QueryDict
 from rest_framework.exceptions import APIException
 
 from backend.accounts.submission import refusal
+from backend.accounts.submission_rate import note_submission
 from backend.administration.models import Savepoint
 from backend.cluster import services
 from backend.cluster.job_requests import SAVEPOINT_FORMATS
@@ -206,6 +207,8 @@ class RestoreJob(Act):
             "allowNonRestoredState": asking.given["allow_non_restored_state"],
         }
         try:
+            if asking.user is not None:
+                note_submission(asking.user)
             wanted = read_program_request(body, QueryDict())
             run_program(find_artifact(row.artifact.public_id), wanted, asking.user, asking.has_left)
         except APIException as error:

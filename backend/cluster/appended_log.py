@@ -15,6 +15,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from backend.cluster.log_segments import MARK_BYTES, Mark, files_of, mark_path, marks, segment_path, segments
+from backend.cluster.log_times import TimesWriter, times_path
+from runtime.core.clock import SYSTEM_CLOCK
 
 
 class LogTakenError(Exception):
@@ -41,6 +43,7 @@ class AppendedLog:
         self._max_segment_bytes = max_segment_bytes
         self._segment_file: int | None = None
         self._mark_file: int | None = None
+        self._times: TimesWriter | None = None
         self._start = 0
         log.parent.mkdir(parents=True, exist_ok=True)
         files = self._files()
@@ -69,6 +72,7 @@ class AppendedLog:
                 # what is left of an append that did not reach its mark
                 os.ftruncate(self._segment_file, self._mark.end - self._start)
                 self._unmarked_bytes = 0
+                self._times = TimesWriter(known[-1].path, is_new=False)
             self._mark_file = os.open(mark_path(log, epoch), os.O_RDWR | os.O_CREAT, 0o644)
             self._keep_marks(whole)
         except BaseException:
@@ -139,6 +143,8 @@ class AppendedLog:
                 # readers should not see it; the next append overwrites it anyway
                 os.ftruncate(self._segment_file, size)
             raise
+        if self._times is not None:
+            self._times.note(self._mark.end, SYSTEM_CLOCK.now_ms())
         self._write_mark(Mark(self._mark.number + 1, self._mark.end + len(payload), position))
 
     def close(self) -> None:
@@ -149,6 +155,9 @@ class AppendedLog:
         """
         segment_file, self._segment_file = self._segment_file, None
         mark_file, self._mark_file = self._mark_file, None
+        times, self._times = self._times, None
+        if times is not None:
+            times.close()
         try:
             if segment_file is not None:
                 os.close(segment_file)
@@ -185,13 +194,17 @@ class AppendedLog:
         full, self._segment_file = self._segment_file, None
         if full is not None:
             os.close(full)
+        if self._times is not None:
+            self._times.close()
         path = segment_path(self._log, self._epoch, self._mark.end)
         self._segment_file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o644)
         self._start = self._mark.end
+        self._times = TimesWriter(path, is_new=True)
         with suppress(OSError):
             for segment in segments(self._log, files):
                 if segment.end <= self._start - self._max_segment_bytes:
                     segment.path.unlink(missing_ok=True)
+                    times_path(segment.path).unlink(missing_ok=True)
 
 
 def _position_at(end: int, newest: Sequence[Mark]) -> int:

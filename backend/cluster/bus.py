@@ -30,8 +30,18 @@ PREFIX = environment.redis_prefix()
 TOPIC_KEY = f"{PREFIX}:{{}}"
 JOB_KEY = TOPIC_KEY.format("job:{}")
 METRICS_KEY = f"{PREFIX}:metrics:{{}}"
+STACKS_KEY = f"{PREFIX}:stacks:{{}}"
+#: hash whose field "seen" is what a peek has seen
+PEEK_KEY = f"{PREFIX}:peek:{{}}"
+#: what a peek looks at, for as long as somebody looks
+PEEK_LEASE_KEY = f"{PREFIX}:peek-lease:{{}}"
 CHECKPOINTS_KEY = f"{PREFIX}:checkpoints:{{}}"
 TRACES_KEY = f"{PREFIX}:checkpoint-traces:{{}}"
+#: streams of a job's packed samples: of every five seconds, and averaged over every minute
+HISTORY_KEY = f"{PREFIX}:history:{{}}"
+MINUTES_KEY = f"{PREFIX}:history-minutes:{{}}"
+#: hash of the layouts of a job's samples, by their ids
+LAYOUTS_KEY = f"{PREFIX}:history-layouts:{{}}"
 CLUSTER_KEY = TOPIC_KEY.format("cluster")
 PREVIEW_KEY = TOPIC_KEY.format("preview:{}")
 #: lives while the process that runs a preview does
@@ -51,12 +61,22 @@ EVENT_FIELD = "event"
 SEAL_FIELD = "seal"
 #: sorted set of the jobmanagers' names by the time at which they were last seen, Redis's clock, ms
 JOBMANAGERS_KEY = f"{PREFIX}:jobmanagers"
+#: sorted set of a user's WebSockets by the time at which their leases end, Redis's clock, ms
+SOCKETS_KEY = f"{PREFIX}:sockets:{{}}"
+#: number of events of a kind in the last minute, by name
+COUNT_KEY = f"{PREFIX}:{{}}:{{}}"
 #: a jobmanager shows itself every second
 JOBMANAGER_EXPIRY_MS = 5_000
 #: live documents are dropped after this unless a leader publishes them again; SQL has the durable facts
 EXPIRY_S = 3600
 #: metrics of running jobs are written every two seconds; older ones are from a job that no jobmanager runs
 METRICS_EXPIRY_S = 60
+#: what was seen of stacks goes stale; whoever looks again asks again
+STACKS_EXPIRY_S = 600
+#: so long after somebody has looked at a peek for the last time, it ends
+PEEK_LEASE_S = 30
+#: what a peek has seen is kept so long after the last of it
+PEEK_EXPIRY_S = 60
 #: the stream keeps about this many events, the newest; heartbeats repeat what matters
 MAX_EVENTS = 10_000
 #: seconds that the cluster's own processes wait for an answer
@@ -179,6 +199,34 @@ def read_document(key: str) -> Reading:
     return Reading(_document(text), *map(_age_ms, left_ms))
 
 
+def begin_peek(peek_id: str, lease: Document) -> None:
+    """Note what a peek looks at, for PEEK_LEASE_S."""
+    with reader().connected() as connection:
+        connection.set(PEEK_LEASE_KEY.format(peek_id), json.dumps(lease), ex=PEEK_LEASE_S)
+
+
+def look_at_peek(peek_id: str) -> tuple[Document | None, float]:
+    """Return what a peek looks at, and how many seconds are left of its lease; None: it has ended."""
+    with reader().connected() as connection:
+        pipeline = connection.pipeline(transaction=False)
+        pipeline.get(PEEK_LEASE_KEY.format(peek_id))
+        pipeline.pttl(PEEK_LEASE_KEY.format(peek_id))
+        text, left_ms = pipeline.execute()
+    return _document(text), left_ms / 1000
+
+
+def renew_peek(peek_id: str) -> bool:
+    """Begin the lease of a peek anew; False: it has ended."""
+    with reader().connected() as connection:
+        return bool(connection.expire(PEEK_LEASE_KEY.format(peek_id), PEEK_LEASE_S))
+
+
+def end_peek(peek_id: str) -> bool:
+    """End the lease of a peek; False: it has ended."""
+    with reader().connected() as connection:
+        return bool(connection.delete(PEEK_LEASE_KEY.format(peek_id)))
+
+
 def read_documents(keys: Sequence[str]) -> list[Reading]:
     """Read live documents at once, in the order of their keys."""
     if not keys:
@@ -238,7 +286,8 @@ def _post(connection: redis.Redis, event: Document) -> None:
     connection.xadd(EVENTS_KEY, fields, maxlen=MAX_EVENTS, approximate=True)
 
 
-_NOW_MS = "local t = redis.call('TIME') local now = t[1] * 1000 + math.floor(t[2] / 1000) "
+#: beginning of a script that needs the time by Redis's clock, `now`, epoch ms
+NOW_MS = "local t = redis.call('TIME') local now = t[1] * 1000 + math.floor(t[2] / 1000) "
 
 
 _FORGET_OTHERS = "redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now - ARGV[1]) "
@@ -246,7 +295,7 @@ _FORGET_OTHERS = "redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now - ARGV[1])
 
 def show_jobmanager(name: str) -> None:
     """Note that a jobmanager lives; forget those that do not, whether or not somebody reads them."""
-    script = _NOW_MS + _FORGET_OTHERS + "redis.call('ZADD', KEYS[1], now, ARGV[2])"
+    script = NOW_MS + _FORGET_OTHERS + "redis.call('ZADD', KEYS[1], now, ARGV[2])"
     client().eval(script, 1, JOBMANAGERS_KEY, JOBMANAGER_EXPIRY_MS, name)
 
 
@@ -257,7 +306,7 @@ def hide_jobmanager(name: str) -> None:
 
 def jobmanagers() -> list[str]:
     """Return the names of the jobmanagers seen lately, sorted; forget the others."""
-    script = _NOW_MS + _FORGET_OTHERS + "return redis.call('ZRANGE', KEYS[1], 0, -1)"
+    script = NOW_MS + _FORGET_OTHERS + "return redis.call('ZRANGE', KEYS[1], 0, -1)"
     with reader().connected() as connection:
         names: Any = connection.eval(script, 1, JOBMANAGERS_KEY, JOBMANAGER_EXPIRY_MS)
     return sorted(names)

@@ -154,6 +154,20 @@ def ended_traces(saved: Mapping[str, Document]) -> dict[str, Document]:
     return {name: trace for name, trace in saved.items() if trace["status"] != "IN_PROGRESS"}
 
 
+def ended_details(saved: Mapping[str, Document]) -> dict[str, Document]:
+    """Return the saved details of checkpoints that have ended, likewise."""
+    return {name: details for name, details in saved.items() if details["status"] != "IN_PROGRESS"}
+
+
+def ended_checkpoints(section: Document) -> Document:
+    """Return the checkpoints section of a job that ends without a JobMaster: what was in progress has failed."""
+    counts = section["counts"]
+    return section | {
+        "counts": counts | {"in_progress": 0, "failed": counts["failed"] + counts["in_progress"]},
+        "history": ended_details(section["history"]),
+    }
+
+
 def trace_document(trace: CheckpointTrace) -> Document:
     """Return where the time of a checkpoint went, in the form shown by REST, but for the names of vertices."""
     status = "FAILED" if trace.failure_timestamp_ms is not None else "COMPLETED"

@@ -12,16 +12,20 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from django.conf import settings
+from django.utils.crypto import salted_hmac
 
 from backend.cluster.location_checks import CheckLocation
 from runtime.checkpoint.errors import CheckpointStorageError
 from runtime.checkpoint.locations import AllowedRoots, join, to_uri
 from runtime.checkpoint.settings import CheckpointSettings
+from runtime.checkpoint.signatures import SnapshotKeys
 from runtime.checkpoint.snapshot_files import SnapshotFiles
 from runtime.checkpoint.state_files import default_file_system
 from runtime.common import options
 from runtime.common.config_options import ConfigurationError
 from runtime.common.configuration import Configuration
+
+_SNAPSHOT_SALT = "tidemark.snapshot"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +47,19 @@ class ClusterStorage:
         return configuration.get(options.CHECKPOINT_DIRECTORY) or self.checkpoints
 
     def files(self) -> SnapshotFiles:
-        """Return the access to snapshot files in the allowed roots."""
+        """Return the access to snapshot files in the allowed roots, whoever has written them."""
         return SnapshotFiles(default_file_system(), self.allowed)
+
+    def signed_files(self) -> SnapshotFiles:
+        """Return the access of who writes, restores or shows snapshots: with the cluster's signatures."""
+        return SnapshotFiles(default_file_system(), self.allowed, keys=snapshot_keys())
+
+
+def snapshot_keys() -> SnapshotKeys:
+    """Return the keys that sign this cluster's snapshots: of its secret key, and of former ones."""
+    secrets = (settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS)
+    keys = (salted_hmac(_SNAPSHOT_SALT, "", secret, algorithm="sha256").digest() for secret in secrets)
+    return SnapshotKeys(tuple(keys), settings.TIDEMARK_FOREIGN_SNAPSHOTS)
 
 
 def cluster_storage() -> ClusterStorage:

@@ -21,6 +21,7 @@ from backend.config.celery import app
 DEPLOY_TASK = "tidemark.deploy"
 END_TASK = "tidemark.end"
 KILL_TASK = "tidemark.kill"
+LEAD_TASK = "tidemark.lead"
 PING_TASK = "tidemark.ping"
 #: later deployments would start slots that nobody waits for any more; below ~5 s a busy worker misses some
 DEPLOY_EXPIRY_S = 20.0

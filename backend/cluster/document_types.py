@@ -116,7 +116,49 @@ class Subtask(TypedDict):
 class VertexInput(TypedDict):
     id: str
     """The vertex that it reads from."""
+    edge: NotRequired[str]
+    """Id of the edge, a number as text; documents of earlier releases have none."""
     ship_strategy: str
+    side_output: NotRequired[str]
+    """Id of the side output that it reads; empty: the main output."""
+    operator: NotRequired[str]
+    """Uid of the operator of that vertex whose output it reads."""
+
+
+class EdgeMetrics(TypedDict):
+    """Figures of an edge, of all its channels together."""
+
+    records_sent: int
+    """A record that is broadcast counts once for each consumer."""
+    records_received: int
+    """The same, and once the job has finished equal to it."""
+    records_per_second: float
+    bytes_per_second: float
+    queued_buffers: int
+    """Batches, or frames of them, that wait at either end."""
+    queued_bytes: int
+    watermark: Watermark
+    """The lowest that has been sent."""
+
+
+class OperatorInput(TypedDict):
+    operator: str
+    """Its uid."""
+    side_output: str
+    """Id of the side output that is read; empty: the main output."""
+
+
+class OperatorMetrics(TypedDict):
+    """Figures of an operator, of all its subtasks together."""
+
+    records_in: int
+    """Of a source: records read."""
+    records_out: int
+    """A record that goes several ways counts once."""
+    records_in_per_second: float
+    records_out_per_second: float
+    watermark: Watermark
+    """The lowest that has reached it; of a source: that it has sent."""
 
 
 class Operator(TypedDict):
@@ -124,6 +166,8 @@ class Operator(TypedDict):
     uid: str
     defined_at: NotRequired[str]
     """Place in the program, "file:line"."""
+    input: NotRequired[OperatorInput]
+    """The operator of the same chain whose records it takes; missing: it is the head of its chain."""
 
 
 class Vertex(TypedDict):
@@ -406,6 +450,10 @@ class JobDocument(TypedDict):
     parallelism: int
     max_parallelism: int
     vertices: list[Vertex]
+    edges: NotRequired[dict[str, EdgeMetrics]]
+    """By id; missing in documents of earlier releases."""
+    operators: NotRequired[dict[str, OperatorMetrics]]
+    """By uid; missing in documents of earlier releases."""
     failure: NotRequired[JobFailure | None]
     """The newest cause since the submission; null: none."""
     failures: NotRequired[int]

@@ -15,6 +15,11 @@ from runtime.core.well_formed import well_formed
 #: limits of the database's columns
 MAX_NAME_CHARS: Final = 255
 MAX_INTEGER: Final = 2**31 - 1
+#: time for which stacks may be sampled, ms
+MAX_SAMPLED_MS: Final = 60_000
+#: rows that a peek shows in a second, and subtasks that it names
+MAX_PEEKED_ROWS: Final = 20
+MAX_PEEKED_SUBTASKS: Final = 1_000
 MAX_LONG: Final = 2**63 - 1
 
 
@@ -61,7 +66,40 @@ class AutoscalerSwitched:
     """Notice that a user has switched a job's autoscaler, so that the leader looks at once."""
 
 
-Event: TypeAlias = Heartbeat | StageEnded | TaskManagerGone | RowsChanged | AutoscalerSwitched
+@dataclass(frozen=True, slots=True)
+class StacksWanted:
+    """A user wants to see what the subtasks of a vertex do."""
+
+    job: str
+    vertex: str
+    duration_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class PeekWanted:
+    """A user looks at the rows of an edge."""
+
+    job: str
+    peek: str
+    edge: int | str
+    """Id of an edge between chains, or of the operator that one within a chain leads to."""
+    subtasks: tuple[int, ...]
+    """Empty: all."""
+    rows: int
+    """A second."""
+
+
+@dataclass(frozen=True, slots=True)
+class PeekEnded:
+    """The user does not look any longer."""
+
+    job: str
+    peek: str
+
+
+Event: TypeAlias = (
+    Heartbeat | StageEnded | TaskManagerGone | RowsChanged | AutoscalerSwitched | StacksWanted | PeekWanted | PeekEnded
+)
 
 
 class ReceivedEvent(NamedTuple):
@@ -128,6 +166,28 @@ def _autoscaler_switched(document: Mapping[str, Any]) -> AutoscalerSwitched:
     return AutoscalerSwitched()
 
 
+def _stacks_wanted(document: Mapping[str, Any]) -> StacksWanted:
+    duration_ms = _integer(document, "duration", MAX_SAMPLED_MS)
+    return StacksWanted(_name(document, "job"), _name(document, "vertex"), duration_ms)
+
+
+def _peek_wanted(document: Mapping[str, Any]) -> PeekWanted:
+    edge, subtasks = document.get("edge"), document.get("subtasks", [])
+    if not isinstance(subtasks, list) or len(subtasks) > MAX_PEEKED_SUBTASKS:
+        raise MalformedEventError(f"subtasks is {subtasks!r:.100}")
+    return PeekWanted(
+        _name(document, "job"),
+        _name(document, "peek"),
+        _name(document, "edge") if isinstance(edge, str) else _integer(document, "edge", MAX_INTEGER),
+        tuple(_integer({"subtask": subtask}, "subtask", MAX_INTEGER) for subtask in subtasks),
+        _integer(document, "rows", MAX_PEEKED_ROWS),
+    )
+
+
+def _peek_ended(document: Mapping[str, Any]) -> PeekEnded:
+    return PeekEnded(_name(document, "job"), _name(document, "peek"))
+
+
 _DECODERS: Final[Mapping[str, Callable[[Mapping[str, Any]], Event]]] = {
     "heartbeat": _heartbeat,
     "stage_ended": _stage_ended,
@@ -135,6 +195,9 @@ _DECODERS: Final[Mapping[str, Callable[[Mapping[str, Any]], Event]]] = {
     "job_submitted": _rows_changed,
     "operation": _rows_changed,
     "autoscaler": _autoscaler_switched,
+    "stacks": _stacks_wanted,
+    "peek": _peek_wanted,
+    "peek_ended": _peek_ended,
 }
 
 

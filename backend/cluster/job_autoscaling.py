@@ -136,13 +136,16 @@ class JobAutoscaling:
 
     # --- what is decided ----------------------------------------------------------------------------------------------
 
-    def decide(self, snapshot: JobStatusSnapshot, bounds: Requirements, lack: str = "") -> JobDecision:
+    def decide(
+        self, snapshot: JobStatusSnapshot, bounds: Requirements, lack: str = "", is_live: bool = False
+    ) -> JobDecision:
         """Look at the job, and return what it should have; also in `decision`.
 
         Args:
             snapshot: its status.
             bounds: of its vertices.
             lack: why it has less than the target; empty: it does not.
+            is_live: its sources are live; of old data a watermark is behind the clock by no more than its age.
         """
         if self._trouble:
             self.decision = JobDecision(self._trouble)
@@ -154,7 +157,7 @@ class JobAutoscaling:
             if not lack and not self._is_pending(snapshot):
                 # somebody else has rescaled it
                 self._target = dict(snapshot.parallelism)
-        sample = sample_of(snapshot, now_ms, self._clock.now_ms(), self._graph)
+        sample = sample_of(snapshot, now_ms, self._clock.now_ms() if is_live else None, self._graph)
         decision = self._autoscaler.decide(sample, self._lessons(snapshot, now_ms), bounds)
         wanted = {v: d.wanted for v, d in decision.vertices.items()}
         if decision.parallelism and all(self._target.get(v) == n for v, n in decision.parallelism.items()):
@@ -228,13 +231,13 @@ def changes_of(decision: JobDecision, graph: JobGraph) -> dict[str, Document]:
     }
 
 
-def sample_of(snapshot: JobStatusSnapshot, now_ms: float, now: int, graph: JobGraph) -> JobSample:
+def sample_of(snapshot: JobStatusSnapshot, now_ms: float, now: int | None, graph: JobGraph) -> JobSample:
     """Return a sample of a job.
 
     Args:
         snapshot: its status.
         now_ms: monotonic.
-        now: epoch ms.
+        now: epoch ms; None: no watermark is compared with it.
         graph: the job.
     """
     generation = _generation(snapshot)
@@ -258,7 +261,7 @@ def sample_of(snapshot: JobStatusSnapshot, now_ms: float, now: int, graph: JobGr
         vertices={v: [_subtask(task.metrics) for task in of] for v, of in working.items()},
         finished=tasks.keys() - working.keys(),
         finished_subtasks={v: len(tasks[v]) - len(of) for v, of in working.items()},
-        watermark_lag_ms=_watermark_lags(working, now, graph),
+        watermark_lag_ms={} if now is None else _watermark_lags(working, now, graph),
     )
 
 

@@ -21,7 +21,6 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 
 from django.conf import settings
@@ -32,6 +31,7 @@ from runtime.checkpoint.locations import is_local, local_path
 from runtime.core.ids import Attempt, SlotId
 from runtime.core.well_formed import well_formed
 from runtime.jobmaster.status import ExceptionEntry
+from runtime.task.log_records import record_text
 
 logger = logging.getLogger(__name__)
 
@@ -39,7 +39,7 @@ logger = logging.getLogger(__name__)
 SUFFIXES = {"stdout": "out", "log": "log"}
 #: per slot and kind there is at most twice as much
 MAX_SEGMENT_BYTES = 64 << 20
-#: open logs, of two files each; more could reach the usual limit of 1024 descriptors with many jobs
+#: open logs, of three files each; more could reach the usual limit of 1024 descriptors with many jobs
 MAX_OPEN_LOGS = 128
 
 #: a write that takes longer holds up no output any more. Shorter: busy disks make the buffer grow without need
@@ -365,9 +365,10 @@ class JobLogs:
             if known in written:
                 continue
             written.add(known)
-            at = datetime.fromtimestamp((entry.timestamp_ms + offset_ms) / 1000.0, UTC).astimezone()
-            text = f"{at:%Y-%m-%d %H:%M:%S},{at.microsecond // 1000:03} ERROR job - attempt {entry.attempt} failed: "
-            text += "\n".join(filter(None, (cause.message, cause.traceback))) + "\n"
+            message = f"job - attempt {entry.attempt} failed: "
+            message += "\n".join(filter(None, (cause.message, cause.traceback)))
+            at_s = (entry.timestamp_ms + offset_ms) / 1000.0
+            text = record_text(at_s, logging.ERROR, cause.task, message) + "\n"
             slot = SlotId(0) if cause.slot is None else cause.slot
             path = self._directory / log_name(entry.attempt, slot, "log")
             self._writer.put(path, well_formed(text).encode(), None, lambda: None)

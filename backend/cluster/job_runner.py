@@ -29,6 +29,7 @@ from backend.cluster.job_store import JobStore
 from backend.cluster.leader_machine import SUSPENDED
 from backend.cluster.leadership import LeadershipLostError
 from backend.cluster.live_document import LiveDocument, Placement, exception_document
+from backend.cluster.metric_samples import Row, sample_row
 from backend.cluster.models import TERMINAL_STATES, Job, Operation
 from backend.cluster.placement_records import PlacementRecords
 from backend.cluster.placements import ClusterPlacement
@@ -40,7 +41,7 @@ from backend.config import environment
 from runtime.checkpoint.statistics import CheckpointsSnapshot, StatisticsRecord
 from runtime.common.configuration import Configuration
 from runtime.core.clock import Clock
-from runtime.core.ids import Attempt, SlotId
+from runtime.core.ids import Attempt, SlotId, VertexId
 from runtime.graph.job_graph import JobGraph
 from runtime.graph.plan import job_plan
 from runtime.jobmaster.actions import RequestAnswered
@@ -49,7 +50,9 @@ from runtime.jobmaster.driver import JobMasterDriver
 from runtime.jobmaster.events import JobMasterEvent
 from runtime.jobmaster.execution_graph import ExecutionGraph, Region, num_slots
 from runtime.jobmaster.job_state import JobState
+from runtime.jobmaster.peeks import PeekRequest, PeekView
 from runtime.jobmaster.rescaling import rescaled
+from runtime.jobmaster.stack_reports import StackReport
 from runtime.jobmaster.status import JobStatusSnapshot, TaskSnapshot
 
 logger = logging.getLogger(__name__)
@@ -172,7 +175,7 @@ class JobRunner:
         checkpoints = self._checkpoints
         return CheckpointHome(
             storage.checkpoints_of(configuration),
-            storage.files(),
+            storage.signed_files(),
             lambda: checkpoints,
             self._store.epoch,
             is_asked_always=True,
@@ -385,6 +388,35 @@ class JobRunner:
             {} if self.job.is_terminal else self.autoscaling.document(),
             None if self.job.is_terminal else self.scaling.room,
         )
+
+    @property
+    def has_live_sources(self) -> bool:
+        """Return whether the last document says that a distance to the clock is a lag."""
+        return bool(self._live.last.get("event_time", {}).get("is_live"))
+
+    def metric_row(self) -> Row:
+        """Return the numbers whose history is kept, as of the last document; {} before the first one."""
+        return sample_row(self._live.last, self._live.figures, self.checkpoints()) if self._live.last else {}
+
+    def sample_stacks(self, vertex_id: str, duration_ms: int) -> None:
+        """Ask the slots of a vertex what they do; `stack_reports` has it later."""
+        self._driver.sample_stacks(VertexId(vertex_id), duration_ms)
+
+    def peek(self, request: PeekRequest) -> None:
+        """Have rows of an edge sampled; `peeks` has them later."""
+        self._driver.peek(request)
+
+    def end_peek(self, peek_id: str) -> None:
+        """End a peek."""
+        self._driver.peeks.stop(peek_id)
+
+    def peeks(self) -> Sequence[PeekView]:
+        """Return what the peeks at the job have seen."""
+        return self._driver.peeks.views()
+
+    def stack_reports(self) -> Sequence[StackReport]:
+        """Return the newest report of each vertex, the newest last."""
+        return self._driver.stacks.reports()
 
     def status(self) -> JobStatusSnapshot:
         """Return the JobMaster's view of the job."""

@@ -134,8 +134,9 @@ class JobStore:
             False if the job is not this leader's. Any thread.
         """
         with self._leadership.fenced():
-            mine = Job.objects.filter(id=job_id, leader_epoch=self._epoch, attempt__lte=attempt)
-            if mine.update(attempt=attempt) != 1:
+            # another thread may have saved the job with a later attempt, of other regions
+            mine = Job.objects.filter(id=job_id, leader_epoch=self._epoch)
+            if mine.update(attempt=Greatest(F("attempt"), Value(attempt))) != 1:
                 return False
             Placement.objects.filter(job_id=job_id, region__in=regions).delete()
         return True

@@ -28,7 +28,7 @@ from django.db import Error as DatabaseFailure
 from django.utils.module_loading import import_string
 from kombu.exceptions import OperationalError
 
-from backend.cluster import commands
+from backend.cluster import bus, commands
 from backend.cluster.checkpoint_counts import read_statistics
 from backend.cluster.checkpoint_home import check_location, cluster_storage, with_cluster_directories
 from backend.cluster.checkpoint_store import SqlCompletedStore, completed_checkpoints
@@ -39,8 +39,11 @@ from backend.cluster.events import (
     AutoscalerSwitched,
     Event,
     Heartbeat,
+    PeekEnded,
+    PeekWanted,
     ReceivedEvent,
     RowsChanged,
+    StacksWanted,
     StageEnded,
     TaskManagerGone,
 )
@@ -59,6 +62,7 @@ from backend.cluster.led_taskmanagers import LedTaskManagers
 from backend.cluster.left_savepoints import LeftSavepoints
 from backend.cluster.location_checks import LocationChecks
 from backend.cluster.log_retention import LogRetention
+from backend.cluster.metric_history import SAMPLE_INTERVAL_MS
 from backend.cluster.models import Job
 from backend.cluster.open_stops import left_stop
 from backend.cluster.placements import placed_stages, placements_of
@@ -71,8 +75,9 @@ from backend.cluster.slot_pool import StageKey
 from backend.cluster.snapshot_disposal import SnapshotDisposal
 from runtime.common import options
 from runtime.core.clock import SYSTEM_CLOCK, Clock
-from runtime.core.ids import Attempt, JobId
+from runtime.core.ids import Attempt, JobId, OperatorId
 from runtime.graph.codec import job_graph_from_json
+from runtime.jobmaster.peeks import PeekRequest
 from runtime.jobmaster.rescaling import rescaled
 
 logger = logging.getLogger(__name__)
@@ -94,6 +99,8 @@ class Duty(enum.Enum):
     """Publish live documents: users cannot read faster, and browsers have to render them."""
     METRICS = 2_000
     """Publish metrics: they are some kilobytes per subtask, and read on demand only."""
+    SAMPLE = SAMPLE_INTERVAL_MS
+    """Sample the metrics whose history is kept."""
 
 
 class JobManager:
@@ -140,7 +147,7 @@ class JobManager:
             clock,
         )
         self.publisher = Publisher(leader_bus, clock, leadership.may_act)
-        self.resources = ResourceManager(epoch, clock, partial(self._command, send))
+        self.resources = ResourceManager(epoch, clock, partial(self._command, send), self._may_grant)
         machine = LeaderMachine(epoch)
         self.jobs = LedJobs(
             machine,
@@ -151,6 +158,7 @@ class JobManager:
             clock,
             self._containment,
             attempts,
+            leadership.stepped,
         )
         self._operations = LedOperations(
             machine,
@@ -233,6 +241,8 @@ class JobManager:
                 self.publisher.cluster(self._taskmanagers.entries())
         if self._is_due(Duty.METRICS):
             self.jobs.publish_metrics()
+        if self._is_due(Duty.SAMPLE):
+            self.jobs.sample()
 
     # --- work ---------------------------------------------------------------------------------------------------------
 
@@ -256,6 +266,13 @@ class JobManager:
         if not may_act:
             raise OperationalError("the leader's lease could not be renewed")
         send(worker_name, task, expires_s, **arguments)
+
+    def _may_grant(self) -> bool:
+        """Return whether slots may be granted: commands go out, and this leader does not end; any thread."""
+        try:
+            return not (self._stop.is_set() or self.publisher.is_away) and self.leadership.may_act()
+        except LeadershipLostError:
+            return False
 
     def _is_due(self, duty: Duty) -> bool:
         now_ms = self._clock.monotonic_ms()
@@ -364,13 +381,14 @@ class JobManager:
             self.publisher.is_away = True
             self._stop.wait(wait_s)
             return []
-        if self.publisher.is_away:
+        if self.publisher.is_away and self.publisher.takes_writes():
             logger.info("Redis is back")
             self.publisher.bus_is_back()
             self.resources.renew_all()
             self._expect_reports()
-        if not self._bus.is_behind:
-            # a process that is frozen in the call gets an answer that is as old as the call
+        if not (self._bus.is_behind or self.publisher.is_away):
+            # a bus that takes no writes has no reports; a process that is frozen in the call gets an answer that is as
+            # old as the call
             self._read_until_ms = begun_ms
         return events
 
@@ -389,6 +407,16 @@ class JobManager:
             case AutoscalerSwitched():
                 self._autoscaling.look()
                 self.hasten(Duty.POLL)
+            case StacksWanted(job, vertex, duration_ms):
+                self.jobs.sample_stacks(job, vertex, duration_ms)
+            case PeekWanted(job, peek, edge, subtasks, rows):
+                # what has waited in the bus is so much older than the look
+                lease_ms = int(bus.PEEK_LEASE_S * 1_000 - age_ms)
+                if lease_ms > 0:
+                    known = edge if isinstance(edge, int) else OperatorId(edge)
+                    self.jobs.peek(job, PeekRequest(peek, known, subtasks, rows, lease_ms))
+            case PeekEnded(job, peek):
+                self.jobs.end_peek(job, peek)
 
     # --- the end ------------------------------------------------------------------------------------------------------
 

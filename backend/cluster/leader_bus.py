@@ -22,6 +22,7 @@ from channels_redis.core import RedisChannelLayer
 from backend.cluster import bus
 from backend.cluster.bus import Document
 from backend.cluster.events import MalformedEventError, ReceivedEvent, decode_event
+from backend.cluster.metric_history import SampleWriter, StoredSample
 from backend.cluster.seals import event_seal, is_seal
 
 logger = logging.getLogger(__name__)
@@ -47,7 +48,7 @@ class RefusedError(BusError):
 class LeaderBus(Protocol):
     """Interface of the bus to the leader. Used by one thread.
 
-    Every method may raise BusError; the writing ones also RefusedError.
+    Every method may raise BusError; the writing ones also RefusedError. `add_sample` raises neither.
     """
 
     @property
@@ -84,6 +85,9 @@ class LeaderBus(Protocol):
             expiry_s: of the hash.
             dropped: names of fields; None: all that are not in `fields`.
         """
+
+    def add_sample(self, sample: StoredSample) -> None:
+        """Have a sample added to the history of a job; at once, and what goes wrong is lost, so it raises nothing."""
 
     def close(self) -> None:
         """End the connections."""
@@ -131,6 +135,7 @@ class RedisLeaderBus:
     def __init__(self, epoch: int) -> None:
         self._epoch = epoch
         self._announcer = Announcer()
+        self._samples = SampleWriter(epoch)
         #: id of the last entry read; "": none yet
         self._cursor = ""
         self._is_behind = False
@@ -176,7 +181,11 @@ class RedisLeaderBus:
         count = -1 if dropped is None else len(dropped)
         self._write(_PUT_FIELDS, key, expiry_s, count, *(dropped or ()), *texts)
 
+    def add_sample(self, sample: StoredSample) -> None:
+        self._samples.add(sample)
+
     def close(self) -> None:
+        self._samples.close()
         self._announcer.close()
 
     def _write(self, script: str, key: str, *arguments: str | int) -> int:

@@ -479,6 +479,8 @@ class LeaderMachine:
     def _disposal(self, row: OperationRow, disposals: Mapping[str, Document | None]) -> OperationAction | None:
         if row.trigger_id in disposals:
             result = disposals[row.trigger_id]
+            if result is None and row.age_ms > OPERATION_PATIENCE_MS:
+                result = {"error": "the storage of the snapshot does not answer; what was begun goes on"}
             return None if result is None else Answer(row.trigger_id, result)
         assert row.snapshot is not None
         if row.snapshot.silent:

@@ -71,7 +71,8 @@ class LedAutoscaling:
         if done is not None:
             self._history.came_about(done.scaling_id, done.cost_ms)
             autoscaling.note_cost(done)
-        decision = autoscaling.decide(snapshot, runner.scaling.requirements, runner.scaling.why)
+        scaling = runner.scaling
+        decision = autoscaling.decide(snapshot, scaling.requirements, scaling.why, runner.has_live_sources)
         if not decision.parallelism:
             return
         logger.info("job %s: the autoscaler decides: %s", job_id, decision.reason)

@@ -46,6 +46,7 @@ from runtime.common.config_options import ConfigurationError
 from runtime.common.configuration import Configuration
 from runtime.core.clock import Clock
 from runtime.graph.codec import GraphFormatError, job_graph_from_json
+from runtime.jobmaster.peeks import PeekRequest
 from runtime.jobmaster.rescaling import RescaleError
 from runtime.jobmaster.restart_strategy import NoRestart, create_restart_strategy
 
@@ -70,6 +71,7 @@ class LedJobs:
         clock: for the times in rows.
         containment: contains failures.
         attempts: job → the newest attempt that the storage knows of, at the take-over.
+        stepped: called between jobs: however many there are, the loop stands still for none but a single one.
     """
 
     def __init__(
@@ -82,6 +84,7 @@ class LedJobs:
         clock: Clock,
         containment: Containment,
         attempts: Mapping[str, int],
+        stepped: Callable[[], None],
     ) -> None:
         self._machine = machine
         self._store = store
@@ -91,6 +94,7 @@ class LedJobs:
         self._clock = clock
         self._containment = containment
         self._attempts = attempts
+        self._stepped = stepped
         #: by job
         self.runners: dict[str, JobRunner] = {}
         #: ended jobs whose JobMaster here has removed the directory of their checkpoints, until that is recorded
@@ -107,6 +111,7 @@ class LedJobs:
         jobs = self._store.without_runner(self.runners)
         self.held_up = {job.id: self.held_up[job.id] for job in jobs if job.id in self.held_up}
         for job in jobs:
+            self._stepped()
             with self._containment.of(f"job {job.id}"):
                 try:
                     seen = _observe(job, self._attempts.get(job.id, -1), is_held_up=job.id in self.held_up)
@@ -223,6 +228,7 @@ class LedJobs:
     def observe(self) -> None:
         """Save every job that has changed, record the results of its operations, and drop it once it is over."""
         for job_id, runner in list(self.runners.items()):
+            self._stepped()
             with self.contained(runner):
                 # before the state: an answer must not be recorded ahead of what the operation has done to the job
                 answers = runner.requests.answers(is_ending=_is_ending(runner.job))
@@ -285,17 +291,46 @@ class LedJobs:
                 logger.info("job %s leaves TaskManagers that are draining", runner.job.id)
                 runner.scaling.move()
 
+    def sample_stacks(self, job_id: str, vertex_id: str, duration_ms: int) -> None:
+        """Have the slots of a vertex say what they do, if the job runs here; `publish` tells what they answer."""
+        runner = self.runners.get(job_id)
+        if runner is not None:
+            with self.contained(runner):
+                runner.sample_stacks(vertex_id, duration_ms)
+
+    def peek(self, job_id: str, request: PeekRequest) -> None:
+        """Have rows of an edge sampled, if the job runs here; `publish` tells what is seen."""
+        runner = self.runners.get(job_id)
+        if runner is not None:
+            with self.contained(runner):
+                runner.peek(request)
+
+    def end_peek(self, job_id: str, peek_id: str) -> None:
+        """End a peek, if the job runs here."""
+        runner = self.runners.get(job_id)
+        if runner is not None:
+            with self.contained(runner):
+                runner.end_peek(peek_id)
+
     def publish(self) -> None:
         """Publish the documents of running jobs that have changed."""
         for runner in self._not_ended():
             with self.contained(runner):
                 self._publisher.job(runner)
+                self._publisher.stacks(runner)
+                self._publisher.peeks(runner)
 
     def publish_metrics(self) -> None:
         """Publish the metrics of running jobs."""
         for runner in self._not_ended():
             with self.contained(runner):
                 self._publisher.metrics(runner)
+
+    def sample(self) -> None:
+        """Add a sample to the history of each running job."""
+        for runner in self._not_ended():
+            with self.contained(runner):
+                self._publisher.sample(runner)
 
     @contextmanager
     def contained(self, runner: JobRunner) -> Iterator[None]:

@@ -221,6 +221,8 @@ class LedOperations:
                 self._left.forget(trigger_id)
                 logger.info("job %s: %s %s", job_id, row.kind, row.parameters)
                 runner.carry_out(row)
+                # the bounds of a job that waits are changed at once
+                self._jobs.unsaved.add(job_id)
             case Conclude(_, job_id, directory, checkpoint_id):
                 logger.info("job %s: %s goes on from %s", job_id, row.kind, directory)
                 self._jobs.runners[job_id].requests.conclude(row, directory, CheckpointId(checkpoint_id))

@@ -15,9 +15,16 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from backend.cluster.checkpoint_document import DETAILS, TRACES, checkpoints_document, ended_traces
+from backend.cluster.checkpoint_document import (
+    DETAILS,
+    TRACES,
+    checkpoints_document,
+    ended_checkpoints,
+    ended_details,
+    ended_traces,
+)
 from backend.cluster.models import Job
-from backend.cluster.redaction import redacted_text
+from backend.cluster.redaction import for_users
 from backend.cluster.state_history import STATES
 from backend.cluster.task_metrics import ACCUMULATORS
 from backend.cluster.wall_dates import WallDates
@@ -26,8 +33,7 @@ from runtime.checkpoint.statistics import CheckpointsSnapshot
 from runtime.common.config_options import ConfigurationError
 from runtime.common.configuration import Configuration
 from runtime.core.elements import MAX_WATERMARK, MIN_WATERMARK
-from runtime.core.ids import SlotId, TaskId, VertexId
-from runtime.core.well_formed import well_formed
+from runtime.core.ids import OperatorId, SlotId, TaskId, VertexId
 from runtime.graph.job_graph import JobGraph, JobVertex
 from runtime.jobmaster.bottleneck import SAMPLE_MS, BottleneckWatch
 from runtime.jobmaster.event_time import EventTime, EventTimeWatch, hold_of
@@ -36,6 +42,7 @@ from runtime.jobmaster.job_state import JobState
 from runtime.jobmaster.requirements import Requirements
 from runtime.jobmaster.status import ExceptionEntry, JobStatusSnapshot, Stall, TaskSnapshot
 from runtime.jobmaster.task_figures import FigureReader, JobFigures, number_of
+from runtime.task.io_metrics import EDGE
 from runtime.task.messages import FailureInfo, TaskState
 
 logger = logging.getLogger(__name__)
@@ -64,7 +71,6 @@ ACCUMULATED_TIMES = {
 }
 #: a service that does not answer stalls every slot in the same way
 MAX_STALLS = 8
-_ARTIFACT_DIRECTORY = re.compile(r'[^\s"]*/artifacts/[0-9a-f]{64}(?:\.(?:[0-9a-f]{8}-)?[0-9a-f]{8})?/')
 _ERROR_NAME = re.compile(r"^([A-Za-z_][\w.]*)(?::|$)")
 
 
@@ -94,11 +100,15 @@ class LiveDocument:
         self._graph = graph
         self._earlier = list(exceptions)
         self._earlier_failures = len(exceptions) if failures is None else failures
-        self._last: Document = {}
+        #: the document that was built last; {}: none was
+        self.last: Document = {}
+        #: what its diagnosis rests on; None: nothing was measured
+        self.figures: JobFigures | None = None
         self._inputs = {v.vertex_id: graph.in_edges(v.vertex_id) for v in graph.vertices}
+        self._vertices = {v.vertex_id: v for v in graph.vertices}
         self._feeding = {edge.source for edge in graph.edges}
         self._names = {v.vertex_id: v.name for v in graph.vertices}
-        self._figures = FigureReader(graph)
+        self._reader = FigureReader(graph)
         self._bottlenecks, self._event_time = BottleneckWatch(), EventTimeWatch()
         self._has_failed_to_diagnose = False
         #: what was found last, and when, monotonic ms
@@ -130,6 +140,9 @@ class LiveDocument:
         """
         room = None if self._job.requirements else room
         tasks = {t.task: t for t in snapshot.tasks} if snapshot is not None else {}
+        by_vertex: dict[VertexId, list[TaskSnapshot]] = {}
+        for task in tasks.values():
+            by_vertex.setdefault(task.task.vertex_id, []).append(task)
         parallelism = snapshot.parallelism if snapshot is not None else {}
         job = self._job
         end = -1 if job.ended_at is None else job.ended_at
@@ -152,6 +165,8 @@ class LiveDocument:
                 self._vertex(v, parallelism.get(v.vertex_id, v.parallelism), tasks, placements, room, now, dates)
                 for v in self._graph.vertices
             ],
+            "edges": self._edges(by_vertex),
+            "operators": self._operators(by_vertex),
             **self._diagnosis(snapshot, now, dates),
             "failure": newest_failure(known),
             "failures": self._earlier_failures + (0 if snapshot is None else snapshot.failures),
@@ -164,22 +179,26 @@ class LiveDocument:
                 else checkpoints_document(snapshot.checkpoints, snapshot.restored_from)
             ),
         }
-        before = {k: v for k, v in self._last.items() if k not in ("now", "duration", "version")}
-        version = self._last.get("version", now - 1) + (document != before)
+        before = {k: v for k, v in self.last.items() if k not in ("now", "duration", "version")}
+        version = self.last.get("version", now - 1) + (document != before)
         clock = {"duration": (now if end < 0 else end) - job.created_at, "now": now, "version": version}
-        self._last = document | clock
-        return self._last
+        self.last = document | clock
+        return self.last
 
     def _diagnosis(self, snapshot: JobStatusSnapshot | None, now: int, dates: WallDates) -> Document:
         if snapshot is None:
+            self.figures = None
             return {"event_time": event_time_document(EventTime())}
         now_ms = now - dates.offset_ms
         if self._found and snapshot.state is JobState.RUNNING and 0.0 <= now_ms - self._found_ms < SAMPLE_MS:
             # documents are built twice a second, and a job of 400 tasks costs 14 ms
             return self._found
         self._found_ms = now_ms
+        # those of before are not to be taken for the current ones if the reader fails
+        self.figures = None
         try:
-            self._found = self._diagnosed(self._figures.read(snapshot, now_ms, now))
+            self.figures = self._reader.read(snapshot, now_ms, now)
+            self._found = self._diagnosed(self.figures)
         except Exception:
             # what is only shown must not end a job
             if not self._has_failed_to_diagnose:
@@ -200,6 +219,25 @@ class LiveDocument:
             # without them nobody knows yet whether something is wrong
             found["causes"] = {f.topic.value: cause_document(f, self._names) for f in findings}
         return found
+
+    def _edges(self, by_vertex: Mapping[VertexId, Sequence[TaskSnapshot]]) -> Document:
+        return {
+            str(edge.edge_id): edge_metrics(
+                edge.edge_id, by_vertex.get(edge.source, ()), by_vertex.get(edge.target, ())
+            )
+            for edge in self._graph.edges
+        }
+
+    def _operators(self, by_vertex: Mapping[VertexId, Sequence[TaskSnapshot]]) -> Document:
+        return {
+            operator.uid: operator_metrics(
+                operator.operator_id,
+                by_vertex.get(vertex.vertex_id, ()),
+                is_source=not index and not self._inputs[vertex.vertex_id],
+            )
+            for vertex in self._graph.vertices
+            for index, operator in enumerate(vertex.operators)
+        }
 
     def _vertex(
         self,
@@ -228,10 +266,19 @@ class LiveDocument:
             "upper_bound": upper,
             "slot_sharing_group": vertex.slot_sharing_group,
             "state": vertex_state([subtask["state"] for subtask in subtasks]),
-            "inputs": [{"id": edge.source, "ship_strategy": edge.partitioning.value} for edge in inputs],
+            "inputs": [
+                {
+                    "id": edge.source,
+                    "edge": str(edge.edge_id),
+                    "ship_strategy": edge.partitioning.value,
+                    "side_output": edge.side_output_tag or "",
+                    "operator": self._vertices[edge.source].operators[edge.source_operator].uid,
+                }
+                for edge in inputs
+            ],
             "is_source": not inputs,
             "is_sink": vertex.vertex_id not in self._feeding,
-            "operators": [{"name": o.name, "uid": o.uid, "defined_at": o.defined_at} for o in vertex.operators],
+            "operators": operators_document(vertex),
             "start_time": min((s["start_time"] for s in subtasks if s["start_time"] >= 0), default=-1),
             "end_time": -1 if -1 in ends else max(ends),
             "metrics": vertex_metrics([subtask["metrics"] for subtask in subtasks], now),
@@ -297,6 +344,8 @@ def ended_document(
         "event_time": event_time_document(EventTime()),
         "exceptions": known,
         TRACES: ended_traces(last.get(TRACES, {})),
+        DETAILS: ended_details(last.get(DETAILS, {})),
+        **({"checkpoints": ended_checkpoints(last["checkpoints"])} if "checkpoints" in last else {}),
         "version": max(now, last.get("version", 0) + 1),
     }
 
@@ -361,6 +410,65 @@ def vertex_metrics(subtasks: Sequence[Document], now: int) -> Document:
     return metrics | _watermark(min(int(special.get(w, w)) for w in watermarks), now)
 
 
+def operators_document(vertex: JobVertex) -> list[Document]:
+    """Return the operators of a vertex, each but the head with the operator of the chain whose records it takes."""
+    operators = vertex.operators
+    documents: list[Document] = [{"name": o.name, "uid": o.uid, "defined_at": o.defined_at} for o in operators]
+    for edge in vertex.chain_edges:
+        # an operator of several inputs is never chained
+        documents[edge.target]["input"] = {
+            "operator": operators[edge.source].uid,
+            "side_output": edge.side_output_tag or "",
+        }
+    return documents
+
+
+def operator_metrics(operator_id: OperatorId, tasks: Sequence[TaskSnapshot], is_source: bool) -> Document:
+    """Return the figures of an operator, summed up from the last reports of its vertex's tasks; rates are 0 once they
+    have ended.
+    """
+    received, sent = f"{operator_id}.numRecordsIn", f"{operator_id}.numRecordsOut"
+    reached = f"{operator_id}.currentOutputWatermark" if is_source else f"{operator_id}.currentInputWatermark"
+    running = [task for task in tasks if task.state is TaskState.RUNNING]
+
+    def rate(name: str) -> float:
+        return round(sum(_number(task.metrics.get(f"{name}PerSecond")) for task in running), 1)
+
+    watermarks = [task.metrics.get(reached) for task in tasks]
+    lowest = min((w if isinstance(w, int) else MIN_WATERMARK for w in watermarks), default=MIN_WATERMARK)
+    return {
+        "records_in": sum(_whole(task.metrics.get(received)) for task in tasks),
+        "records_out": sum(_whole(task.metrics.get(sent)) for task in tasks),
+        "records_in_per_second": rate(received),
+        "records_out_per_second": rate(sent),
+        "watermark": _shown_watermark(lowest),
+    }
+
+
+def edge_metrics(edge_id: int, senders: Sequence[TaskSnapshot], readers: Sequence[TaskSnapshot]) -> Document:
+    """Return the figures of an edge, summed up from the last reports of the tasks at its ends."""
+    name = f"{EDGE}{edge_id}."
+
+    def total(ends: Sequence[TaskSnapshot], metric: str) -> int:
+        return sum(_whole(task.metrics.get(name + metric)) for task in ends)
+
+    def rate(metric: str) -> float:
+        running = (task for task in senders if task.state is TaskState.RUNNING)
+        return round(sum(_number(task.metrics.get(name + metric)) for task in running), 1)
+
+    watermarks = [task.metrics.get(f"{name}currentOutputWatermark") for task in senders]
+    lowest = min((w for w in watermarks if isinstance(w, int)), default=MIN_WATERMARK)
+    return {
+        "records_sent": total(senders, "numRecordsOut"),
+        "records_received": total(readers, "numRecordsIn"),
+        "records_per_second": rate("numRecordsOutPerSecond"),
+        "bytes_per_second": rate("numBytesOutPerSecond"),
+        "queued_buffers": total(senders, "outputQueueLength") + total(readers, "inputQueueLength"),
+        "queued_bytes": total(senders, "outputQueueSize") + total(readers, "inputQueueSize"),
+        "watermark": _shown_watermark(lowest),
+    }
+
+
 def exception_document(entry: ExceptionEntry, timestamp: int, places: Mapping[SlotId, Placement]) -> Document:
     """Return a failure in the form shown by the page and REST.
 
@@ -374,15 +482,15 @@ def exception_document(entry: ExceptionEntry, timestamp: int, places: Mapping[Sl
     return {
         "timestamp": timestamp,
         "name": error_name(cause),
-        "message": _for_users(cause.message),
-        "stacktrace": _for_users(cause.traceback or cause.message),
+        "message": for_users(cause.message),
+        "stacktrace": for_users(cause.traceback or cause.message),
         "task_name": cause.task_name,
         "vertex": "" if cause.task is None else cause.task.vertex_id,
         "location": "" if place is None else f"{place.host}:{place.pid}",
         "taskmanager": "" if place is None else place.taskmanager,
         "attempt": entry.attempt,
         "suppressed": [
-            {"name": error_name(other), "message": _for_users(other.message), "task_name": other.task_name}
+            {"name": error_name(other), "message": for_users(other.message), "task_name": other.task_name}
             for other in entry.suppressed
         ],
     }
@@ -402,7 +510,7 @@ def stall_document(stall: Stall, dates: WallDates) -> Document:
         "task_name": stall.task_name,
         "slot": stall.slot,
         "since": _epoch(stall.since_ms, dates),
-        "stack": _for_users(stall.stack),
+        "stack": for_users(stall.stack),
         "in_user_code": stall.in_user_code,
     }
 
@@ -460,12 +568,6 @@ def error_name(failure: FailureInfo) -> str:
     return "SlotLost" if "was lost" in failure.message else "JobFailure"
 
 
-def _for_users(text: str) -> str:
-    """Shorten paths of uploaded programs to their file names, as the cluster's directories are noise to users, and hide
-    what looks like a secret: every viewer reads it. Rows can store the result."""
-    return redacted_text(_ARTIFACT_DIRECTORY.sub("", well_formed(text)))
-
-
 def _number(value: object) -> float:
     return number_of(value) or 0.0
 
@@ -479,9 +581,13 @@ def _epoch(monotonic_ms: float | None, dates: WallDates) -> int:
     return -1 if monotonic_ms is None else dates.at(monotonic_ms)
 
 
-def _watermark(watermark: int, now: int) -> Document:
+def _shown_watermark(watermark: int) -> int | str | None:
+    """Return a watermark; None: there is none yet, "max": the input has ended."""
     if watermark <= MIN_WATERMARK:
-        return {"watermark": None, "watermark_lag": None}
-    if watermark >= MAX_WATERMARK:
-        return {"watermark": "max", "watermark_lag": None}
-    return {"watermark": watermark, "watermark_lag": now - watermark}
+        return None
+    return "max" if watermark >= MAX_WATERMARK else watermark
+
+
+def _watermark(watermark: int, now: int) -> Document:
+    shown = _shown_watermark(watermark)
+    return {"watermark": shown, "watermark_lag": now - shown if isinstance(shown, int) else None}

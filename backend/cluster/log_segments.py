@@ -11,12 +11,15 @@ It is written after each append, in two places in turn, so that one of them is w
 
 from __future__ import annotations
 
+import errno
+import os
 import re
 import zlib
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 _SEGMENT = re.compile(r"(.+)\.e(\d{1,18})\.(\d{1,18})")
 _MARK = re.compile(r"(.+)\.e(\d{1,18})\.mark")
@@ -122,6 +125,20 @@ def segments(log: Path, sizes: Iterable[tuple[Path, int]]) -> list[Segment]:
             result.append(Segment(path, epoch, start, end))
             limit = start
     return result[::-1]
+
+
+def read_only(path: Path) -> BinaryIO:
+    """Open a file of a log; no link is followed that somebody puts in its place.
+
+    Raises:
+        FileNotFoundError: it is gone, or is a link now.
+    """
+    try:
+        return os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb")
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise FileNotFoundError(error.errno, "it is a link", str(path)) from error
+        raise
 
 
 def marks(log: Path, sizes: Iterable[tuple[Path, int]]) -> dict[int, Path]:

@@ -14,9 +14,12 @@ from backend.cluster import bus
 from backend.cluster.checkpoint_document import CheckpointDetails
 from backend.cluster.cluster_document import MAX_ENDED_JOBS, cluster_document, job_entry, lasting_part
 from backend.cluster.job_runner import JobRunner
-from backend.cluster.leader_bus import BusError, LeaderBus
+from backend.cluster.leader_bus import BusError, LeaderBus, RefusedError
 from backend.cluster.live_document import told_document
+from backend.cluster.metric_history import MetricHistory
 from backend.cluster.models import TERMINAL_STATES, Job
+from backend.cluster.peek_document import peek_document
+from backend.cluster.stack_document import vertex_stacks
 from backend.cluster.task_metrics import metric_fields
 from runtime.core.clock import Clock
 
@@ -58,6 +61,11 @@ class Publisher:
         self._told_cluster: Document = {}
         self._told_cluster_ms = 0.0
         self._renewed_ms = clock.monotonic_ms()
+        #: number of the newest report of stacks that was published, by job
+        self._told_stacks: dict[str, int] = {}
+        #: versions of the peeks that were published last, by job
+        self._told_peeks: dict[str, dict[str, int]] = {}
+        self._history = MetricHistory(leader_bus.add_sample, clock)
 
     def recover(self, jobs: Iterable[Job]) -> None:
         """Note the jobs of earlier leaders, as their rows describe them, except where a row's document is malformed."""
@@ -72,6 +80,17 @@ class Publisher:
             self._entries[job.id] = entry
             if job.is_terminal:
                 self._untold_ends[job.id] = told
+
+    def takes_writes(self) -> bool:
+        """Return whether a bus that was away takes writes again: it may answer what only reads before."""
+        try:
+            self._bus.beat()
+        except RefusedError:
+            # a later leader writes to it
+            return True
+        except BusError:
+            return False
+        return True
 
     def bus_is_back(self) -> None:
         """Send again, and everything: the bus may have lost it."""
@@ -119,6 +138,9 @@ class Publisher:
         """Forget a job that has ended, apart from its entry and a final document that is still to be sent."""
         self._published.pop(job_id, None)
         self._details.pop(job_id, None)
+        self._told_stacks.pop(job_id, None)
+        self._told_peeks.pop(job_id, None)
+        self._history.forget(job_id)
 
     def metrics(self, runner: JobRunner, expiry_s: int = bus.METRICS_EXPIRY_S) -> None:
         """Publish the metrics of a job's subtasks."""
@@ -127,7 +149,48 @@ class Publisher:
         try:
             self._bus.put_fields(bus.METRICS_KEY.format(runner.job.id), metric_fields(runner.tasks()), expiry_s, ())
         except BusError as error:
-            logger.warning("metrics of job %s could not be published: %s", runner.job.id, error)
+            self._has_failed(f"metrics of job {runner.job.id}", error)
+
+    def sample(self, runner: JobRunner) -> None:
+        """Add a sample to the history of a job's metrics; what goes wrong is lost."""
+        if self._may_send():
+            self._history.sample(runner)
+
+    def stacks(self, runner: JobRunner) -> None:
+        """Publish what the subtasks of a job were seen to do since the last time."""
+        job_id = runner.job.id
+        reports = runner.stack_reports()
+        newest = max((report.number for report in reports), default=0)
+        told = self._told_stacks.get(job_id, 0)
+        if newest <= told or not self._may_send():
+            return
+        now = self._clock.now_ms()
+        fields: dict[str, Document] = {
+            report.vertex_id: dict(vertex_stacks(report, now)) for report in reports if report.number > told
+        }
+        try:
+            self._bus.put_fields(bus.STACKS_KEY.format(job_id), fields, bus.STACKS_EXPIRY_S, ())
+            self._told_stacks[job_id] = newest
+        except BusError as error:
+            self._has_failed(f"stacks of job {job_id}", error)
+
+    def peeks(self, runner: JobRunner) -> None:
+        """Publish what the peeks at a job have seen since the last time."""
+        job_id = runner.job.id
+        views = runner.peeks()
+        told = self._told_peeks.get(job_id, {})
+        fresh = [view for view in views if told.get(view.peek_id) != view.version]
+        if not fresh or not self._may_send():
+            if not views:
+                self._told_peeks.pop(job_id, None)
+            return
+        try:
+            for view in fresh:
+                seen: dict[str, Document] = {"seen": dict(peek_document(view))}
+                self._bus.put_fields(bus.PEEK_KEY.format(view.peek_id), seen, bus.PEEK_EXPIRY_S, ())
+            self._told_peeks[job_id] = {view.peek_id: view.version for view in views}
+        except BusError as error:
+            self._has_failed(f"peeks at job {job_id}", error)
 
     # --- the cluster --------------------------------------------------------------------------------------------------
 
@@ -166,7 +229,7 @@ class Publisher:
             if not self._bus.beat():
                 self._forget_published()
         except BusError as error:
-            logger.warning("live documents could not be marked as current: %s", error)
+            self._has_failed("the beat of live documents", error)
 
     def _forget_published(self) -> None:
         """Publish everything again at the next turn."""
@@ -174,6 +237,14 @@ class Publisher:
         self._told_cluster = {}
         for details in self._details.values():
             details.forget()
+
+    def _has_failed(self, what: str, error: BusError) -> None:
+        """Note a failed write. What TaskManagers write fails as well: until it is back, nothing waits for the bus, and
+        nobody's silence means anything.
+        """
+        logger.warning("%s could not be published: %s", what, error)
+        if not isinstance(error, RefusedError):
+            self.is_away = True
 
     def _may_send(self) -> bool:
         return not self.is_away and self._may_act()
@@ -197,7 +268,7 @@ class Publisher:
         try:
             self._bus.publish(topic, document)
         except BusError as error:
-            logger.warning("live document %s could not be published: %s", topic, error)
+            self._has_failed(f"live document {topic}", error)
             return False
         return True
 
@@ -221,4 +292,4 @@ class Publisher:
                     self._bus.put_fields(key.format(runner.job.id), changed, bus.EXPIRY_S, gone)
         except BusError as error:
             details.forget()
-            logger.warning("checkpoints of job %s could not be published: %s", runner.job.id, error)
+            self._has_failed(f"checkpoints of job {runner.job.id}", error)

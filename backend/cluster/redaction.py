@@ -12,27 +12,27 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from runtime.core.secret_names import SECRET_WORDS
+from runtime.core.well_formed import well_formed
+
 HIDDEN = "******"
 
-#: parts of names that stand before secrets. Words of Kafka, JDBC, S3, Azure and people
-_WORDS = (
-    r"password|passwd|passphrase|pwd|secret|token|credential|sasl|jaas|authorization|"
-    r"(?:api|access|private|account|shared|secret|encryption|signing)[._-]?key(?:[._-]?id)?"
-)
-_SECRET = re.compile(rf"{_WORDS}|(?:^|[._-])key$|(?:^|[._-])sas$", re.I)
+_SECRET = re.compile(rf"{SECRET_WORDS}|(?:^|[._-])key$|(?:^|[._-])sas$", re.I)
 #: whose values are options themselves: "a:1,b:2" or "a=1;b=2"
 _MAPS = re.compile(r"(?:^|[._-])(?:global-job-parameters|job-parameters|properties|parameters|params|env)$", re.I)
 _USER_INFO = re.compile(r"(?<=://)[^/@\s\"'<>]+@")
 #: name=value and name: value, in query strings, DSNs, JSON, Python, maps. The value ends where no value goes on. Names
 #: are no longer than that, or text without spaces would take quadratic time
 _NAMED = re.compile(
-    rf"""(?P<head>(?<![\w.-])["']?[\w.-]{{0,60}}?(?:{_WORDS})[\w.-]{{0,60}}["']?\s*(?:=>|[=:])\s*)
+    rf"""(?P<head>(?<![\w.-])["']?[\w.-]{{0,60}}?(?:{SECRET_WORDS})[\w.-]{{0,60}}["']?\s*(?:=>|[=:])\s*)
          (?P<value>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|(?:(?:bearer|basic)\s+)?[^\s&;,"'()\[\]{{}}]+)""",
     re.I | re.X,
 )
 #: as arguments: --db-password value
-_FLAG = re.compile(rf"-{{1,2}}[\w.-]{{0,60}}?(?:{_WORDS})[\w.-]{{0,60}}", re.I)
-_HAS_ANY = re.compile(rf"{_WORDS}|://", re.I)
+_FLAG = re.compile(rf"-{{1,2}}[\w.-]{{0,60}}?(?:{SECRET_WORDS})[\w.-]{{0,60}}", re.I)
+#: of the cluster, in which uploaded programs are
+_ARTIFACT_DIRECTORY = re.compile(r'[^\s"]*/artifacts/[0-9a-f]{64}(?:\.(?:[0-9a-f]{8}-)?[0-9a-f]{8})?/')
+_HAS_ANY = re.compile(rf"{SECRET_WORDS}|://", re.I)
 #: what follows such a name and is not a secret: "token: None", "password=******"
 _NO_SECRET = ("none", "null", "true", "false", HIDDEN, '""', "''")
 
@@ -42,6 +42,12 @@ def redacted_text(text: str) -> str:
     if not _HAS_ANY.search(text):
         return text
     return _NAMED.sub(_hide, _USER_INFO.sub(f"{HIDDEN}@", text))
+
+
+def for_users(text: str) -> str:
+    """Shorten paths of uploaded programs to their file names, as the cluster's directories are noise to users, and hide
+    what looks like a secret: every viewer reads it. Rows can store the result."""
+    return redacted_text(_ARTIFACT_DIRECTORY.sub("", well_formed(text)))
 
 
 def redacted(options: Mapping[str, Any]) -> dict[str, str]:

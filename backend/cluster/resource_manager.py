@@ -28,6 +28,8 @@ logger = logging.getLogger(__name__)
 TASKMANAGER_TIMEOUT_MS = 10_000
 #: a deployment that has not become a stage by then was lost, or has expired
 DEPLOY_TIMEOUT_MS = 1000 * commands.DEPLOY_EXPIRY_S + 5_000
+#: a deployment is sent so often before its attempt fails: a broker that was emptied has lost it
+MAX_DEPLOYMENTS = 3
 #: interval of repeating the command to end stages; Spark takes up to 4 s to end one
 END_RETRY_MS = 5_000
 
@@ -63,6 +65,17 @@ class KnownTaskManager:
     """Those of them that no job has → time of the last command to end them, monotonic ms."""
 
 
+@dataclass(slots=True)
+class _Deployment:
+    """A command that is on its way."""
+
+    arguments: dict[str, Any]
+    is_sent: bool = True
+    """False: the broker has not taken it."""
+    count: int = 0
+    """How often the broker has taken it."""
+
+
 @dataclass(frozen=True, slots=True)
 class SlotCounts:
     """Slots of the cluster, counted."""
@@ -83,10 +96,18 @@ class ResourceManager:
         epoch: the leader's epoch, sent with every command.
         clock: for timeouts.
         send: sends a command to a worker: (worker, task, expiry in s, arguments).
+        may_grant: returns whether slots may be granted now; any thread.
     """
 
-    def __init__(self, epoch: int, clock: Clock, send: SendCommand = commands.send) -> None:
+    def __init__(
+        self,
+        epoch: int,
+        clock: Clock,
+        send: SendCommand = commands.send,
+        may_grant: Callable[[], bool] = lambda: True,
+    ) -> None:
         self._send = send
+        self._may_grant = may_grant
         self._epoch = epoch
         self._clock = clock
         self._lock = threading.Lock()
@@ -95,6 +116,8 @@ class ResourceManager:
         self._jobs: dict[str, JobSlots] = {}
         self._taskmanagers: dict[str, KnownTaskManager] = {}
         self._planned_ms: dict[StageKey, float] = {}
+        #: what was sent for stages that no heartbeat has named yet
+        self._deployments: dict[StageKey, _Deployment] = {}
         #: stages that jobs go on with, of TaskManagers that this leader has not heard of yet, by TaskManager
         self._adopted: dict[str, list[Stage]] = {}
         #: when they were adopted, monotonic ms: reports from before may be older than these stages
@@ -129,6 +152,9 @@ class ResourceManager:
             self._disown(lambda stage: stage.key.job_id == job_id)
             for stage in self._pool.stages(job_id):
                 self._forget(stage.key)
+            # nor are any slots kept for it
+            self._pool.withdraw(job_id)
+        self._serve()
 
     def request(self, request: SlotRequest) -> None:
         """Request slots; `granted` is called at once or much later."""
@@ -150,11 +176,24 @@ class ResourceManager:
         self._serve()
 
     def deploy(self, stage: Stage, deployment: dict[str, Any]) -> None:
-        """Deploy a granted stage."""
+        """Deploy a granted stage. Where the broker does not take the command, each heartbeat sends it again, until the
+        job gives the attempt up.
+        """
+        with self._lock:
+            self._deployments[stage.key] = _Deployment(deployment)
+        self._send_deployment(stage)
+
+    def _send_deployment(self, stage: Stage) -> bool:
+        """Return whether the broker has taken it, or it is not wanted any more."""
         worker = self._worker_of(stage)
+        with self._lock:
+            sent = self._deployments.get(stage.key)
+        if sent is None:
+            return True
+        if worker is None:
+            self.stage_ended(stage.key, f"it could not be deployed: TaskManager {stage.taskmanager} is gone")
+            return True
         try:
-            if worker is None:
-                raise OperationalError(f"TaskManager {stage.taskmanager} is gone")
             self._send(
                 worker,
                 commands.DEPLOY_TASK,
@@ -164,10 +203,21 @@ class ResourceManager:
                 attempt=stage.key.attempt,
                 stage=stage.key.stage,
                 slots=list(stage.slots),
-                **deployment,
+                **sent.arguments,
             )
         except (OperationalError, OSError) as error:
-            self.stage_ended(stage.key, f"it could not be deployed: {error}")
+            logger.warning("stage %s could not be deployed yet: %s", stage.key, error)
+            with self._lock:
+                sent.is_sent = False
+                is_given_up = stage.key not in self._deployments and not sent.count
+            if is_given_up:
+                self.stage_ended(stage.key, "it was not deployed")
+            return False
+        sent.is_sent, sent.count = True, sent.count + 1
+        with self._lock:
+            if stage.key in self._planned_ms:
+                self._planned_ms[stage.key] = self._clock.monotonic_ms()
+        return True
 
     def end_attempt(self, job_id: str, attempt: Attempt, regions: Collection[int] | None = None) -> None:
         """End the stages of an attempt, or of some of its regions; `stage_ended` follows."""
@@ -177,6 +227,7 @@ class ResourceManager:
             is_of_attempt = stage.key.job_id == job_id and stage.key.attempt == attempt
             return is_of_attempt and (regions is None or stage.region in regions)
 
+        unsent: list[StageKey] = []
         with self._lock:
             self._disown(is_over)
             for stage in self._pool.stages(job_id):
@@ -184,6 +235,12 @@ class ResourceManager:
                 if is_over(stage) and known is not None:
                     self._ending_ms[stage.key] = self._clock.monotonic_ms()
                     by_worker.setdefault(known.worker_name, []).append(stage.key.stage)
+                    deployment = self._deployments.pop(stage.key, None)
+                    if deployment is not None and not (deployment.is_sent or deployment.count):
+                        unsent.append(stage.key)
+        for key in unsent:
+            # if it has arrived all the same, a heartbeat tells
+            self.stage_ended(key, "it was not deployed")
         for worker, stages in by_worker.items():
             self._end(worker, job_id, attempt, None if regions is None else stages)
 
@@ -277,13 +334,20 @@ class ResourceManager:
                 logger.info("TaskManager %s is draining: it gets no more slots", name)
                 known.evicts_at_ms = known.heard_ms + evicts_in_ms
                 self._pool.drain(name)
-            missing = self._missing(known, stages)
+            missing, unsent = self._missing(known, stages)
             expected = {stage.key for stage in self._pool.stages(taskmanager=name)}
             known.seen = stages
             orphans = self._due_orphans(known, stages - expected)
             hanging = self._hanging(stages)
+        if is_new:
+            # an earlier leader may wake up, and not know yet that it does not lead
+            self._command(known.worker_name, commands.LEAD_TASK, commands.DEPLOY_EXPIRY_S)
         for key, why in missing:
             self.stage_ended(key, why)
+        for stage in unsent:
+            if not self._send_deployment(stage):
+                # the others would wait in vain, too
+                break
         for (job, attempt), orphaned in orphans.items():
             logger.info("ending orphaned stages %s of attempt %s of job %s", orphaned, attempt, job)
             self._end(known.worker_name, job, attempt, orphaned)
@@ -312,6 +376,7 @@ class ResourceManager:
             for stage in stages:
                 self._planned_ms.pop(stage.key, None)
                 self._ending_ms.pop(stage.key, None)
+                self._deployments.pop(stage.key, None)
             self._changed.notify_all()
         for stage, job in jobs:
             if job is not None:
@@ -355,6 +420,9 @@ class ResourceManager:
     # --- small things -------------------------------------------------------------------------------------------------
 
     def _serve(self) -> None:
+        if not self._may_grant():
+            # nothing could be deployed; the next heartbeat asks again
+            return
         with self._lock:
             granted = [(r, stages, self._jobs.get(r.job_id)) for r, stages in self._pool.grant()]
             now = self._clock.monotonic_ms()
@@ -373,24 +441,36 @@ class ResourceManager:
     def _forget(self, key: StageKey) -> Stage | None:
         self._planned_ms.pop(key, None)
         self._ending_ms.pop(key, None)
+        self._deployments.pop(key, None)
         stage = self._pool.release(key)
         self._changed.notify_all()
         return stage
 
-    def _missing(self, known: KnownTaskManager, running: set[StageKey]) -> list[tuple[StageKey, str]]:
-        """Return stages that should run there but do not: their deployment or the report of their end was lost."""
+    def _missing(
+        self, known: KnownTaskManager, running: set[StageKey]
+    ) -> tuple[list[tuple[StageKey, str]], list[Stage]]:
+        """Return stages that should run there but do not: the report of their end was lost; and those whose deployment
+        is to be sent again.
+        """
         if known.heard_ms < self._adopted_ms:
-            return []
+            return [], []
         overdue = self._clock.monotonic_ms() - DEPLOY_TIMEOUT_MS
-        missing = []
+        missing: list[tuple[StageKey, str]] = []
+        unsent: list[Stage] = []
         for stage in self._pool.stages(taskmanager=known.id):
+            sent = self._deployments.get(stage.key)
             if stage.key in running:
-                continue
-            if stage.key in known.seen:
+                self._deployments.pop(stage.key, None)
+            elif stage.key in known.seen:
                 missing.append((stage.key, "its TaskManager does not run it any more"))
+            elif sent is not None and not sent.is_sent:
+                unsent.append(stage)
             elif self._planned_ms.get(stage.key, overdue) <= overdue:
-                missing.append((stage.key, "its deployment did not arrive"))
-        return missing
+                if sent is not None and sent.count < MAX_DEPLOYMENTS:
+                    unsent.append(stage)
+                else:
+                    missing.append((stage.key, "its deployment did not arrive"))
+        return missing, unsent
 
     def _hanging(self, running: set[StageKey]) -> list[StageKey]:
         """Return the stages that still run long after the command to end them, which may have been lost."""

@@ -9,7 +9,7 @@ import json
 import logging
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import redis
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
@@ -26,6 +26,8 @@ from backend.cluster.freshness import Freshness, Source, as_of_the_beat
 from backend.cluster.job_requirements import requirements_to_json
 from backend.cluster.live_document import planned_document, told_document
 from backend.cluster.location_checks import CheckLocation
+from backend.cluster.metric_history import read_history
+from backend.cluster.metric_samples import Curves
 from backend.cluster.models import (
     TERMINAL_STATES,
     Artifact,
@@ -36,7 +38,9 @@ from backend.cluster.models import (
     Scaling,
     TaskManager,
 )
+from backend.cluster.peek_document import SeenByPeek
 from backend.cluster.snapshot_users import Need, SnapshotUses, is_being_deleted, lock_snapshots
+from backend.cluster.stack_document import VertexStacks
 from backend.cluster.storage_calls import check_in_time
 from backend.cluster.task_metrics import ACCUMULATORS, JOB_METRICS, Metrics, subtask_field
 from runtime.checkpoint.settings import CheckpointSettings, ClaimMode
@@ -328,7 +332,8 @@ def request_operation(
         if known is not None:
             return known
         if job is not None:
-            job.refresh_from_db(fields=["state"])
+            # of two requests at once, the second one finds the operation of the first
+            job.state = Job.objects.select_for_update().values_list("state", flat=True).get(id=job.id)
             if job.is_terminal:
                 raise JobEndedError(job)
         same = None
@@ -579,6 +584,90 @@ def _fields(job_id: str, names: Sequence[str]) -> list[dict[str, Any]]:
     except redis.RedisError as error:
         logger.warning("metrics cannot be read: %s", error)
         return [{} for _ in names]
+
+
+def want_stacks(job_id: str, vertex_id: str, duration_ms: int) -> None:
+    """Have the leader sample the stacks of a vertex's subtasks; `vertex_stacks` has them a moment after that time.
+
+    Args:
+        job_id: the job.
+        vertex_id: its vertex.
+        duration_ms: 0: only the stacks of all threads are wanted.
+    """
+    _wake({"type": "stacks", "job": job_id, "vertex": vertex_id, "duration": duration_ms})
+
+
+def vertex_stacks(job_id: str, vertex_id: str) -> VertexStacks | None:
+    """Return what the subtasks of a vertex were seen to do last; None: nothing is known, or no longer."""
+    try:
+        [found] = bus.get_fields(bus.STACKS_KEY.format(job_id), [vertex_id])
+    except redis.RedisError as error:
+        logger.warning("stacks cannot be read: %s", error)
+        return None
+    return cast(VertexStacks, found) if found else None
+
+
+def begin_peek(peek_id: str, wanted: Mapping[str, Any], user: str) -> None:
+    """Have the leader sample rows of an edge, for as long as `seen_by_peek` is asked for them.
+
+    Args:
+        peek_id: a new one.
+        wanted: "job", "edge", "subtasks" and "rows" of the event "peek".
+        user: who looks.
+
+    Raises:
+        redis.RedisError: Redis does not answer.
+    """
+    bus.begin_peek(peek_id, {"wanted": dict(wanted), "user": user})
+    _wake({"type": "peek", "peek": peek_id, **wanted})
+
+
+def end_peek(job_id: str, peek_id: str) -> None:
+    """End a peek.
+
+    Raises:
+        redis.RedisError: Redis does not answer.
+    """
+    if bus.end_peek(peek_id):
+        _wake({"type": "peek_ended", "job": job_id, "peek": peek_id})
+
+
+def peek_lease(peek_id: str) -> tuple[dict[str, Any] | None, float]:
+    """Return the "wanted" and "user" of a peek, and how many seconds are left of its lease; None: it has ended.
+
+    Raises:
+        redis.RedisError: Redis does not answer.
+    """
+    return bus.look_at_peek(peek_id)
+
+
+def renew_peek(peek_id: str, wanted: Mapping[str, Any]) -> None:
+    """Begin the lease of a peek anew, here and with the leader, unless it has ended.
+
+    Raises:
+        redis.RedisError: Redis does not answer.
+    """
+    if bus.renew_peek(peek_id):
+        _wake({"type": "peek", "peek": peek_id, **wanted})
+
+
+def seen_by_peek(peek_id: str) -> SeenByPeek | None:
+    """Return what a peek has seen lately; None: nothing yet.
+
+    Raises:
+        redis.RedisError: Redis does not answer.
+    """
+    [found] = bus.get_fields(bus.PEEK_KEY.format(peek_id), ["seen"])
+    return cast(SeenByPeek, found) if found else None
+
+
+def metric_history(job_id: str, names: Sequence[str], begin: int, end: int, step: int) -> Curves | None:
+    """Return the history of series of a job, see `read_history`; None: Redis does not answer."""
+    try:
+        return read_history(job_id, names, begin, end, step)
+    except redis.RedisError as error:
+        logger.warning("the history of metrics cannot be read: %s", error)
+        return None
 
 
 def _wake(event: dict[str, Any]) -> None:

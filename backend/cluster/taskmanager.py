@@ -173,7 +173,10 @@ class TaskManager:
                 return
             self._running.add(key)
         logger.info("job %s, attempt %d: stage %d with %d slots begins", job_id, attempt, stage, len(spec.slots))
-        self._stages.start(_group(*key), spec, lambda error: self._stage_ended(key, error))
+        try:
+            self._stages.start(_group(*key), spec, lambda error: self._stage_ended(key, error))
+        except RuntimeError as error:
+            self._tell_end(key, f"it could not begin: {error}")
 
     def end(self, epoch: int, job_id: str, attempt: int, stages: list[int] | None = None) -> None:
         with self._lock:
@@ -192,6 +195,10 @@ class TaskManager:
                 return
         for host, pid in processes:
             kill_worker(host, pid)
+
+    def lead(self, epoch: int) -> None:
+        with self._lock:
+            self._accepts(epoch)
 
     def answered(self) -> None:
         """Note that a ping of this process came back through its own queue."""
@@ -279,9 +286,11 @@ class TaskManager:
         return True
 
     def _stage_ended(self, key: tuple[str, int, int], error: str | None) -> None:
+        if error is None or not self._ended_by_defect():
+            self._tell_end(key, error)
+
+    def _tell_end(self, key: tuple[str, int, int], error: str | None) -> None:
         job_id, attempt, stage = key
-        if error is not None and self._ended_by_defect():
-            return
         logger.info("job %s, attempt %d: stage %d ended: %s", job_id, attempt, stage, error or "normally")
         event = {"type": "stage_ended", "job": job_id, "attempt": attempt, "stage": stage, "error": error}
         if not self._tell(event):

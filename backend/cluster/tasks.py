@@ -14,7 +14,7 @@ import redis
 from celery import Task
 
 from backend.cluster import bus
-from backend.cluster.commands import DEPLOY_TASK, END_TASK, KILL_TASK, PING_TASK, is_expired, is_sealed
+from backend.cluster.commands import DEPLOY_TASK, END_TASK, KILL_TASK, LEAD_TASK, PING_TASK, is_expired, is_sealed
 from backend.config.celery import app
 
 logger = logging.getLogger(__name__)
@@ -29,6 +29,9 @@ class CommandReceiver(Protocol):
         """End an attempt's stages here; None = all."""
 
     def kill(self, epoch: int, processes: list[tuple[str, int]]) -> None: ...
+
+    def lead(self, epoch: int) -> None:
+        """Carry out no commands of earlier leaders any more."""
 
     def answered(self) -> None:
         """Note that a ping came back through the queue."""
@@ -91,6 +94,12 @@ def end(
 def kill(self: Task[Any, Any], /, command_id: str, epoch: int, processes: list[list[object]]) -> None:
     if not _is_refused(self):
         _receiver().kill(epoch, [(str(host), int(str(pid))) for host, pid in processes])
+
+
+@app.task(name=LEAD_TASK, bind=True)
+def lead(self: Task[Any, Any], /, command_id: str, epoch: int) -> None:
+    if not _is_refused(self):
+        _receiver().lead(epoch)
 
 
 @app.task(name=PING_TASK, bind=True)

@@ -25,6 +25,14 @@ DEFAULT_JOBMANAGERS = 1
 DEFAULT_DRAIN_TIMEOUT_S = 30
 DEFAULT_KEPT_LOGS = 20
 DEFAULT_KEPT_JOBS = 500
+DEFAULT_SUBMISSIONS_PER_MINUTE = 240
+"""Two programs are planned at a time, for a second or so: a script that submits without a pause stays below."""
+DEFAULT_SOCKETS_PER_USER = 100
+"""Each tab of a browser has one."""
+DEFAULT_QUOTA_MIB = 10_240
+"""Forty programs of the largest size, or many thousands of usual ones."""
+DEFAULT_QUOTA_PROGRAMS = 10_000
+"""Each version of a pipeline that is deployed is one."""
 MIN_KEPT_JOBS = 100
 """The overview lists as many."""
 REDIS_URL_FILE = "redis-url"
@@ -140,6 +148,36 @@ def allowed_programs() -> str:
     """Return TIDEMARK_ALLOWED_PROGRAMS: a file of sha256 digests, as `sha256sum` writes it, of the only programs that
     are taken; empty: all are."""
     return os.environ.get("TIDEMARK_ALLOWED_PROGRAMS") or ""
+
+
+def submissions_per_minute() -> int:
+    """Return TIDEMARK_SUBMISSIONS_PER_MINUTE: so much a user may submit; 0: without a limit."""
+    return integer("TIDEMARK_SUBMISSIONS_PER_MINUTE", DEFAULT_SUBMISSIONS_PER_MINUTE, 0, 1_000_000)
+
+
+def sockets_per_user() -> int:
+    """Return TIDEMARK_SOCKETS_PER_USER: so many WebSockets a user may have open; 0: without a limit."""
+    return integer("TIDEMARK_SOCKETS_PER_USER", DEFAULT_SOCKETS_PER_USER, 0, 1_000_000)
+
+
+def quota_mib() -> int:
+    """Return TIDEMARK_QUOTA_MIB: so much the programs of a user may take in the storage; 0: without a limit."""
+    return integer("TIDEMARK_QUOTA_MIB", DEFAULT_QUOTA_MIB, 0, 1 << 30)
+
+
+def quota_programs() -> int:
+    """Return TIDEMARK_QUOTA_PROGRAMS: so many programs a user may have; 0: without a limit."""
+    return integer("TIDEMARK_QUOTA_PROGRAMS", DEFAULT_QUOTA_PROGRAMS, 0, 1_000_000)
+
+
+def admin_quota_mib() -> int:
+    """Return TIDEMARK_ADMIN_QUOTA_MIB: as TIDEMARK_QUOTA_MIB, for administrators; by default without a limit."""
+    return integer("TIDEMARK_ADMIN_QUOTA_MIB", 0, 0, 1 << 30)
+
+
+def admin_quota_programs() -> int:
+    """Return TIDEMARK_ADMIN_QUOTA_PROGRAMS: likewise of TIDEMARK_QUOTA_PROGRAMS."""
+    return integer("TIDEMARK_ADMIN_QUOTA_PROGRAMS", 0, 0, 1_000_000)
 
 
 def kept_jobs() -> int:
@@ -306,6 +344,15 @@ def secret_key() -> str:
     """
     given = os.environ.get("TIDEMARK_SECRET_KEY")
     return ensure_secret(SECRET_KEY_FILE, given and check_secret("TIDEMARK_SECRET_KEY", given))
+
+
+def former_secret_keys() -> list[str]:
+    """Return TIDEMARK_FORMER_SECRET_KEYS: secret keys that were replaced, whose signatures are still good.
+
+    Raises:
+        EnvironmentProblem: one is too short.
+    """
+    return [check_secret("TIDEMARK_FORMER_SECRET_KEYS", key) for key in names("TIDEMARK_FORMER_SECRET_KEYS")]
 
 
 def job_secrets() -> dict[str, str]:

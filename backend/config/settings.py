@@ -17,6 +17,7 @@ BASE_DIR = Path(__file__).resolve().parent.parent.parent
 TIDEMARK_HOME = environment.home()
 
 SECRET_KEY = environment.secret_key()
+SECRET_KEY_FALLBACKS = environment.former_secret_keys()
 DEBUG = False
 ALLOWED_HOSTS = environment.names("TIDEMARK_ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]")
 if any("*" in host for host in ALLOWED_HOSTS):
@@ -128,6 +129,14 @@ SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if HTTPS else None
 TIDEMARK_SUBMIT = environment.is_on("TIDEMARK_SUBMIT", default=True)
 #: file of the sha256 of the only programs that are taken; empty: all are
 TIDEMARK_ALLOWED_PROGRAMS = environment.allowed_programs()
+#: limits of each user, over all web processes; 0: none
+TIDEMARK_SUBMISSIONS_PER_MINUTE = environment.submissions_per_minute()
+TIDEMARK_SOCKETS_PER_USER = environment.sockets_per_user()
+#: what the programs of a user, and of an administrator, may take in the storage; 0: no limit
+TIDEMARK_QUOTA_MIB = environment.quota_mib()
+TIDEMARK_QUOTA_PROGRAMS = environment.quota_programs()
+TIDEMARK_ADMIN_QUOTA_MIB = environment.admin_quota_mib()
+TIDEMARK_ADMIN_QUOTA_PROGRAMS = environment.admin_quota_programs()
 #: limit of one program; uploads are streamed to disk
 TIDEMARK_MAX_UPLOAD_BYTES = 256 << 20
 FILE_UPLOAD_TEMP_DIR = None
@@ -139,6 +148,8 @@ TIDEMARK_STORAGE_DIR = environment.storage_directory()
 TIDEMARK_CHECKPOINT_DIR = environment.checkpoint_directory()
 TIDEMARK_SAVEPOINT_DIR = environment.savepoint_directory()
 TIDEMARK_STORAGE_ROOTS = environment.storage_roots()
+#: whether snapshots are restored that no key of this cluster has signed
+TIDEMARK_FOREIGN_SNAPSHOTS = environment.is_on("TIDEMARK_FOREIGN_SNAPSHOTS", default=True)
 #: number of a job's newest attempts whose logs are kept
 TIDEMARK_KEPT_LOGS = environment.kept_logs()
 #: number of jobs that have ended whose rows are kept, and of such jobs with snapshots

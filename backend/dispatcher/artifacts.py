@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.conf import settings
 from django.core.files.uploadedfile import TemporaryUploadedFile
@@ -32,6 +32,7 @@ from backend.cluster.services import now_ms
 from backend.cluster.storage_calls import PROGRAMS, STORED_S, ask
 from backend.dispatcher.archives import SUFFIXES as ARCHIVE_SUFFIXES
 from backend.dispatcher.archives import check_archive
+from backend.dispatcher.quota import give_back, set_aside
 
 logger = logging.getLogger(__name__)
 
@@ -85,13 +86,19 @@ def find(public: str) -> Artifact | None:
         return found if ask(PROGRAMS, lambda: files.has(found.path)) else None
 
 
-def store(upload: TemporaryUploadedFile, user: Any) -> Artifact:
+def store(upload: TemporaryUploadedFile, user: Any, pending: str | None = None) -> Artifact:
     """Store an uploaded program. The same content uploaded again is the same artifact under its new name.
+
+    Args:
+        upload: the file.
+        user: the uploader.
+        pending: what was set aside for it already; given back.
 
     Raises:
         RefusedFile: its name or content is not that of a program.
         FileTooLarge: it is larger than `TIDEMARK_MAX_UPLOAD_BYTES`.
         SubmissionRefused: the cluster does not take it.
+        QuotaExceeded: the user has no room for it.
         backend.dispatcher.archives.ArchiveError: it is an archive that the checks refuse.
         StorageProblem: the storage is full, or cannot be used; nothing was changed.
     """
@@ -109,8 +116,25 @@ def store(upload: TemporaryUploadedFile, user: Any) -> Artifact:
     }
     with storage_problems(PROGRAMS):
         files = program_files()
-        paths = [path for path in _paths(digest) if path.endswith(f"/{name}")]
+        known = _files_of(digest)
+        paths = [path for path in known.paths if path.endswith(f"/{name}")]
         kept = ask(PROGRAMS, lambda: next(filter(files.has, paths), None))
+    if kept is not None and known.user_id == user.pk:
+        # takes no more than it did
+        artifact = _record(digest, kept, values, is_kept=True)
+        if artifact is not None:
+            return artifact
+        # deleted a moment ago
+        kept = None
+    copies = len(known.paths) + (kept is None)
+    pending = set_aside(user, size, copies, instead=pending, digest=digest)
+    try:
+        return _store(received, digest, name, kept, values)
+    finally:
+        give_back(pending)
+
+
+def _store(received: Path, digest: str, name: str, kept: str | None, values: dict[str, Any]) -> Artifact:
     if kept is not None:
         artifact = _record(digest, kept, values, is_kept=True)
         if artifact is not None:
@@ -118,6 +142,7 @@ def store(upload: TemporaryUploadedFile, user: Any) -> Artifact:
         # deleted a moment ago
     cluster_id = ClusterIdentity.get_id()
     with storage_problems(PROGRAMS):
+        files = program_files()
         path = ask(PROGRAMS, lambda: files.write(received, digest, name, cluster_id), answer_s=STORED_S)
     try:
         artifact = _record(digest, path, values)
@@ -184,9 +209,16 @@ def _measure(upload: TemporaryUploadedFile) -> tuple[str, int]:
     return digest.hexdigest(), size
 
 
-def _paths(digest: str) -> list[str]:
-    found = Artifact.objects.filter(id=digest).only("files").first()
-    return [] if found is None else list(found.files)
+class _Known(NamedTuple):
+    """Files that are stored of a program, and whose they are."""
+
+    paths: Sequence[str] = ()
+    user_id: int | None = None
+
+
+def _files_of(digest: str) -> _Known:
+    found = Artifact.objects.filter(id=digest).only("files", "uploaded_by").first()
+    return _Known() if found is None else _Known(found.files, found.uploaded_by_id)
 
 
 def _record(digest: str, path: str, values: dict[str, Any], is_kept: bool = False) -> Artifact | None:

@@ -126,7 +126,7 @@ def _restore(body: Mapping[str, Any], query: QueryDict) -> dict[str, str]:
     if not path:
         return {}
     try:
-        files = cluster_storage().files()
+        files = cluster_storage().signed_files()
         directory = ask_location(path, lambda: files.load(path)).options.directory
     except (CheckpointStorageError, DamagedSnapshotError) as error:
         raise BadRequest(f"savepointPath: {error}") from error
@@ -160,13 +160,16 @@ def _text(body: Mapping[str, Any], name: str) -> str:
     return str(value)
 
 
-def extract(artifact: Artifact, wanted: ProgramRequest, has_left: Callable[[], bool]) -> ExtractedJob:
+def extract(
+    artifact: Artifact, wanted: ProgramRequest, has_left: Callable[[], bool], streams: Sequence[str] = ()
+) -> ExtractedJob:
     """Extract the job that a program defines.
 
     Args:
         artifact: the program.
         wanted: how it is to be run.
         has_left: returns whether the client is gone: its program is then neither started nor left running.
+        streams: names of the program that hold streams of which `ExtractedJob.streams` is to tell.
 
     Raises:
         BadRequest: it defines none; the message is the program's error, with the traceback of its own code.
@@ -188,6 +191,7 @@ def extract(artifact: Artifact, wanted: ProgramRequest, has_left: Callable[[], b
             display_name=artifact.file_name,
             import_from=files.import_location(artifact.path),
             timeout_s=EXTRACTION_TIMEOUT_S,
+            streams=streams,
             is_abandoned=has_left,
             confinement=settings.TIDEMARK_CONFINEMENT,
         )

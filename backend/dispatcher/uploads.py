@@ -2,7 +2,8 @@
 
 Django's ASGI handler reads a request's whole body before it checks path or user. `BodyLimit` in front of it keeps
 anyone from filling the disk: only who may upload programs sends as much as one, only who is logged in as much as a
-document of a pipeline, and everybody else no more than a MiB. That is known before the body is read.
+document of a pipeline, and everybody else no more than a MiB. That is known before the body is read, and so is whether
+the storage still has room for the user.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import json
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from asgiref.sync import sync_to_async
 from django.conf import settings
@@ -21,13 +22,17 @@ from django.contrib.auth.models import User
 from django.contrib.sessions.backends.db import SessionStore
 from django.http import HttpRequest, parse_cookie
 from django.urls import Resolver404, resolve
+from rest_framework import exceptions
 
 from backend.accounts.authentication import token_of_header
+from backend.accounts.errors import headers_of
 from backend.accounts.roles import Role, role_of
 from backend.accounts.services import limit_session, user_of_token
 from backend.accounts.submission import refusal
+from backend.accounts.submission_rate import excess
 from backend.audit import trail
 from backend.audit.middleware import result_of
+from backend.dispatcher.quota import QuotaExceeded, give_back, set_aside
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -36,6 +41,8 @@ Send = Callable[[Message], Awaitable[None]]
 Application = Callable[[Any, Any, Any], Awaitable[None]]
 
 UPLOAD_PATH = "/jars/upload"
+PENDING_UPLOAD = "tidemark.pending_upload"
+"""Key of what was set aside for the upload, in the request's ASGI scope."""
 MULTIPART_OVERHEAD_BYTES = 64 << 10
 """Boundaries and part headers around the file."""
 PIPELINES_PATH = "/api/v1/pipelines"
@@ -44,7 +51,7 @@ MAX_DOCUMENT_BODY_BYTES = 5 << 20
 MAX_BODY_BYTES = 1 << 20
 """Limit of all other requests."""
 MAX_DIGITS = 18
-"""Of an announced size."""
+"""Of an announced size; of a longer one, the first that are more."""
 
 
 JOBS_PATH = "/jobs"
@@ -75,46 +82,90 @@ NOT_LOGGED_IN_FOR_DOCUMENTS = json.dumps(
     }
 ).encode()
 NOT_ALLOWED = "Requires the role developer."
-MayUpload = Callable[[Message], Awaitable[tuple[bool, bool]]]
-Record = Callable[[Message, int], Awaitable[None]]
 
 
-async def may_upload(scope: Message) -> tuple[bool, bool]:
-    """Return (whether a request is logged in, whether its user may upload programs), from its headers."""
+class Admission(NamedTuple):
+    """Sender of a large body."""
+
+    is_known: bool = False
+    """Whether the request is logged in."""
+    refused: exceptions.APIException | None = None
+    """Why no program is taken from its user; None: one is, if it is logged in."""
+    pending: str | None = None
+    """Part of the user's quota that was set aside."""
+
+
+Admit = Callable[[Message, int | None], Awaitable[Admission]]
+Record = Callable[[Message, int, str], Awaitable[None]]
+
+
+class _Refusal(NamedTuple):
+    """An answer without the application.
+
+    Attributes:
+        note: for the audit event; empty: the status says it.
+    """
+
+    status: int
+    body: bytes
+    headers: Mapping[str, str] = {}
+    note: str = ""
+
+
+async def admit(scope: Message, upload_bytes: int | None) -> Admission:
+    """Judge the sender of a large body by the request's headers.
+
+    Args:
+        scope: the request's.
+        upload_bytes: to be set aside for a program, 0: nothing; None: the body is none.
+    """
     headers = [(name.lower(), value) for name, value in scope["headers"]]
     if not any(name in (b"authorization", b"cookie") for name, _ in headers):
-        return False, False
-    return await sync_to_async(_may_upload, thread_sensitive=True)(dict(headers))
+        return Admission()
+    return await sync_to_async(_admit, thread_sensitive=True)(dict(headers), upload_bytes)
 
 
-async def record_refusal(scope: Message, status: int) -> None:
+def pending_of(request: Any) -> str | None:
+    """Return what was set aside for the upload of a Django or DRF request; None: nothing was."""
+    found: str | None = getattr(request, "scope", {}).get(PENDING_UPLOAD)
+    return found
+
+
+async def record_refusal(scope: Message, status: int, note: str) -> None:
     """Leave the audit event of a request that Django never sees."""
-    await sync_to_async(_record_refusal, thread_sensitive=True)(scope, status)
+    await sync_to_async(_record_refusal, thread_sensitive=True)(scope, status, note)
 
 
-def _record_refusal(scope: Message, status: int) -> None:
+def _record_refusal(scope: Message, status: int, note: str) -> None:
     user = _user_of({name.lower(): value for name, value in scope["headers"]})
     try:
         # not the path itself, which may hold a secret
         route = resolve(scope["path"]).route
     except Resolver404:
         route = scope["path"]
-    refused = refusal() if user is not None and status == 403 else None
     trail.record(
         f"{scope['method']} {route}",
         user="" if user is None else user.get_username(),
         address=(scope.get("client") or [""])[0],
         result=result_of(status),
         status=status,
-        detail={} if refused is None else {"refused": str(refused.detail)},
+        detail={"refused": note} if note else {},
     )
 
 
-def _may_upload(headers: Mapping[bytes, bytes]) -> tuple[bool, bool]:
+def _admit(headers: Mapping[bytes, bytes], upload_bytes: int | None) -> Admission:
     user = _user_of(headers)
-    if user is None:
-        return False, False
-    return True, role_of(user) >= Role.DEVELOPER and refusal() is None
+    if user is None or upload_bytes is None:
+        return Admission(user is not None)
+    if role_of(user) < Role.DEVELOPER:
+        return Admission(True, exceptions.PermissionDenied(NOT_ALLOWED))
+    refused = refusal() or excess(user)
+    if refused is not None or not upload_bytes:
+        return Admission(True, refused)
+    try:
+        return Admission(True, pending=set_aside(user, upload_bytes))
+    except QuotaExceeded as error:
+        return Admission(True, error)
 
 
 def _user_of(headers: Mapping[bytes, bytes]) -> User | None:
@@ -152,20 +203,20 @@ class BodyLimit:
     Args:
         application: the application that handles all other requests.
         drain: limits on reading after a response.
-        may_upload: returns (whether a request is logged in, whether its user may upload programs).
-        record: writes down that a request was refused, with its status.
+        admit: judges who sends a large body.
+        record: writes down that a request was refused, with its status and what else there is to say.
     """
 
     def __init__(
         self,
         application: Application,
         drain: Drain = Drain(),
-        may_upload: MayUpload = may_upload,
+        admit: Admit = admit,
         record: Record = record_refusal,
     ) -> None:
         self._application = application
         self._drain = drain
-        self._may_upload = may_upload
+        self._admit = admit
         self._record = record
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
@@ -173,28 +224,41 @@ class BodyLimit:
             await self._application(scope, receive, send)
             return
         limit = MAX_BODY_BYTES
-        refused: tuple[int, bytes] | None = None
-        headers = dict(scope["headers"])
-        announced = headers.get(b"content-length", b"0")
-        is_small = announced.isdigit() and len(announced) <= MAX_DIGITS and int(announced) <= MAX_BODY_BYTES
-        if not (is_small and b"content-length" in headers):
+        refused: _Refusal | None = None
+        admission = Admission()
+        size = _announced(scope)
+        if size is None or size > MAX_BODY_BYTES:
             if scope["path"].endswith(UPLOAD_PATH):
-                is_known, may_upload = await self._may_upload(scope)
-                if may_upload:
-                    limit = settings.TIDEMARK_MAX_UPLOAD_BYTES + MULTIPART_OVERHEAD_BYTES
+                most = settings.TIDEMARK_MAX_UPLOAD_BYTES + MULTIPART_OVERHEAD_BYTES
+                needed = most if size is None else size
+                admission = await self._admit(scope, needed if needed <= most else 0)
+                if not admission.is_known:
+                    refused = _Refusal(401, NOT_LOGGED_IN)
+                elif admission.refused is not None:
+                    refused = _refusal_by(admission.refused)
                 else:
-                    refused = (403, _not_allowed()) if is_known else (401, NOT_LOGGED_IN)
+                    limit = most
             elif _may_hold_document(scope):
                 # who may write one is the route's to say
-                is_known, _ = await self._may_upload(scope)
-                if is_known:
+                if (await self._admit(scope, None)).is_known:
                     limit = MAX_DOCUMENT_BODY_BYTES
                 else:
-                    refused = (401, NOT_LOGGED_IN_FOR_DOCUMENTS)
-        # int() fails on thousands of digits
-        if announced.isdigit() and (len(announced) > MAX_DIGITS or int(announced) > limit):
+                    refused = _Refusal(401, NOT_LOGGED_IN_FOR_DOCUMENTS)
+        if size is not None and size > limit:
             await self._refuse(scope, receive, send, refused or _refusal(scope, limit), has_more=True)
             return
+        if admission.pending is None:
+            await self._pass_on(scope, receive, send, limit, refused)
+            return
+        try:
+            await self._pass_on({**scope, PENDING_UPLOAD: admission.pending}, receive, send, limit, refused)
+        finally:
+            await sync_to_async(give_back, thread_sensitive=True)(admission.pending)
+
+    async def _pass_on(
+        self, scope: Message, receive: Receive, send: Send, limit: int, refused: _Refusal | None
+    ) -> None:
+        """Hand the request to the application, and refuse it as soon as more than `limit` bytes have come."""
         received = 0
         started = False
 
@@ -217,24 +281,31 @@ class BodyLimit:
             if not started:
                 await self._refuse(scope, receive, send, refused or _refusal(scope, limit), error.has_more)
 
-    async def _refuse(
-        self, scope: Message, receive: Receive, send: Send, refusal: tuple[int, bytes], has_more: bool
-    ) -> None:
-        status, body = refusal
+    async def _refuse(self, scope: Message, receive: Receive, send: Send, refusal: _Refusal, has_more: bool) -> None:
         headers = [
             (b"content-type", b"application/json"),
-            (b"content-length", str(len(body)).encode()),
+            (b"content-length", str(len(refusal.body)).encode()),
             (b"connection", b"close"),
+            *((name.lower().encode(), value.encode()) for name, value in refusal.headers.items()),
         ]
-        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.start", "status": refusal.status, "headers": headers})
         # complete for the client, but not yet for the server, which would close the connection after the last part
-        await send({"type": "http.response.body", "body": body, "more_body": True})
-        await self._record(scope, status)
+        await send({"type": "http.response.body", "body": refusal.body, "more_body": True})
+        await self._record(scope, refusal.status, refusal.note)
         if has_more:
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._drain.seconds):
                     await _read_on(receive, self._drain.max_bytes)
         await send({"type": "http.response.body", "body": b""})
+
+
+def _announced(scope: Message) -> int | None:
+    """Return the size that a body is announced with; None: it is not, or not with a number."""
+    text = dict(scope["headers"]).get(b"content-length", b"")
+    if not text.isdigit():
+        return None
+    # int() fails on thousands of digits
+    return int(text[: MAX_DIGITS + 1])
 
 
 def _may_hold_document(scope: Message) -> bool:
@@ -243,9 +314,11 @@ def _may_hold_document(scope: Message) -> bool:
     return is_writing and f"{scope['path']}/".startswith(f"{PIPELINES_PATH}/")
 
 
-def _not_allowed() -> bytes:
-    refused = refusal()
-    return json.dumps({"errors": [NOT_ALLOWED if refused is None else str(refused.detail)]}).encode()
+def _refusal_by(error: exceptions.APIException) -> _Refusal:
+    text = str(error.detail)
+    # of roles, the status says enough
+    note = "" if text == NOT_ALLOWED else text
+    return _Refusal(error.status_code, json.dumps({"errors": [text]}).encode(), headers_of(error), note)
 
 
 async def _read_on(receive: Receive, max_bytes: int) -> None:
@@ -257,7 +330,7 @@ async def _read_on(receive: Receive, max_bytes: int) -> None:
         left -= len(message.get("body", b""))
 
 
-def _refusal(scope: Message, limit: int) -> tuple[int, bytes]:
+def _refusal(scope: Message, limit: int) -> _Refusal:
     path = scope["path"]
     status, message = 413, f"The request is larger than {limit} bytes."
     if scope["method"] == "POST" and path.removeprefix("/v1") == JOBS_PATH:
@@ -266,4 +339,4 @@ def _refusal(scope: Message, limit: int) -> tuple[int, bytes]:
         most = settings.TIDEMARK_MAX_UPLOAD_BYTES
         message = f"The program is too large: at most {most} bytes ({most / (1 << 20):.4g} MiB) are allowed."
     error: Any = {"code": "too_large", "field": "", "message": message} if path.startswith("/api/") else message
-    return status, json.dumps({"errors": [error]}).encode()
+    return _Refusal(status, json.dumps({"errors": [error]}).encode())

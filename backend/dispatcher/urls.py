@@ -11,6 +11,7 @@ vertex_routes: list[URLPattern] = [
     path("", vertices.VertexDetailView.as_view()),
     path("/accumulators", vertices.VertexAccumulatorsView.as_view()),
     path("/backpressure", vertices.BackPressureView.as_view()),
+    path("/flamegraph", vertices.FlameGraphView.as_view()),
     path("/metrics", vertices.VertexMetricsView.as_view()),
     path("/subtasks/accumulators", vertices.SubtasksAccumulatorsView.as_view()),
     path("/subtasks/metrics", vertices.SubtasksMetricsView.as_view()),

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 from backend.cluster.document_types import CheckpointState, CheckpointType, JobState, VertexScaling
+from backend.cluster.peek_document import SeenByPeek
+from backend.cluster.stack_document import VertexStacks
 from backend.contract.schema import Named
 
 
@@ -101,6 +103,76 @@ class MetricValues(TypedDict):
     id: str
     values: dict[str, MetricValue]
     """By index of the subtasks that report it."""
+
+
+LogLevel = Annotated[Literal["DEBUG", "INFO", "WARN", "ERROR", "FATAL"], Named("LogLevel", "Ascending.")]
+
+JobLogFrom = TypedDict("JobLogFrom", {"from": NotRequired[int]})
+
+
+class JobLogQuery(JobLogFrom):
+    """`from`: epoch ms; earlier entries are left out."""
+
+    q: NotRequired[str]
+    """A text in one line that is in the entry, in any case; missing: all entries."""
+    level: NotRequired[LogLevel]
+    """The lowest one. What was printed has none."""
+    attempt: NotRequired[int]
+    slot: NotRequired[int]
+    vertex: NotRequired[str]
+    """Id of the vertex whose tasks have logged it. It is not known of what was printed."""
+    kind: NotRequired[Literal["out", "log"]]
+    order: NotRequired[Literal["newest", "oldest"]]
+    """Which entries come first; by default the newest."""
+    cursor: NotRequired[str]
+    """Of the answer before, with the same order."""
+    limit: NotRequired[int]
+    """Maximum number of entries, at most 1,000; by default 200."""
+
+
+class JobLogEntry(TypedDict):
+    """A record of a log with all its lines, or a line that belongs to none, as what was printed."""
+
+    time: int | None
+    """When it was logged; of what was printed, when it arrived; null: nobody knows."""
+    level: LogLevel | Literal[""]
+    attempt: int
+    slot: int
+    kind: Literal["out", "log"]
+    vertex: str
+    """Id of the vertex whose task has logged it; empty: none, or it is not known."""
+    subtask: int | None
+    name: str
+    """The file."""
+    offset: int
+    """Of its first byte in the file."""
+    text: str
+    """Without time and level: logger and message."""
+    is_cut: bool
+    """Only the part around what was looked for is here."""
+
+
+class JobLog(TypedDict):
+    """Entries of all logs of a job by time, and how far the server has looked for them in this request."""
+
+    entries: list[JobLogEntry]
+    cursor: str | None
+    """Where the next request goes on. Oldest first, also for what is written later; newest first null: that is all."""
+    follow: str
+    """A cursor, oldest first, for what is written after this answer."""
+    is_complete: bool
+    """All that is there was searched, and is among the entries or was so before."""
+    searched_to: int | None
+    """What is not searched is not newer than this; or, oldest first, not older. null: nothing is left, or unknown."""
+    left: int
+    """Bytes that are not searched yet."""
+    size: int
+    """Of all the logs."""
+    logs: int
+    """Number of logs that are searched."""
+    left_out: int
+    """Number of logs that are not searched unless `attempt` or `slot` says so: of earlier attempts, or of too many
+    slots."""
 
 
 class VertexMetrics(TypedDict):
@@ -218,6 +290,242 @@ class TimelineEvent(TypedDict):
     """null: it goes on."""
     text: str
     is_failed: bool
+
+
+HistoryFrom = TypedDict("HistoryFrom", {"from": NotRequired[int]})
+
+
+class HistoryQuery(HistoryFrom):
+    """`from`: the beginning, ten minutes before the end if it is not given."""
+
+    to: NotRequired[int]
+    """The end; now if it is not given."""
+    step: NotRequired[int]
+    """Over so many ms samples are averaged; more if a series would have more than 1,000 points."""
+    series: str
+    """Their names, at most 64, with commas between them: "v.<vertex id>.<metric>", "e.<edge id>.<metric>"."""
+
+
+class MetricHistory(TypedDict):
+    is_available: bool
+    """false: Redis does not answer in time, or others are reading, so that nothing is known."""
+    begin: int
+    end: int
+    step: int
+    times: list[int]
+    """Ascending, the same for all series."""
+    series: dict[str, list[float | None]]
+    """Name → its values at these times; null: nobody knows it."""
+    events: list[TimelineEvent]
+    """Checkpoints, operations, rescalings and failures in this time, oldest first; at most 200, the newest."""
+
+
+class StacksAnswer(TypedDict):
+    stacks: VertexStacks | None
+    """null: nothing was sampled in the last ten minutes."""
+
+
+class StacksRequest(TypedDict):
+    duration: int
+    """ms, at most 60,000; 0: only the stacks of all threads are wanted."""
+
+
+class StacksWanted(TypedDict):
+    """Samples are being taken, unless that is so already; they are there a moment after that time."""
+
+    duration: int
+
+
+class PeekRequest(TypedDict):
+    """Names either an edge, or an operator."""
+
+    edge: NotRequired[str]
+    """Id of an edge, as an input of a vertex has it."""
+    operator: NotRequired[str]
+    """Uid of the operator that an edge within a chain leads to."""
+    subtasks: NotRequired[list[int]]
+    """Those that write to the edge; missing or empty: all."""
+    rows: NotRequired[int]
+    """Shown in a second, of all subtasks together; at most 20, which is the default."""
+
+
+class PeekBegun(TypedDict):
+    id: str
+    lease: int
+    """ms; the peek ends if nobody looks for so long."""
+
+
+class PeekPosition(TypedDict, total=False):
+    after: int
+    """Number of the last element that is known; missing: none is."""
+
+
+class PeekAnswer(SeenByPeek):
+    """Elements that were seen after that position, as far as they are kept."""
+
+
+class StateQuery(TypedDict, total=False):
+    snapshot: str
+    """Id of a checkpoint, or trigger id or location of a savepoint of the job; missing: its newest checkpoint."""
+
+
+class StateSnapshot(TypedDict):
+    kind: Literal["checkpoint", "savepoint"]
+    checkpoint_id: int | None
+    timestamp: int
+    """When it was completed."""
+    location: str
+
+
+class KeyField(TypedDict):
+    name: str
+    """Empty: the key is one value."""
+    type: str
+
+
+class KeyedState(TypedDict):
+    name: str
+    kind: Literal["value", "list", "map", "reducing", "aggregating", "columnar"]
+    """columnar: rows of a vectorised operator."""
+    type: str
+    """Of its values."""
+    is_namespaced: bool
+    """It has a value for each window."""
+    has_ttl: bool
+    is_pickled: bool
+    """Its values are pickled, and not decoded."""
+
+
+class StateOperator(TypedDict):
+    id: str
+    uid: str
+    name: str
+    parallelism: int
+    max_parallelism: int
+    key_type: str
+    """Empty: the program has not declared it."""
+    key_fields: list[KeyField]
+    """Fields of a key; none: its type is unknown."""
+    window_type: str
+    """Empty: none."""
+    formats: list[str]
+    """Formats of its state: canonical, hashmap, rocksdb."""
+    size: int
+    """Bytes of its files."""
+    has_timers: bool
+    states: list[KeyedState] | None
+    """null: they are not recorded, as by earlier versions."""
+
+
+class StateContents(TypedDict):
+    """The operators of a snapshot that have state per key, from sources to sinks."""
+
+    snapshot: StateSnapshot | None
+    """null: the job has completed no checkpoint that is kept."""
+    operators: list[StateOperator]
+
+
+class StateKeysRequest(TypedDict):
+    snapshot: NotRequired[str]
+    """See `StateQuery`."""
+    operator: str
+    """Its id."""
+    state: str
+    limit: NotRequired[int]
+    """At most 100, which is the default."""
+
+
+class StateKey(TypedDict):
+    key: Any
+    encoded_key: str
+    """Stands for exactly this key."""
+
+
+class StateKeys(TypedDict):
+    """Keys that have a state, in no order."""
+
+    snapshot: StateSnapshot
+    keys: list[StateKey]
+    is_all: bool
+    """There are no others."""
+
+
+class StateLookupRequest(TypedDict):
+    snapshot: NotRequired[str]
+    """See `StateQuery`."""
+    operator: str
+    """Its id."""
+    state: str
+    key: NotRequired[Any]
+    """Of the type of the operator's keys, an array of several fields; numbers may be texts, dates are ISO texts."""
+    key_type: NotRequired[str]
+    """Of `key`, if the program has declared none."""
+    encoded_key: NotRequired[str]
+    """In place of `key`, as `StateKey` has it."""
+
+
+class StateExportRequest(TypedDict):
+    """Without `key` and `encoded_key`, keys that have the state are exported, else what the key has."""
+
+    snapshot: NotRequired[str]
+    """See `StateQuery`."""
+    operator: str
+    """Its id."""
+    state: str
+    key: NotRequired[Any]
+    """This and the next two: see `StateLookupRequest`."""
+    key_type: NotRequired[str]
+    encoded_key: NotRequired[str]
+
+
+class StateExport(TypedDict):
+    snapshot: StateSnapshot
+    csv: str
+    """A file with a header. A text that a spreadsheet would take for a formula begins with an apostrophe."""
+    num_rows: int
+    """At most 10,000."""
+    is_cut: bool
+    """There is more than that."""
+
+
+class StateValue(TypedDict):
+    namespace: Any
+    """The window; null: none."""
+    value: Any
+    """A map is an array of {"key", "value"}; null if it is not decoded."""
+    touched: int | list[int] | None
+    """When it was last touched, ms, of state with time to live; of lists and maps for each item."""
+    is_decoded: bool
+    """Otherwise it is pickled."""
+    num_items: int | None
+    """Of lists and maps."""
+    is_cut: bool
+    """Parts of it are left out."""
+
+
+class StateTimer(TypedDict):
+    service: str
+    is_event_time: bool
+    timestamp: int
+    namespace: Any
+
+
+class StateLookup(TypedDict):
+    """State and timers of one key in a snapshot."""
+
+    snapshot: StateSnapshot
+    key: Any
+    encoded_key: str
+    key_group: int
+    subtask: int
+    values: list[StateValue]
+    """One for each namespace, the first 100."""
+    num_values: int
+    timers: list[StateTimer]
+    """Of the key, of all states of the operator; the first 100."""
+    num_timers: int
+    read_bytes: int
+    """Bytes of the snapshot that were read for it."""
 
 
 class JobTimeline(TypedDict):

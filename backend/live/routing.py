@@ -1,4 +1,4 @@
-"""The WebSocket application: same origin and logged-in users only."""
+"""The WebSocket application: same origin and logged-in users only, with so many connections each."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from django.urls import path
 from backend.live.authentication import LiveAuthentication
 from backend.live.consumers import LiveConsumer
 from backend.live.origin import SameOrigin
+from backend.live.socket_limit import SocketLimit
 
 # Channels routes with Django's `path`, which is typed for views only
 live_route: Any = path("ws/live", cast("Any", LiveConsumer.as_asgi()))
-websocket_application = SameOrigin(AuthMiddlewareStack(LiveAuthentication(URLRouter([live_route]))))
+websocket_application = SameOrigin(AuthMiddlewareStack(LiveAuthentication(SocketLimit(URLRouter([live_route])))))

@@ -37,10 +37,7 @@ def timeline(
     end = document["end_time"] if document["end_time"] >= 0 else max(now, document["now"])
     is_cut = len(changes) > MAX_CHANGES
     states = _spans(changes[-MAX_CHANGES:], state_times, document, is_cut=is_cut)
-    failures = [
-        Event("failure", e["timestamp"], e["timestamp"], _failure_text(e), is_failed=True)
-        for e in document.get("exceptions", ())
-    ]
+    failures = failures_of(document)
     begin = min(([] if is_cut else [document["start_time"]]) + [span["begin"] for span in states[:1]])
     within = (e for e in (*events, *failures) if not is_cut or e.ended is None or e.ended >= begin)
     told = sorted(within, key=lambda event: event.begun)[-MAX_EVENTS:]
@@ -49,9 +46,30 @@ def timeline(
         "is_cut": is_cut,
         "now": end,
         "states": states,
-        "events": [
-            {"kind": e.kind, "begin": e.begun, "end": e.ended, "text": e.text, "is_failed": e.is_failed} for e in told
-        ],
+        "events": [event_entry(event) for event in told],
+    }
+
+
+def failures_of(document: Mapping[str, Any]) -> list[Event]:
+    """Return the latest failures of a job, newest first.
+
+    Args:
+        document: its live document.
+    """
+    return [
+        Event("failure", e["timestamp"], e["timestamp"], _failure_text(e), is_failed=True)
+        for e in document.get("exceptions", ())
+    ]
+
+
+def event_entry(event: Event) -> Document:
+    """Return an event in the form shown by the page and REST."""
+    return {
+        "kind": event.kind,
+        "begin": event.begun,
+        "end": event.ended,
+        "text": event.text,
+        "is_failed": event.is_failed,
     }
 
 

@@ -20,6 +20,7 @@ from backend.cluster.document_types import (
     JobException,
     JobFailure,
     JobState,
+    OperatorInput,
     Stall,
     VertexInput,
     Watermark,
@@ -45,13 +46,39 @@ class Figures(NamedTuple):
     """Its lag is the document's `now` minus this."""
 
 
+class EdgeFigures(NamedTuple):
+    """Figures of an edge, of all its channels together; see `EdgeMetrics`."""
+
+    records_sent: int
+    records_received: int
+    records_per_second: float
+    bytes_per_second: float
+    queued_buffers: int
+    queued_bytes: int
+    watermark: Watermark
+
+
+class OperatorFigures(NamedTuple):
+    """Figures of an operator, of all its subtasks together; see `OperatorMetrics`."""
+
+    records_in: int
+    records_out: int
+    records_in_per_second: float
+    records_out_per_second: float
+    watermark: Watermark
+
+
 # --- what never changes -----------------------------------------------------------------------------------------------
 
 
 class LiveOperator(TypedDict):
+    id: str
+    """Operator id, 32 hex digits; by it go the operators of a pipeline's nodes."""
     name: str
     defined_at: NotRequired[str]
     """Place in the program, "file:line"."""
+    input: NotRequired[OperatorInput]
+    """The operator of the same chain whose records it takes; missing: it is the head of its chain."""
 
 
 class StaticVertex(TypedDict):
@@ -122,6 +149,10 @@ class MovingJob(TypedDict):
     """By id."""
     figures: dict[str, Figures]
     """By the vertex's id."""
+    edges: dict[str, EdgeFigures]
+    """By the edge's id."""
+    operators: dict[str, OperatorFigures]
+    """By the operator's uid."""
     exceptions: dict[str, JobException]
     """The latest; a newer one has a greater timestamp in its key or, if they are equal, a greater number after it."""
     stalls: dict[str, Stall]

@@ -11,7 +11,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from backend.live.topic_types import Figures
+from backend.live.topic_types import EdgeFigures, Figures, OperatorFigures
+from runtime.core.ids import operator_id_of
 
 Document = dict[str, Any]
 
@@ -37,6 +38,7 @@ _STATUS = (
 #: what the jobmanager has found out from the rest
 _DERIVED = ("causes", "event_time")
 _STATIC_VERTEX = ("name", "description", "max_parallelism", "slot_sharing_group", "is_source", "is_sink", "inputs")
+_STATIC_OPERATOR = ("name", "defined_at", "input")
 _VERTEX_STATUS = ("state", "parallelism", "lower_bound", "upper_bound", "start_time", "end_time")
 _SUBTASK_STATUS = ("state", "attempt", "slot", "taskmanager", "host", "pid", "start_time", "end_time")
 
@@ -108,7 +110,10 @@ def job_document(source: Document) -> Document:
     moving = {
         "job": _picked(source, _STATUS),
         "vertices": {vertex["id"]: _picked(vertex, _VERTEX_STATUS) for vertex in vertices},
-        "figures": {vertex["id"]: _figures(vertex["metrics"]) for vertex in vertices},
+        "figures": {vertex["id"]: _row(vertex["metrics"], Figures) for vertex in vertices},
+        # documents of earlier releases have none
+        "edges": {edge: _row(each, EdgeFigures) for edge, each in source.get("edges", {}).items()},
+        "operators": {uid: _row(each, OperatorFigures) for uid, each in source.get("operators", {}).items()},
         "exceptions": _by_time(source["exceptions"]),
         "stalls": {f"{s['slot']}/{s['vertex']}/{s['subtask']}": s for s in source.get("stalls", ())},
         "autoscaler": source.get("autoscaler"),
@@ -122,7 +127,7 @@ def job_document(source: Document) -> Document:
             for vertex in vertices
         },
         "operators": {
-            operator["uid"]: _picked(operator, ("name", "defined_at"))
+            operator["uid"]: {"id": operator_id_of(operator["uid"])} | _picked(operator, _STATIC_OPERATOR)
             for vertex in vertices
             for operator in vertex["operators"]
         },
@@ -150,12 +155,12 @@ def vertex_document(source: Document, vertex_id: str) -> Document:
         "version": source["version"],
         "now": source["now"],
         "subtasks": {index: _without_nulls(_picked(each, _SUBTASK_STATUS)) for index, each in subtasks.items()},
-        "figures": {index: _figures(each["metrics"]) for index, each in subtasks.items()},
+        "figures": {index: _row(each["metrics"], Figures) for index, each in subtasks.items()},
     }
 
 
-def _figures(metrics: Mapping[str, Any]) -> list[Any]:
-    return [metrics[name] for name in Figures._fields]
+def _row(metrics: Mapping[str, Any], form: type[Figures | EdgeFigures | OperatorFigures]) -> list[Any]:
+    return [metrics[name] for name in form._fields]
 
 
 def _by_time(exceptions: Sequence[Document]) -> dict[str, Document]:

@@ -33,6 +33,11 @@ FIRST_FREE_PORT: Final = 1024
 """Ports below belong to services that neither PostgreSQL nor Redis is; who runs one there lists it with its port."""
 #: of URLs of Redis; others name classes and hosts
 _REDIS_OPTIONS: Final = {"db", "username", "password", "protocol", "client_name", "ssl_cert_reqs", "ssl_ca_certs"}
+#: quotes nothing: where a password is not escaped, a part of it is taken for the port or the host
+_UNREADABLE: Final = (
+    "its host and port cannot be read; in an URL, the signs : / ? # [ ] @ and % of a user or a password are written as "
+    "%3A, %2F, %3F, %23, %5B, %5D, %40 and %25"
+)
 _LEAST_S: Final = 0.001
 """Zero would mean that a socket does not wait."""
 _NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")
@@ -159,7 +164,9 @@ def pinned_conninfo(url: str, outside: Outside) -> str:
             outside.check_socket()
             pinned.append((host, "", port))
             continue
-        pinned += [(host, address, port) for address in outside.addresses(number or host, _port(port))]
+        if (parsed := _port(port)) is None:
+            raise AddressRefusedError(_UNREADABLE)
+        pinned += [(host, address, port) for address in outside.addresses(number or host, parsed)]
     columns = [",".join(column) for column in zip(*pinned, strict=True)]
     return make_conninfo(**{**given, **dict(zip(("host", "hostaddr", "port"), columns, strict=True))})
 
@@ -210,6 +217,11 @@ def pinned_redis(url: str, outside: Outside, deadline: Deadline, **options: Any)
         OSError: the host is not known.
         ValueError: the URL cannot be read.
     """
+    try:
+        _ = urlsplit(url).port
+    except ValueError:
+        # without its cause, which quotes what it has taken for the port
+        raise ValueError(_UNREADABLE) from None
     given: Mapping[str, Any] = parse_url(url)  # type: ignore[no-untyped-call]
     unknown = sorted(set(parse_qs(urlsplit(url).query)) - _REDIS_OPTIONS)
     if unknown:
@@ -278,10 +290,9 @@ def _items(given: Mapping[str, Any], name: str) -> list[str]:
     return text.split(",") if text else []
 
 
-def _port(text: str) -> int:
-    if not text.isdecimal() or not 1 <= int(text) <= 65535:
-        raise AddressRefusedError(f"{text[:20]!r} is no port")
-    return int(text)
+def _port(text: str) -> int | None:
+    """Return a port; None: the text is none."""
+    return int(text) if text.isdecimal() and 1 <= int(text) <= 65535 else None
 
 
 def _resolved(host: str, port: int) -> list[str]:
@@ -329,6 +340,8 @@ def _entry(text: str) -> Entry:
     head, colon, tail = text.rpartition(":")
     if colon and (":" not in head or head.endswith("]")):
         host, port = head, _port(tail)
+        if port is None:
+            raise ValueError(f"{SETTING}: {text!r} has no port behind its colon")
     host = host.removeprefix("[").removesuffix("]")
     try:
         return Entry(ipaddress.ip_network(host, strict=False), port=port)

@@ -6,18 +6,35 @@ The catalog is loaded once by a process. One memo serves all validations, so tha
 from __future__ import annotations
 
 import threading
+import uuid
 from collections.abc import Collection, Iterator, Mapping
 from functools import cache
-from typing import Any
+from typing import Any, Final, NamedTuple
 
+from runtime.client.extract import ExtractedJob
 from runtime.pipeline.catalog import Catalog, load_catalog
 from runtime.pipeline.compile import Program, compile_pipeline
 from runtime.pipeline.document import Document
 from runtime.pipeline.facts import StreamFacts
-from runtime.pipeline.validate import Memo, Validation, validate
+from runtime.pipeline.node_type import Ports
+from runtime.pipeline.validate import Facts, Memo, Validation, validate
+
+MAX_TOLD: Final = 32
+"""Answers to which later ones may refer; those of one edit after the other share most of what they hold."""
+
+
+class _Told(NamedTuple):
+    """Part of an answer that is about one node."""
+
+    facts: Mapping[str, Facts]
+    ports: Ports
+    label: str
+
 
 _memo = Memo()
-#: a memo belongs to one thread at a time
+#: by tag, the oldest first
+_told: dict[str, dict[str, _Told]] = {}
+#: a memo belongs to one thread at a time, as do the answers
 _memo_lock = threading.Lock()
 
 
@@ -34,11 +51,33 @@ def catalog_json() -> tuple[Mapping[str, Any], str]:
     return value, str(value["etag"])
 
 
-def validated(document: Document) -> dict[str, Any]:
-    """Return what is known of a pipeline: see `backend.pipelines.answers.building.ValidationAnswer`."""
+def validated(document: Document, known: str | None = None) -> dict[str, Any]:
+    """Return what is known of a pipeline: see `backend.pipelines.answers.building.ValidationAnswer`.
+
+    Args:
+        document: the pipeline.
+        known: tag of an earlier answer; nodes of which that said the same are left out.
+    """
     with _memo_lock:
         found = validate(document, catalog(), _memo)
-    return _validation(document, found)
+        nodes = _nodes(document, found)
+        before = _told.get(known) if known is not None else None
+        tag = uuid.uuid4().hex
+        _told[tag] = nodes
+        if len(_told) > MAX_TOLD:
+            del _told[next(iter(_told))]
+    told = nodes if before is None else {each: node for each, node in nodes.items() if before.get(each) != node}
+    return {
+        "tag": tag,
+        "since": None if before is None else known,
+        "semantic_hash": document.semantic_hash,
+        "is_deployable": found.is_deployable,
+        "problems": [problem.to_json() for problem in found.problems],
+        "facts": {node_id: _facts_json(node.facts) for node_id, node in told.items()},
+        "ports": {node_id: node.ports.to_json() for node_id, node in told.items()},
+        "labels": {node_id: node.label for node_id, node in told.items()},
+        "inactive": sorted(found.inactive),
+    }
 
 
 def compiled(document: Document, version: int | None = None) -> Program:
@@ -86,19 +125,15 @@ def _connections_in(schema: Mapping[str, Any], value: Any) -> Iterator[str]:
         yield from _connections_in(branch, value)
 
 
-def _validation(document: Document, found: Validation) -> dict[str, Any]:
-    facts: dict[str, dict[str, Any]] = {node_id: {} for node_id in document.nodes}
+def _nodes(document: Document, found: Validation) -> dict[str, _Told]:
+    facts: dict[str, dict[str, Facts]] = {node_id: {} for node_id in document.nodes}
     for (node_id, port), known in found.facts.items():
-        facts[node_id][port] = known.to_json() if isinstance(known, StreamFacts) else None
-    return {
-        "semantic_hash": document.semantic_hash,
-        "is_deployable": found.is_deployable,
-        "problems": [problem.to_json() for problem in found.problems],
-        "facts": facts,
-        "ports": {node_id: ports.to_json() for node_id, ports in found.ports.items()},
-        "labels": found.labels,
-        "inactive": sorted(found.inactive),
-    }
+        facts[node_id][port] = known
+    return {node_id: _Told(facts[node_id], found.ports[node_id], found.labels[node_id]) for node_id in document.nodes}
+
+
+def _facts_json(facts: Mapping[str, Facts]) -> dict[str, Any]:
+    return {port: known.to_json() if isinstance(known, StreamFacts) else None for port, known in facts.items()}
 
 
 def program_json(document: Document, program: Program) -> dict[str, Any]:
@@ -110,6 +145,20 @@ def program_json(document: Document, program: Program) -> dict[str, Any]:
         "problems": [problem.to_json() for problem in program.problems],
         "semantic_hash": document.semantic_hash,
     }
+
+
+def outputs_of(program: Program, extracted: ExtractedJob) -> dict[str, dict[str, list[dict[str, str]]]]:
+    """Return node → output → what its stream is made of: see `backend.pipelines.answers.deployments.JobPipeline`.
+
+    Args:
+        program: the program.
+        extracted: its job, with the program's streams.
+    """
+    found: dict[str, dict[str, list[dict[str, str]]]] = {}
+    for (node, port), name in program.streams.items():
+        if name in extracted.streams:
+            found.setdefault(node, {})[port] = [output._asdict() for output in extracted.streams[name]]
+    return found
 
 
 def operators_of(program: Program, graph: Mapping[str, Any]) -> dict[str, str]:

@@ -27,7 +27,7 @@ from backend.cluster.snapshot_users import Need
 from backend.cluster.storage_calls import ask_location
 from backend.dispatcher import artifacts
 from backend.dispatcher.programs import ProgramRequest, extract
-from backend.pipelines.building import compiled, operators_of
+from backend.pipelines.building import compiled, operators_of, outputs_of
 from backend.pipelines.documents import check
 from backend.pipelines.models import OPEN_STATES, Deployment, Pipeline, Version
 from backend.pipelines.services import ArchivedError, KeyTakenError, PipelineError
@@ -66,6 +66,18 @@ class DeploymentOpenError(PipelineError):
         super().__init__(f"Another deployment{which} is under way: wait until it has ended.")
 
 
+class OtherRunsError(PipelineError):
+    """Raised when another deployment runs than the one that was to be replaced."""
+
+    def __init__(self, running: Deployment | None) -> None:
+        super().__init__(
+            "The job that was to be replaced has ended by now: the version would start without its state."
+            if running is None
+            else f"Version {running.version.number} of the pipeline runs by now, and is not what was to be replaced: "
+            "look at what becomes of its state first."
+        )
+
+
 class StateRefusedError(PipelineError):
     """The version cannot take over the state of the job that runs.
 
@@ -99,6 +111,14 @@ class Restore:
 
 
 @dataclass(frozen=True, slots=True)
+class Seen:
+    """Names what a client has seen to run."""
+
+    deployment_id: str | None
+    """Of the deployment that is to be replaced; None: nothing runs."""
+
+
+@dataclass(frozen=True, slots=True)
 class Planned:
     """A version that has become a program with a job graph."""
 
@@ -106,6 +126,8 @@ class Planned:
     extracted: ExtractedJob
     operators: Mapping[str, str] = field(default_factory=dict)
     """Operator id → node."""
+    outputs: Mapping[str, Any] = field(default_factory=dict)
+    """Node → output → what its stream is made of."""
 
 
 def plan(version: Version, user: User, has_left: Callable[[], bool]) -> Planned:
@@ -130,17 +152,16 @@ def plan(version: Version, user: User, has_left: Callable[[], bool]) -> Planned:
         upload.write(source)
         upload.flush()
         artifact = artifacts.store(upload, user)
-    extracted = extract(artifact, ProgramRequest(), has_left)
-    return Planned(artifact, extracted, operators_of(program, extracted.graph_json))
+    extracted = extract(artifact, ProgramRequest(), has_left, list(program.streams.values()))
+    return Planned(artifact, extracted, operators_of(program, extracted.graph_json), outputs_of(program, extracted))
 
 
-def report_of(pipeline: Pipeline, graph: JobGraph) -> CompatibilityReport | None:
-    """Return what would become of the state of the pipeline's running job; None: none runs, or it has no snapshot yet.
+def report_of(running: Deployment | None, graph: JobGraph) -> CompatibilityReport | None:
+    """Return what would become of the state of a running deployment's job; None: none runs, or it has no snapshot yet.
 
     Raises:
         DeploymentRefusedError: the storage cannot be read just now.
     """
-    running = running_deployment(pipeline)
     if running is None:
         return None
     job = cluster_services.get_job(running.job_id)
@@ -148,7 +169,7 @@ def report_of(pipeline: Pipeline, graph: JobGraph) -> CompatibilityReport | None
     if newest is None:
         return None
     try:
-        files = cluster_storage().files()
+        files = cluster_storage().signed_files()
         metadata = ask_location(newest.location, lambda: files.load(newest.location))
     except (CheckpointStorageError, DamagedSnapshotError, OSError) as error:
         raise DeploymentRefusedError(f"The latest checkpoint of the running job cannot be read: {error}") from error
@@ -156,12 +177,10 @@ def report_of(pipeline: Pipeline, graph: JobGraph) -> CompatibilityReport | None
 
 
 def running_deployment(pipeline: Pipeline) -> Deployment | None:
-    """Return the deployment whose job has not ended; None: none."""
+    """Return the deployment whose job has not ended, however many have failed since; None: none."""
     rows = pipeline.deployments.exclude(state__in=("COMPILED", "CHECKED", "STOPPING")).select_related("version")
-    recent = list(rows.defer("graph").order_by("-created_at")[:50])
-    running = Job.objects.filter(id__in=[row.job_id for row in recent]).exclude(state__in=TERMINAL_STATES)
-    ids = set(running.values_list("id", flat=True))
-    return next((row for row in recent if row.job_id in ids), None)
+    unended = Job.objects.exclude(state__in=TERMINAL_STATES).values("id")
+    return rows.filter(job_id__in=unended).defer("graph").order_by("-created_at").first()
 
 
 def known_deployment(user: User, key: str) -> Deployment | None:
@@ -170,7 +189,13 @@ def known_deployment(user: User, key: str) -> Deployment | None:
 
 
 def deploy(
-    pipeline: Pipeline, version: Version, user: User, key: str, restore: Restore, has_left: Callable[[], bool]
+    pipeline: Pipeline,
+    version: Version,
+    user: User,
+    key: str,
+    restore: Restore,
+    has_left: Callable[[], bool],
+    seen: Seen | None = None,
 ) -> Deployment:
     """Deploy a version; a job of the pipeline that runs is replaced.
 
@@ -181,23 +206,47 @@ def deploy(
         key: requests of this user with the same key, even concurrent ones, make one deployment.
         restore: what becomes of state.
         has_left: returns whether the client is gone.
+        seen: nothing else is replaced; None: whatever runs is.
 
     Raises:
         KeyTakenError: the key belongs to a deployment of another version.
-        ArchivedError, NotDeployableError, DeploymentOpenError, StateRefusedError, DeploymentRefusedError: nothing was
-            done. See `plan` for others.
+        ArchivedError, NotDeployableError, DeploymentOpenError, OtherRunsError, StateRefusedError,
+            DeploymentRefusedError: nothing was done. See `plan` for others.
     """
     known = known_deployment(user, key)
     if known is not None:
         return _same(known, version)
     if pipeline.archived_at is not None:
         raise ArchivedError(pipeline)
+    try:
+        return _deploy(pipeline, version, user, key, restore, has_left, seen)
+    except (IntegrityError, DeploymentOpenError, OtherRunsError):
+        # what is in the way may be what a request with the same key has made meanwhile
+        known = known_deployment(user, key)
+        if known is not None:
+            return _same(known, version)
+        _refuse_open(pipeline)
+        raise
+
+
+def _deploy(
+    pipeline: Pipeline,
+    version: Version,
+    user: User,
+    key: str,
+    restore: Restore,
+    has_left: Callable[[], bool],
+    seen: Seen | None,
+) -> Deployment:
     _refuse_open(pipeline)
+    _refuse_other(running_deployment(pipeline), seen)
     planned = plan(version, user, has_left)
     previous = running_deployment(pipeline)
+    # planning takes seconds
+    _refuse_other(previous, seen)
     report = None
     if previous is not None and restore.keeps_state:
-        report = report_of(pipeline, planned.extracted.graph)
+        report = report_of(previous, planned.extracted.graph)
         if report is not None and (not report.is_restorable or (report.loses_state and not restore.allows_loss)):
             raise StateRefusedError(report)
     location = restore.location if restore.keeps_state else ""
@@ -206,13 +255,9 @@ def deploy(
         configuration = configured(planned.extracted.graph_json, location, restore.allows_loss)
         locations = None if previous is not None else cluster_services.check_locations(configuration)
         with transaction.atomic():
+            # storages take their time: a job that began meanwhile would run beside this one
+            _refuse_other(running_deployment(pipeline), Seen(None if previous is None else previous.id))
             return _record(pipeline, version, user, key, restore, planned, previous, report, locations)
-    except IntegrityError:
-        known = known_deployment(user, key)
-        if known is not None:
-            return _same(known, version)
-        _refuse_open(pipeline)
-        raise
     except (ConfigurationError, cluster_services.ClusterError) as error:
         raise DeploymentRefusedError(str(error)) from error
 
@@ -243,6 +288,7 @@ def _record(
         },
         report=None if report is None else report.to_json(),
         operators=dict(planned.operators),
+        outputs=dict(planned.outputs),
         artifact=planned.artifact,
         graph=dict(planned.extracted.graph_json),
         idempotency_key=key,
@@ -344,6 +390,21 @@ def list_deployments(pipeline: Pipeline) -> QuerySet[Deployment]:
     return rows.defer("graph", "version__document", "previous__version__document").order_by("-created_at")
 
 
+def newest_and_running(pipeline: Pipeline, number: int) -> list[Deployment]:
+    """Return the newest deployments of a pipeline, newest first, and the one that runs if it is older than those.
+
+    Args:
+        pipeline: the pipeline.
+        number: of the newest ones.
+    """
+    rows = list(list_deployments(pipeline)[:number])
+    if len(rows) == number:
+        running = running_deployment(pipeline)
+        if running is not None and running not in rows:
+            rows.append(running)
+    return rows
+
+
 def newest_deployments(pipelines: Iterable[Pipeline]) -> Mapping[str, Deployment]:
     """Return the newest deployment of each pipeline, without its graph, by the pipeline's id."""
     rows = Deployment.objects.filter(pipeline__in=list(pipelines)).order_by("created_at")
@@ -378,3 +439,8 @@ def _refuse_open(pipeline: Pipeline) -> None:
     open_one = pipeline.deployments.filter(state__in=OPEN_STATES).select_related("version").defer("graph").first()
     if open_one is not None:
         raise DeploymentOpenError(open_one)
+
+
+def _refuse_other(running: Deployment | None, seen: Seen | None) -> None:
+    if seen is not None and seen.deployment_id != (None if running is None else running.id):
+        raise OtherRunsError(running)

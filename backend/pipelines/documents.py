@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from backend.accounts.views import is_clean_text
 from backend.cluster.redaction import redacted
-from runtime.pipeline.document import Document, DocumentError, canonical_text, read_document
+from runtime.pipeline.document import Document, DocumentError, canonical_value, read_document
 
 _USER_INFO = re.compile(r"(?<=://)[^/?#\s]*@")
 _SECRET_NAME = re.compile(
@@ -36,13 +37,16 @@ class DocumentRefused(Exception):
         self.reason = reason
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Checked:
     """A document that can be stored."""
 
     document: Document
-    text: str
-    """Canonical, in ASCII."""
+
+    @cached_property
+    def text(self) -> str:
+        """The document in its canonical order, in ASCII and in one line: in SQL it is read by programs only."""
+        return json.dumps(canonical_value(self.document), separators=(",", ":"))
 
     @property
     def name(self) -> str:
@@ -65,12 +69,7 @@ def check(value: Any) -> Checked:
         raise DocumentRefused(error.pointer, error.reason) from None
     if not is_clean_text(document.name) or not document.name.strip() or not document.name.isprintable():
         raise DocumentRefused("/name", "must be printable text")
-    return Checked(document, _ascii(document))
-
-
-def _ascii(document: Document) -> str:
-    """Return the canonical order in one line: a document in SQL is read by programs only."""
-    return json.dumps(json.loads(canonical_text(document)), separators=(",", ":"))
+    return Checked(document)
 
 
 def without_secrets(value: Any) -> tuple[Any, list[str]]:
@@ -79,13 +78,24 @@ def without_secrets(value: Any) -> tuple[Any, list[str]]:
     return _stripped(value, "", found), found
 
 
+def for_export(value: Any) -> tuple[Any, list[str]]:
+    """Return a document as it may leave the server, and the JSON pointers of what was left out of it.
+
+    That is the user info of URLs, and each value that `refuse_secrets` would refuse: it is empty in what is returned,
+    so that this can be imported.
+    """
+    stripped, found = without_secrets(value)
+    places = _secret_places(stripped)
+    return _emptied(stripped, "", frozenset(places)), list(dict.fromkeys([*found, *places]))
+
+
 def refuse_secrets(value: Any) -> None:
     """Refuse a document with a value where a secret's name belongs.
 
     Raises:
         DocumentRefused: names the place, never the value.
     """
-    for pointer in [*_secrets(value, ""), *_secret_parameters(value)]:
+    for pointer in _secret_places(value):
         reason = "contains a secret: name a connection instead, and set the value on the JobManager"
         raise DocumentRefused(pointer, reason)
 
@@ -101,6 +111,21 @@ def _stripped(value: Any, pointer: str, found: list[str]) -> Any:
             found.append(pointer)
         return stripped
     return value
+
+
+def _emptied(value: Any, pointer: str, places: Collection[str]) -> Any:
+    if pointer in places:
+        # an empty text keeps the program whole; a number or a flag has no empty value
+        return "" if isinstance(value, str) else None
+    if isinstance(value, dict):
+        return {name: _emptied(item, f"{pointer}/{_escaped(name)}", places) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_emptied(item, f"{pointer}/{index}", places) for index, item in enumerate(value)]
+    return value
+
+
+def _secret_places(value: Any) -> list[str]:
+    return [*_secrets(value, ""), *_secret_parameters(value)]
 
 
 def _secrets(value: Any, pointer: str) -> Iterable[str]:

@@ -127,6 +127,8 @@ class Deployment(models.Model):
     """runtime.checkpoint.compatibility.CompatibilityReport; null: there was no snapshot to look at."""
     operators = models.JSONField(default=dict)
     """Operator id → node."""
+    outputs = models.JSONField(default=dict)
+    """Node → output → [{"operator", "side_output"}]: the operators' outputs that its stream is made of."""
     artifact = models.ForeignKey(Artifact, null=True, on_delete=models.SET_NULL, related_name="+")
     graph = models.JSONField()
     """runtime.graph.codec's JSON."""

@@ -266,8 +266,15 @@ def get_preview(preview_id: str, user: User) -> dict[str, Any]:
 
     Raises:
         PreviewUnknownError: there is none, or it is another user's.
+        PreviewsAwayError: Redis does not answer.
     """
-    document = read_preview(preview_id)
+    try:
+        document = read_preview(preview_id)
+    except PreviewUnknownError as error:
+        if isinstance(error.__cause__, redis.RedisError):
+            # a page that is told that there is none takes the preview for lost
+            raise PreviewsAwayError from error
+        raise
     if document["owner"] != user.pk:
         raise PreviewUnknownError(preview_id)
     return document
@@ -278,6 +285,7 @@ def stop_preview(preview_id: str, user: User) -> None:
 
     Raises:
         PreviewUnknownError: there is none, or it is another user's.
+        PreviewsAwayError: Redis does not answer.
     """
     get_preview(preview_id, user)
     _stop(preview_id)

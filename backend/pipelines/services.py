@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 from django.contrib.auth.models import User
@@ -23,6 +25,17 @@ logger = logging.getLogger(__name__)
 MAX_LISTED = 500
 MAX_NUMBER = 2**31 - 1
 """Of a version; databases take no larger ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class SeenDraft:
+    """Names the draft of their own that the author of a version has seen.
+
+    Attributes:
+        tag: `Draft.tag`; None: there was no draft.
+    """
+
+    tag: str | None
 
 
 class PipelineError(Exception):
@@ -220,9 +233,16 @@ def heads_of(pipelines: Iterable[Pipeline]) -> Mapping[str, Version]:
 
 
 def save_version(
-    pipeline: Pipeline, checked: Checked, user: User, *, head: int, message: str = "", key: str | None = None
+    pipeline: Pipeline,
+    checked: Checked,
+    user: User,
+    *,
+    head: int,
+    draft: SeenDraft | None = None,
+    message: str = "",
+    key: str | None = None,
 ) -> Version:
-    """Save a document as the next version; the user's draft is part of it then, and ends.
+    """Save a document as the next version; the user's draft ends if it is part of it.
 
     A document that is the head's already makes no version.
 
@@ -231,11 +251,14 @@ def save_version(
         checked: the document.
         user: the author.
         head: number of the head that the author has seen.
+        draft: the own draft that the document has come from: it ends. None: the author says nothing of it, and it
+            ends only if it is the very document.
         message: of the version.
         key: requests of this user with the same key save one version.
 
     Raises:
         HeadMovedError: there is another head.
+        DraftMovedError: the draft is another one than `draft`, and another document. Nothing is saved.
         ArchivedError: the pipeline is archived.
         KeyTakenError: the key belongs to another request.
     """
@@ -243,7 +266,7 @@ def save_version(
         with transaction.atomic():
             known = _version_of_key(user, key)
             if known is None:
-                return _next_version(pipeline, checked, user, head, message, key)
+                return _next_version(pipeline, checked, user, head, draft, message, key)
     except IntegrityError:
         known = _version_of_key(user, key)
         if known is None:
@@ -254,7 +277,13 @@ def save_version(
 
 
 def _next_version(
-    pipeline: Pipeline, checked: Checked, user: User, head: int, message: str, key: str | None
+    pipeline: Pipeline,
+    checked: Checked,
+    user: User,
+    head: int,
+    draft: SeenDraft | None,
+    message: str,
+    key: str | None,
 ) -> Version:
     before = pipeline.versions.filter(number=head).select_related("author").first()
     is_same = before is not None and before.document == checked.text
@@ -269,17 +298,42 @@ def _next_version(
         newest = get_version(current)
         # the answer to the same request was lost
         if newest.number == head + 1 and newest.author_id == user.pk and newest.document == checked.text:
+            with suppress(DraftMovedError):
+                _end_draft(pipeline, user, checked, draft, is_version=True)
             return newest
         raise HeadMovedError(newest)
-    pipeline.drafts.filter(user=user).delete()
+    _end_draft(pipeline, user, checked, draft, is_version=is_same)
     if is_same:
         return before
     logger.info("%s saved version %d of pipeline %s (%s)", user, head + 1, pipeline.id, checked.name)
     return _save_version(pipeline, head + 1, checked, user, message, key, now)
 
 
+def _end_draft(pipeline: Pipeline, user: User, checked: Checked, seen: SeenDraft | None, *, is_version: bool) -> None:
+    """End the user's draft if it is part of a document that is saved.
+
+    Args:
+        pipeline: the pipeline.
+        user: whose draft it is.
+        checked: the document.
+        seen: as the author has seen it; None: the author says nothing of it.
+        is_version: whether the document was a version before: then an earlier request may have ended the draft.
+
+    Raises:
+        DraftMovedError: it is another one than `seen`, and another document; it stays.
+    """
+    # locked: a write of it waits until this transaction has ended, and finds it gone
+    draft = pipeline.drafts.select_for_update().filter(user=user).first()
+    tag = None if draft is None else draft.tag
+    is_seen = seen is not None and seen.tag == tag
+    if draft is not None and (is_seen or draft.document == checked.text):
+        draft.delete()
+    elif seen is not None and not is_seen and not (is_version and draft is None):
+        raise DraftMovedError(draft)
+
+
 def restore_version(pipeline: Pipeline, number: int, user: User, *, head: int, key: str | None = None) -> Version:
-    """Save an old version's document as the next version.
+    """Save an old version's document as the next version. The user's draft stays.
 
     Raises:
         VersionUnknownError: there is none with this number.

@@ -10,6 +10,7 @@ pipeline_routes: list[URLPattern] = [
     path("", pipelines.PipelineDetailView.as_view()),
     path("/draft", pipelines.DraftView.as_view()),
     path("/versions", pipelines.VersionsView.as_view()),
+    path("/versions/head", pipelines.HeadView.as_view()),
     path("/versions/<int:number>", pipelines.VersionView.as_view()),
     path("/restore", pipelines.RestoreView.as_view()),
     path("/diff", pipelines.DiffView.as_view()),
@@ -21,6 +22,7 @@ pipeline_routes: list[URLPattern] = [
 routes: list[URLPattern | URLResolver] = [
     path("", pipelines.PipelinesListView.as_view()),
     path("/import", exports.ImportView.as_view()),
+    path("/export", exports.DocumentExportView.as_view()),
     path("/catalog", building.CatalogView.as_view()),
     path("/templates", building.TemplatesView.as_view()),
     path("/validate", building.ValidateView.as_view()),

@@ -41,6 +41,18 @@ let programs = isEmpty
       },
     ];
 
+/** Waves, a minute long, from the beginning of the window on. */
+function historyOf(query, now) {
+  const begin = Number(query.get('from'));
+  const end = Number(query.get('to') ?? now);
+  const step = Math.max(5000, Math.ceil((end - begin) / 1000));
+  const times = Array.from({ length: Math.floor((end - begin) / step) }, (_, index) => begin + index * step);
+  const values = (name) =>
+    times.map((time) => (name.endsWith('watermark') ? time - 4000 : 300 + 250 * Math.sin(time / 9549)));
+  const series = Object.fromEntries((query.get('series') ?? '').split(',').map((name) => [name, values(name)]));
+  return { is_available: true, begin, end, step, times, series, events: [] };
+}
+
 function freshness(now) {
   const age = Math.max(0, now - frozenAt);
   const isStale = age > 3000;
@@ -171,6 +183,7 @@ async function handle(request, response) {
     return json({}, 202);
   }
   if (rest === '/topic') return json({ ...jobTopic(job), freshness: freshness(now) });
+  if (rest === '/history') return json(historyOf(url.searchParams, now));
   const shown = /^\/vertices\/(\w+)\/topic$/.exec(rest);
   const subtasks = shown === null ? undefined : vertexTopic(job, shown[1]);
   if (subtasks !== undefined) return json({ ...subtasks, freshness: freshness(now) });

@@ -46,7 +46,7 @@ export function jobTopic(job) {
       })),
       operators: keyed(
         vertices.flatMap(({ operators }) => operators),
-        ({ name }) => ({ name }),
+        ({ uid, name }) => ({ id: uid, name }),
         ({ uid }) => uid,
       ),
     },
@@ -54,6 +54,8 @@ export function jobTopic(job) {
       job: picked(job, STATUS),
       vertices: keyed(vertices, (each) => picked(each, VERTEX_STATUS)),
       figures: keyed(vertices, figures),
+      edges: {},
+      operators: {},
       exceptions: keyed(
         exceptions,
         (each) => each,

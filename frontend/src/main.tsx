@@ -14,6 +14,7 @@ import { createRoot } from 'react-dom/client';
 import { RouterProvider } from 'react-router';
 
 import { ApiError } from './api/client';
+import { fetchSession } from './api/session';
 import { SESSION_KEY } from './hooks/useSession';
 import { router } from './routes/router';
 import { theme } from './theme';
@@ -28,6 +29,9 @@ const client: QueryClient = new QueryClient({
   mutationCache: new MutationCache({ onError: checkSession }),
   defaultOptions: { queries: { retry: 1, refetchOnWindowFocus: false } },
 });
+
+// every page waits for it
+client.query({ queryKey: SESSION_KEY, queryFn: fetchSession }).catch(() => undefined);
 
 const root = document.getElementById('root');
 if (root === null) throw new Error('index.html has no #root');

@@ -247,7 +247,7 @@ class CheckpointCoordinator:
             assert current or p.stage is Stage.STORING, "an attempt that is over has a checkpoint under way"
             assert p.checkpoint_id < self._next_id, "an id of the future"
         assert not self._requests or self._running is not None, "a request waits for nothing"
-        self._retained.check_invariants(is_bounded=self._keeps_own())
+        self._retained.check_invariants(is_bounded=self._outcome is None)
 
     # --- begin --------------------------------------------------------------------------------------------------------
 
@@ -499,8 +499,8 @@ class CheckpointCoordinator:
         if pending.is_recorded:
             self._failures_in_a_row = 0
             self._retained.add(CompletedCheckpoint(pending.metadata, is_owned=not pending.options.is_savepoint))
-            if self._keeps_own():
-                # otherwise it is dropped at once, and replaces nothing
+            if self._outcome is None:
+                # else it is dropped at once, or kept beside those of which users may have been told at the job's end
                 self._subsume(pending.checkpoint_id)
             if self._listening == pending.attempt:
                 self._actions.append(NotifyComplete(pending.checkpoint_id))

@@ -43,6 +43,23 @@ class NewerSnapshotError(CheckpointStorageError):
         self.version = version
 
 
+class ForeignSnapshotError(CheckpointStorageError):
+    """No key of this cluster has signed a snapshot, and it restores no others."""
+
+    def __init__(self, location: str, is_signed: bool) -> None:
+        why = (
+            "it is signed with a key that this cluster does not have: it is another cluster's, or the key has changed "
+            "and the former one is not in TIDEMARK_FORMER_SECRET_KEYS"
+            if is_signed
+            else "it is not signed: it is older than signatures, or was written by an application"
+        )
+        super().__init__(
+            location,
+            f"this cluster takes its own snapshots only (TIDEMARK_FOREIGN_SNAPSHOTS=0), and not {location}: {why}",
+        )
+        self.is_signed = is_signed
+
+
 class LocationNotAllowedError(CheckpointStorageError):
     """A path lies outside the allowed roots."""
 
@@ -111,6 +128,21 @@ class NoSuchStateError(CheckpointStorageError):
     def __init__(self, location: str, why: str, known: Sequence[str]) -> None:
         super().__init__(location, f"{why}; there are {', '.join(map(repr, known)) or 'none'}")
         self.known = known
+
+
+class KeyTypeError(CheckpointStorageError):
+    """A key that is looked up is not of the type of the operator's keys."""
+
+    def __init__(self, location: str, key_type: str, why: str) -> None:
+        declared = f"the keys are of the type {key_type}: " if key_type not in ("", "any") else ""
+        super().__init__(location, f"{declared}{why}")
+
+
+class UnknownKeyColumnsError(CheckpointStorageError):
+    """Columnar state does not say which of its columns are the key, and its rows do not show it."""
+
+    def __init__(self, location: str, state: str, why: str) -> None:
+        super().__init__(location, f"the key columns of state {state!r} are not known: {why}")
 
 
 class PickledStateError(CheckpointStorageError):

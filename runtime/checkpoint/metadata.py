@@ -21,6 +21,7 @@ from runtime.checkpoint.handles import (
 from runtime.checkpoint.layout import METADATA
 from runtime.checkpoint.locations import join
 from runtime.checkpoint.sealed import seal, unseal
+from runtime.checkpoint.signatures import NO_KEYS, SnapshotKeys
 from runtime.core.checkpoint_options import AfterSnapshot, Alignment, CheckpointOptions, SnapshotKind
 from runtime.core.ids import CheckpointId, JobId, OperatorId
 from runtime.state.handles import DamagedSnapshotError, FileHandle, KeyedStateHandle
@@ -32,8 +33,8 @@ KIND: Final = "tidemark-snapshot"
 VERSION: Final = 1
 
 
-def encode_metadata(metadata: CheckpointMetadata) -> bytes:
-    """Return the content of `_metadata`."""
+def encode_metadata(metadata: CheckpointMetadata, keys: SnapshotKeys = NO_KEYS) -> bytes:
+    """Return the content of `_metadata`, signed if there are keys."""
     files = _FileTable(metadata.options.directory)
     document = {
         "job_id": metadata.job_id,
@@ -46,23 +47,26 @@ def encode_metadata(metadata: CheckpointMetadata) -> bytes:
         "edges": [[edge_id, *_edge_to_json(edge)] for edge_id, edge in metadata.edges.items()],
         "files": files.rows,
     }
-    return seal(KIND, VERSION, document)
+    return seal(KIND, VERSION, keys.signed(document))
 
 
-def decode_metadata(data: bytes, directory: str) -> CheckpointMetadata:
+def decode_metadata(data: bytes, directory: str, keys: SnapshotKeys = NO_KEYS) -> CheckpointMetadata:
     """Decode the result of `encode_metadata`, with the present locations of the files.
 
     Args:
         data: the content of `_metadata`.
         directory: URI of the directory that it was found in.
+        keys: check its signature.
 
     Raises:
         NotASnapshotError: it is not metadata.
-        DamagedSnapshotError: it is corrupt.
+        DamagedSnapshotError: it is corrupt, or was changed after it was signed.
+        ForeignSnapshotError: none of the keys has signed it, and others are not taken.
         NewerSnapshotError: it was written by a newer program.
     """
     location = join(directory, METADATA)
     document = unseal(KIND, VERSION, data, location)
+    keys.check(document, location)
     try:
         return _decoded(document, directory)
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:

@@ -111,7 +111,7 @@ class RetainedCheckpoints:
         """Raise AssertionError if something contradicts itself.
 
         Args:
-            is_bounded: whether no more than the number to retain may be here: the job's own checkpoints are kept.
+            is_bounded: whether no more than the number to retain may be here: the job has not ended.
         """
         ids = [c.checkpoint_id for c in self._completed]
         assert ids == sorted(set(ids)), "completed checkpoints are out of order"

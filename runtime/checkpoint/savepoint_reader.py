@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -24,6 +24,7 @@ import pyarrow as pa
 from runtime.checkpoint.errors import NoSuchStateError, PickledStateError
 from runtime.checkpoint.file_system import ArrowFileSystem, CheckpointFileSystem
 from runtime.checkpoint.handles import CheckpointMetadata, OperatorState, OperatorSubtaskState
+from runtime.checkpoint.key_lookup import KeyFinder, KeyLookup
 from runtime.checkpoint.snapshot_files import SnapshotFiles
 from runtime.checkpoint.state_files import TaskStateReader
 from runtime.checkpoint.state_frames import column_of, is_pickled, keys_column, read_codec
@@ -34,9 +35,12 @@ from runtime.graph.key_types import key_type_info
 from runtime.operators.columnar.segments import saved_frames
 from runtime.state.descriptors import MapStateDescriptor
 from runtime.state.key_groups import KeyGroupRange
+from runtime.state.lookup import MeteredReader
 from runtime.state.namespaces import decode_namespace
 from runtime.state.operator_state import OperatorBroadcastState
 from runtime.state.readers import load_keyed_state
+from runtime.state.rocksdb.restore import states_of
+from runtime.state.rocksdb.snapshot import ROCKSDB_FORMAT
 from runtime.state.snapshot import KeyedSnapshot, OperatorStateSnapshot, Redistribution, StateMeta
 from runtime.state.state_meta import is_json
 
@@ -86,13 +90,19 @@ class SavepointReader:
         metadata: as returned by `SnapshotFiles.load`.
         files: the file system.
         allow_pickle: whether pickled values may be unpickled; their classes must then be importable.
+        max_read_bytes: maximum number of bytes that all calls of `lookup` and `first_keys` may read; None: any.
     """
 
     def __init__(
-        self, metadata: CheckpointMetadata, files: CheckpointFileSystem | None = None, allow_pickle: bool = False
+        self,
+        metadata: CheckpointMetadata,
+        files: CheckpointFileSystem | None = None,
+        allow_pickle: bool = False,
+        max_read_bytes: int | None = None,
     ) -> None:
         self.metadata = metadata
         self._files = TaskStateReader(files or ArrowFileSystem())
+        self._metered = MeteredReader(self._files, max_read_bytes)
         self._allow_pickle = allow_pickle
 
     @classmethod
@@ -168,6 +178,11 @@ class SavepointReader:
         values: list[Any] = []
         frames: list[pl.DataFrame] = []
         known: dict[str, StateMeta] = {}
+        for subtask in found.subtasks:
+            if subtask.keyed is not None and subtask.keyed.format == ROCKSDB_FORMAT:
+                stored = states_of(subtask.keyed).get(state_name)
+                for serializer in (stored and stored.map_serializers) or ():
+                    self._check_pickle(found, state_name, serializer)
         for snapshot in self._keyed_snapshots(found):
             known.update(snapshot.metas)
             meta = snapshot.metas.get(state_name)
@@ -198,6 +213,45 @@ class SavepointReader:
                 column_of("value", values, value_type),
             ]
         )
+
+    def keyed_states(self, operator: str) -> list[StateMeta]:
+        """Return the keyed states of an operator, from the metadata alone unless an earlier version has written it.
+
+        Raises:
+            NoSuchStateError, DamagedSnapshotError: as `states`.
+        """
+        with self._finder(operator) as finder:
+            return list(finder.states().values())
+
+    def lookup(self, operator: str, state_name: str, key: Any) -> KeyLookup:
+        """Return what the snapshot has of one key: its value in each namespace, and its timers.
+
+        Reads only what they are in, a key group or a few blocks of a database: those parts are verified, not the files.
+        A pickled value is left out, unless unpickling is allowed.
+
+        Args:
+            operator: see `states`.
+            state_name: as in its descriptor.
+            key: of the type that the program has declared; coerced as its key selector does.
+
+        Raises:
+            NoSuchStateError: there is no such operator or state.
+            KeyTypeError: the key is of another type.
+            DamagedSnapshotError: a part is missing or is corrupt.
+            StateError: a value cannot be decoded.
+            LookupTooLargeError: more would have to be read than `max_read_bytes`.
+        """
+        with self._finder(operator) as finder:
+            return finder.lookup(state_name, key)
+
+    def first_keys(self, operator: str, state_name: str) -> Generator[Any, None, None]:
+        """Yield keys that have a state, by key group and otherwise in no order; each is read when it is asked for.
+
+        Raises:
+            NoSuchStateError, DamagedSnapshotError, LookupTooLargeError: as `lookup`.
+        """
+        with self._finder(operator) as finder:
+            yield from finder.first_keys(state_name)
 
     def timers(self, operator: str) -> pl.DataFrame:
         """Return the timers of an operator, of all subtasks.
@@ -265,6 +319,17 @@ class SavepointReader:
         return pl.DataFrame([pl.Series("subtask", subtasks, pl.Int32), column_of("value", values, value_type)])
 
     @property
+    def read_bytes(self) -> int:
+        """Return the bytes that `lookup` and `first_keys` have read so far."""
+        return self._metered.read_bytes
+
+    @contextlib.contextmanager
+    def _finder(self, operator: str) -> Iterator[KeyFinder]:
+        found = self._operator(operator)
+        with tempfile.TemporaryDirectory(prefix="tidemark-lookup-") as directory:
+            yield KeyFinder(found, self._location, self._metered, Path(directory), self._allow_pickle)
+
+    @property
     def _location(self) -> str:
         return self.metadata.options.directory
 
@@ -284,11 +349,19 @@ class SavepointReader:
                 groups = KeyGroupRange(0, operator.max_parallelism - 1)
                 with tempfile.TemporaryDirectory(prefix="tidemark-savepoint-") as directory:
                     yield load_keyed_state(
-                        [subtask.keyed], groups, operator.max_parallelism, self._files, Path(directory)
+                        [subtask.keyed],
+                        groups,
+                        operator.max_parallelism,
+                        self._files,
+                        Path(directory),
+                        may_decode=self._may_decode,
                     )
 
+    def _may_decode(self, serializer: str) -> bool:
+        return self._allow_pickle or not is_pickled(serializer)
+
     def _check_pickle(self, operator: OperatorState, state_name: str, serializer: str) -> None:
-        if not self._allow_pickle and is_pickled(serializer):
+        if not self._may_decode(serializer):
             raise PickledStateError(self._location, f"state {state_name!r} of {operator.name!r}")
 
     @staticmethod

@@ -15,6 +15,7 @@ from runtime.checkpoint.handles import CheckpointMetadata
 from runtime.checkpoint.layout import DISPOSED, METADATA, writer_of_directory
 from runtime.checkpoint.locations import EVERYWHERE, AllowedRoots, join, name_of, parent_of
 from runtime.checkpoint.metadata import decode_metadata, encode_metadata
+from runtime.checkpoint.signatures import NO_KEYS, SnapshotKeys
 from runtime.checkpoint.state_files import DEFAULT_RETRIES, Retries, TaskStateReader, write_once
 from runtime.state.handles import DamagedSnapshotError
 
@@ -31,14 +32,20 @@ class SnapshotFiles:
         files: the file system.
         allowed: where they may be.
         retries: of failed operations.
+        keys: sign what is written, and check what is read.
     """
 
     def __init__(
-        self, files: CheckpointFileSystem, allowed: AllowedRoots = EVERYWHERE, retries: Retries = DEFAULT_RETRIES
+        self,
+        files: CheckpointFileSystem,
+        allowed: AllowedRoots = EVERYWHERE,
+        retries: Retries = DEFAULT_RETRIES,
+        keys: SnapshotKeys = NO_KEYS,
     ) -> None:
         self.file_system = files
         self._allowed = allowed
         self._retries = retries
+        self._keys = keys
 
     def write_metadata(self, metadata: CheckpointMetadata) -> int:
         """Write `_metadata` into the checkpoint's directory, atomically; returns its size in bytes.
@@ -46,7 +53,7 @@ class SnapshotFiles:
         Raises:
             OSError: it could not be written, or another one exists already.
         """
-        data = encode_metadata(metadata)
+        data = encode_metadata(metadata, self._keys)
         write_once(self.file_system, join(metadata.options.directory, METADATA), data, self._retries)
         return len(data)
 
@@ -55,6 +62,7 @@ class SnapshotFiles:
 
         Raises:
             DamagedSnapshotError: it is missing from its directory, or corrupt.
+            ForeignSnapshotError: none of the keys has signed it, and others are not taken.
             StorageAwayError: the directory is missing, too.
             OSError: the storage cannot be reached.
         """
@@ -76,6 +84,7 @@ class SnapshotFiles:
             NotASnapshotError: there is no checkpoint or savepoint.
             DamagedSnapshotError: its metadata is corrupt.
             NewerSnapshotError: it was written by a newer program.
+            ForeignSnapshotError: none of the keys has signed it, and others are not taken.
             LocationNotAllowedError: it, or a file that it refers to, is outside the allowed roots.
             OSError: the storage cannot be reached.
         """
@@ -177,7 +186,7 @@ class SnapshotFiles:
             is_there = self.file_system.exists(directory)
             why = f"it has no {METADATA} file" if is_there else "nothing exists at this location"
             raise NotASnapshotError(directory, why) from None
-        metadata = decode_metadata(data, directory)
+        metadata = decode_metadata(data, directory, self._keys)
         writer = writer_of_directory(directory)
         if writer is not None and writer.checkpoint_id != metadata.checkpoint_id:
             raise DamagedSnapshotError(uri, f"it belongs to checkpoint {metadata.checkpoint_id}")

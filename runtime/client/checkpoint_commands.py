@@ -22,7 +22,7 @@ from runtime.client.arguments import (
     with_wide,
 )
 from runtime.client.errors import ClientError
-from runtime.client.jobs import absolute_location, bytes_text, count_text, resolve_job, time_text
+from runtime.client.jobs import absolute_location, bytes_text, count_text, resolve_job, resolve_vertex, time_text
 from runtime.client.rest import RestClient
 from runtime.client.tables import table
 from runtime.client.terminal import SUCCESS, Terminal
@@ -286,15 +286,7 @@ def _chosen(vertices: list[dict[str, Any]], names: list[str]) -> list[dict[str, 
     if not names:
         largest = max(vertex["parallelism"] for vertex in vertices)
         return [vertex for vertex in vertices if vertex["parallelism"] == largest]
-    chosen = []
-    for name in names:
-        found = [v for v in vertices if v["id"] == name or v["name"] == name or v["name"].startswith(name)]
-        if len(found) != 1:
-            known = ", ".join(repr(v["name"]) for v in vertices)
-            count = len(found) or "none"
-            raise ClientError(f"--vertex {name} matches {count} of the job's vertices, which are {known}")
-        chosen.extend(found)
-    return chosen
+    return [resolve_vertex(name, vertices) for name in names]
 
 
 def checkpoints(client: RestClient, options: argparse.Namespace, terminal: Terminal) -> int:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import fcntl
+import inspect
 import json
 import os
 import resource
 import select
 import signal
 import sys
+from collections.abc import Mapping
 from typing import Any
 
 BEGUN = b"\n"
@@ -41,6 +43,16 @@ def end_with(lifeline_fd: int) -> None:
     fcntl.fcntl(lifeline_fd, fcntl.F_SETFL, os.O_ASYNC | os.O_NONBLOCK)
     if select.select([lifeline_fd], [], [], 0)[0]:
         os.killpg(0, signal.SIGKILL)
+
+
+def names_of(program: str) -> Mapping[str, Any]:
+    """Return the global names of a program, by the path of its file, that has called this; empty: it has not."""
+    frame = inspect.currentframe()
+    while frame is not None:
+        if frame.f_code.co_filename == program and frame.f_code.co_name == "<module>":
+            return frame.f_globals
+        frame = frame.f_back
+    return {}
 
 
 def limit(memory_bytes: int, cpu_s: int) -> None:

@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from runtime.client.children import MAX_ANSWER_BYTES, AnswerTooLargeError, ChildAbandonedError, ChildResult, run_child
 from runtime.client.confinement import USUAL, Confinement
@@ -37,6 +37,15 @@ MESSAGE_TAIL_CHARS = 300
 ARCHIVE_SUFFIXES = (".zip", ".whl")
 
 
+class StreamOutput(NamedTuple):
+    """An output of an operator."""
+
+    operator: str
+    """Its id."""
+    side_output: str
+    """Id of the side output; empty: the main output."""
+
+
 @dataclass(frozen=True, slots=True)
 class ExtractedJob:
     """The job of a program."""
@@ -52,6 +61,8 @@ class ExtractedJob:
     """One line each."""
     texts: Mapping[str, str] = field(default_factory=dict)
     """Text of the program's files in which operators are defined, by name; see `runtime.client.program_text`."""
+    streams: Mapping[str, Sequence[StreamOutput]] = field(default_factory=dict)
+    """The outputs that streams of the program are made of, several after a union, by the names that were asked for."""
 
 
 def extract_job_graph(
@@ -66,6 +77,7 @@ def extract_job_graph(
     timeout_s: float = DEFAULT_TIMEOUT_S,
     memory_bytes: int = DEFAULT_MEMORY_BYTES,
     python_path: Sequence[Path] = (),
+    streams: Sequence[str] = (),
     is_abandoned: Callable[[], bool] = lambda: False,
     confinement: Confinement = USUAL,
 ) -> ExtractedJob:
@@ -82,6 +94,7 @@ def extract_job_graph(
         timeout_s: after so long the child is killed.
         memory_bytes: limit of the child's address space.
         python_path: directories to import from, beside the engine's own.
+        streams: names of the program, a single file, that hold streams of which `ExtractedJob.streams` is to tell.
         is_abandoned: asked while the program runs; True kills it.
         confinement: what of this machine the program may see; itself, always.
 
@@ -100,6 +113,7 @@ def extract_job_graph(
         "args": list(args),
         "parallelism": parallelism,
         "configuration": dict(configuration or {}),
+        "streams": list(streams),
         "memory_bytes": memory_bytes,
         "cpu_s": int(timeout_s) + 1,
         "timeout_s": timeout_s,
@@ -171,7 +185,7 @@ def _decode(result: ChildResult, name: str) -> ExtractedJob:
         graph = job_graph_from_json(answer.get("graph"))
     except GraphFormatError as broken:
         raise ExtractionError(f"{name}: {broken}", output=result.output) from None
-    warnings, texts = answer.get("warnings"), answer.get("texts")
+    warnings, texts, streams = answer.get("warnings"), answer.get("texts"), answer.get("streams")
     return ExtractedJob(
         graph=graph,
         graph_json=answer["graph"],
@@ -179,7 +193,25 @@ def _decode(result: ChildResult, name: str) -> ExtractedJob:
         stdout_tail=result.output,
         warnings=tuple(str(line) for line in warnings) if isinstance(warnings, list) else (),
         texts={str(file): str(text) for file, text in texts.items()} if isinstance(texts, dict) else {},
+        streams=_streams(streams, graph) if isinstance(streams, dict) else {},
     )
+
+
+def _streams(answer: Mapping[str, Any], graph: JobGraph) -> dict[str, Sequence[StreamOutput]]:
+    """Return what a child has told of streams, without those of which a part is unknown to the graph."""
+    known: set[str] = {operator.operator_id for vertex in graph.vertices for operator in vertex.operators}
+
+    def is_known(output: object) -> bool:
+        match output:
+            case [str(operator), str()]:
+                return operator in known
+        return False
+
+    return {
+        name: [StreamOutput(*output) for output in outputs]
+        for name, outputs in answer.items()
+        if isinstance(outputs, list) and all(map(is_known, outputs))
+    }
 
 
 def _with_last_line(message: str, output: str) -> str:

@@ -3,8 +3,8 @@
     python -m runtime.client.extract_child FD LIFELINE < request.json
 
 Not for use by hand: `runtime.client.extract` starts it. Everything that the program prints goes to stderr's place; the
-answer, {"graph", "warnings", "texts"} or {"error": {"message", "traceback"}}, is the only thing written to FD. LIFELINE
-is a pipe that ends with the process that started this one.
+answer, {"graph", "warnings", "texts", "streams"} or {"error": {"message", "traceback"}}, is the only thing written to
+FD. LIFELINE is a pipe that ends with the process that started this one.
 """
 
 from __future__ import annotations
@@ -17,11 +17,12 @@ import threading
 import time
 import traceback
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NoReturn
 
-from runtime.client.child_process import begin, limit
+from runtime.client.child_process import begin, limit, names_of
 from runtime.client.errors import late_text
 from runtime.client.hints import hint
 from runtime.client.later_executions import Program, later_executions
@@ -29,11 +30,11 @@ from runtime.client.program_text import texts_of
 from runtime.common import options
 from runtime.common.config_options import ConfigurationError
 from runtime.common.configuration import Configuration
-from runtime.core.ids import new_job_id
-from runtime.datastream import DataStreamError, StreamExecutionEnvironment
+from runtime.core.ids import new_job_id, operator_id_of
+from runtime.datastream import DataStream, DataStreamError, StreamExecutionEnvironment
 from runtime.datastream.extraction import install_extraction
 from runtime.datastream.option_notes import former_keys, ignored_options, unknown_options
-from runtime.graph.chaining import create_job_graph, stateful_operators_without_uid
+from runtime.graph.chaining import create_job_graph, stateful_operators_without_uid, uids_of
 from runtime.graph.codec import job_graph_to_json
 from runtime.graph.stream_graph import StreamGraph, StreamNode
 from runtime.operators.sink import Sink
@@ -53,15 +54,23 @@ class GraphRecorder:
         program: the program's file.
         import_from: where slots find it, if it is an archive.
         name: of that file, as its user knows it.
+        streams: names of the program whose streams are asked for.
     """
 
     def __init__(
-        self, configuration: Configuration, given: Iterable[str], program: Path, import_from: str, name: str
+        self,
+        configuration: Configuration,
+        given: Iterable[str],
+        program: Path,
+        import_from: str,
+        name: str,
+        streams: Sequence[str],
     ) -> None:
         self.configuration = configuration
         self._given = tuple(given)
         self._program = program
         self._name = name
+        self._streams = streams
         #: slots import from an archive, too
         self._python_files = import_from if program.suffix != ".py" else None
         self.answer: dict[str, Any] | None = None
@@ -85,8 +94,22 @@ class GraphRecorder:
                 "graph": job_graph_to_json(create_job_graph(submitted, new_job_id())),
                 "warnings": [*later, *_warnings(graph, self._given)],
                 "texts": texts_of(self._program, self._name, places),
+                "streams": self._named_streams(submitted),
             }
         raise ProgramEnd
+
+    def _named_streams(self, graph: StreamGraph) -> dict[str, list[tuple[str, str]]]:
+        """Return name → operator id and side output of each output that the stream of that name is made of."""
+        names = names_of(str(self._program))
+        streams = {name: names.get(name) for name in self._streams}
+        uids = uids_of(graph) if streams else {}
+        found: dict[str, list[tuple[str, str]]] = {}
+        for name, stream in streams.items():
+            # no reason to refuse the program: its job runs without these
+            with suppress(Exception):
+                if isinstance(stream, DataStream):
+                    found[name] = [(operator_id_of(uids[node_id]), tag or "") for node_id, tag in stream.outputs()]
+        return found
 
     def _later_executions(self) -> list[str]:
         """Return warnings about jobs that may follow.
@@ -186,7 +209,7 @@ def run_program(request: dict[str, Any]) -> dict[str, Any]:
     """Run a program up to its `execute()`.
 
     Args:
-        request: program (path), display_name, import_from, entry, args, parallelism, configuration.
+        request: program (path), display_name, import_from, entry, args, parallelism, configuration, streams.
 
     Returns:
         The answer.
@@ -198,7 +221,9 @@ def run_program(request: dict[str, Any]) -> dict[str, Any]:
     except ConfigurationError as error:
         return _error(str(error))
     name: str = request["display_name"]
-    recorder = GraphRecorder(configuration, request["configuration"], path, request["import_from"], name)
+    recorder = GraphRecorder(
+        configuration, request["configuration"], path, request["import_from"], name, request["streams"]
+    )
     install_extraction(recorder)
     sys.argv = [str(path), *request["args"]]
     try:

@@ -104,6 +104,20 @@ def restarts_text(number: int) -> str:
     return f"{number} restart" if number == 1 else f"{number} restarts"
 
 
+def resolve_vertex(given: str, vertices: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return the vertex that is meant by its id, its name or a prefix of the name.
+
+    Raises:
+        ClientError: none or several are meant.
+    """
+    found = [v for v in vertices if v["id"] == given or v["name"] == given or v["name"].startswith(given)]
+    if len(found) != 1:
+        known = ", ".join(repr(v["name"]) for v in vertices)
+        count = len(found) or "none"
+        raise ClientError(f"--vertex {given} matches {count} of the job's vertices, which are {known}")
+    return found[0]
+
+
 def time_text(ms: float) -> str:
     """Format epoch ms as the local time of this machine, to the second; what is no date, as the number itself."""
     try:

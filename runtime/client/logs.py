@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from runtime.client import watch
 from runtime.client.errors import ClientError
@@ -44,6 +44,14 @@ class LogChoice:
             and (with_rotated or not _is_rotated(file))
         ]
         return sorted(chosen, key=lambda file: (file["slot"], file["kind"], not _is_rotated(file), file["name"]))
+
+
+class Follower(Protocol):
+    """Prints what is added to logs."""
+
+    def print_new(self) -> int: ...
+
+    def finish(self) -> None: ...
 
 
 class LogFollower:
@@ -154,7 +162,7 @@ def tell_failure(document: dict[str, Any], news: FailureNews, terminal: Terminal
         terminal.complain(failed)
 
 
-def follow_logs(client: RestClient, job_id: str, follower: LogFollower, terminal: Terminal) -> None:
+def follow_logs(client: RestClient, job_id: str, follower: Follower, terminal: Terminal) -> None:
     """Print logs until the job has ended.
 
     Raises:

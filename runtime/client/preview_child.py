@@ -8,7 +8,6 @@ Not for use by hand: `runtime.client.preview` starts it. Frames go to FD as line
 from __future__ import annotations
 
 import dataclasses
-import inspect
 import json
 import math
 import os
@@ -20,7 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn, TextIO
 
-from runtime.client.child_process import begin, limit
+from runtime.client.child_process import begin, limit, names_of
 from runtime.client.preview_samples import GivenRowError, give
 from runtime.client.preview_taps import (
     FIRST_ROWS,
@@ -29,7 +28,6 @@ from runtime.client.preview_taps import (
     Tap,
     TapSink,
     is_given,
-    is_outside,
     limited_sources,
 )
 from runtime.common import options
@@ -80,16 +78,8 @@ class _Recorder:
     def executed(self, graph: StreamGraph) -> NoReturn:
         """Keep the job, end the program."""
         if self.graph is None:
-            self.graph = self._tapped(self._names()) or graph
+            self.graph = self._tapped(names_of(self._program)) or graph
         raise _ProgramEnd
-
-    def _names(self) -> Mapping[str, Any]:
-        frame = inspect.currentframe()
-        while frame is not None:
-            if frame.f_code.co_filename == self._program and frame.f_code.co_name == "<module>":
-                return frame.f_globals
-            frame = frame.f_back
-        return {}
 
 
 class _SimulatedClock:
@@ -186,7 +176,7 @@ class PreviewRun:
 
     def _run(self, graph: StreamGraph, deadline: float) -> dict[str, Any]:
         self._give(graph)
-        self._simulated = not any(is_outside(node.factory.source) for node in graph.nodes.values() if node.is_source)
+        self._simulated = not any(node.factory.source.is_outside for node in graph.nodes.values() if node.is_source)
         self._limit(graph, self._sources_end(graph, deadline))
         clock: Clock = _SimulatedClock() if self._simulated else SYSTEM_CLOCK
         outputs = ClientOutputs()

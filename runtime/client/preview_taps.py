@@ -19,9 +19,6 @@ from runtime.client.preview_samples import GivenSource, instant_text
 from runtime.common.time import Instant
 from runtime.common.typeinfo import TypeInformation
 from runtime.common.types import Row
-from runtime.connectors.postgres_source import PostgresSource
-from runtime.connectors.redis_streams import RedisStreamSource
-from runtime.connectors.socket_source import SocketSource
 from runtime.core.batch import NO_TIMESTAMP, RecordBatch
 from runtime.core.clock import Clock
 from runtime.operators.sink import Sink, SinkWriter, WriterContext
@@ -46,8 +43,6 @@ MAX_WHOLE_CHARS: Final = 8 << 20
 MAX_DEPTH: Final = 8
 MAX_ITEMS: Final = 1000
 _MAX_SAFE: Final = 2**53 - 1
-#: sources that talk to the outside: their time is the machine's
-_OUTSIDE: Final = (PostgresSource, RedisStreamSource, SocketSource)
 _ids = itertools.count()
 
 
@@ -237,11 +232,6 @@ def limited_sources() -> list[str]:
 def is_given(source: Source) -> bool:
     """Return whether a source emits rows that the preview was given."""
     return isinstance(source, GivenSource)
-
-
-def is_outside(source: Source) -> bool:
-    """Return whether a source talks to something outside, whose time is not ours to move."""
-    return isinstance(source, _OUTSIDE)
 
 
 class LimitedSource(Source):

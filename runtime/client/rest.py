@@ -248,6 +248,24 @@ class RestClient:
         """Return the job's live document."""
         return self._call("GET", f"/api/v1/jobs/{job_id}/live")
 
+    def stacks(self, job_id: str, vertex_id: str) -> dict[str, Any] | None:
+        """Return what the subtasks of a vertex were seen to do last; None: nothing was sampled lately."""
+        stacks: dict[str, Any] | None = self._call("GET", f"/api/v1/jobs/{job_id}/vertices/{vertex_id}/stacks")[
+            "stacks"
+        ]
+        return stacks
+
+    def sample_stacks(self, job_id: str, vertex_id: str, duration_ms: int) -> None:
+        """Have the stacks of a vertex's subtasks sampled; `stacks` has them a moment after that time.
+
+        Args:
+            job_id: the job.
+            vertex_id: its vertex.
+            duration_ms: at most a minute; 0: only the stacks of all threads are wanted.
+        """
+        body = json.dumps({"duration": duration_ms}).encode()
+        self._call("POST", f"/api/v1/jobs/{job_id}/vertices/{vertex_id}/stacks", body)
+
     def autoscaler(self, job_id: str) -> dict[str, Any]:
         """Return the job's autoscaler: whether it is on, its decision with the reasons, earlier decisions."""
         return self._call("GET", f"/api/v1/jobs/{job_id}/autoscaler")
@@ -315,10 +333,15 @@ class RestClient:
         query = urlencode({"offset": offset, "limit": limit})
         return self._call("GET", f"/api/v1/jobs/{job_id}/logs/{quote(name)}?{query}")
 
+    def job_log(self, job_id: str, query: Mapping[str, str | int]) -> dict[str, Any]:
+        """Return entries of all logs of a job by time, and where the next request goes on: entries, cursor, follow."""
+        return self._call("GET", f"/api/v1/jobs/{job_id}/logs/search?{urlencode(query)}")
+
     # --- inside -------------------------------------------------------------------------------------------------------
 
     def _submit(self, path: str, body: bytes, content_type: str) -> dict[str, Any]:
-        """Send a POST; a busy server is asked again when it says, within the time that a submission has."""
+        """Send a POST; a server that is busy, or has had too many of this user, is asked again when it says, within the
+        time that a submission has."""
         deadline = self._monotonic() + SUBMIT_TIMEOUT_S
         while True:
             left_s = deadline - self._monotonic()
@@ -326,7 +349,7 @@ class RestClient:
                 return self._call("POST", path, body, content_type, timeout_s=max(1.0, left_s))
             except RequestRefusedError as refused:
                 wait_s = refused.retry_after_s
-                if refused.status != 503 or wait_s is None or self._monotonic() + wait_s >= deadline:
+                if refused.status not in (429, 503) or wait_s is None or self._monotonic() + wait_s >= deadline:
                     raise
             self._sleep(wait_s)
 

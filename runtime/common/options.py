@@ -525,4 +525,13 @@ TMP_DIRECTORIES: ConfigOption[str | None] = (
 """Directories for the slots' working files, including state that is larger than memory; several are separated by commas
 or the system's path separator. If not set, the system's directory for temporary files."""
 
+PEEK_ENABLED: ConfigOption[bool] = ConfigOptions.key("web.peek.enable").boolean_type().default_value(True)
+"""Whether operators may look at rows of the job while it runs. Tidemark's own."""
+
+PEEK_MASKED_COLUMNS: ConfigOption[str | None] = (
+    ConfigOptions.key("web.peek.masked-columns").string_type().no_default_value()
+)
+"""Columns whose values a peek hides, beside those that look like secrets; names joined by commas, in any case, at any
+depth. * = all. Tidemark's own."""
+
 __all__ = [name for name, option in globals().items() if isinstance(option, ConfigOption)]

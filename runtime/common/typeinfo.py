@@ -670,6 +670,8 @@ class Types:
         return ListTypeInfo(element_type_info)
 
 
+MAX_NESTING = 64
+"""Depth of a type's text. Deeper ones, which a snapshot may hold, would exhaust Python's stack."""
 _PRIMITIVES = frozenset(BasicType) - {BasicType.STRING, BasicType.BIG_INT, BasicType.BIG_DEC, BasicType.INSTANT}
 
 _PLAIN: dict[str, TypeInformation] = {
@@ -688,13 +690,15 @@ def parse_type(text: str) -> TypeInformation:
     Raises:
         ValueError: the text is not that of a type.
     """
-    parsed, end = _parse(text, 0)
+    parsed, end = _parse(text, 0, MAX_NESTING)
     if end != len(text):
         raise ValueError(f"not a type: {text!r} (at {end})")
     return parsed
 
 
-def _parse(text: str, start: int) -> tuple[TypeInformation, int]:
+def _parse(text: str, start: int, nesting: int) -> tuple[TypeInformation, int]:
+    if not nesting:
+        raise ValueError(f"not a type: it is nested more than {MAX_NESTING} deep")
     end = start
     while end < len(text) and (text[end].isalpha() or text[end] == "_"):
         end += 1
@@ -715,7 +719,7 @@ def _parse(text: str, start: int) -> tuple[TypeInformation, int]:
             name, end = json.JSONDecoder().raw_decode(text, end)
             names.append(name)
             end += 2  # ": "
-        part, end = _parse(text, end)
+        part, end = _parse(text, end, nesting - 1)
         types.append(part)
     end += 1
     if word == "row":

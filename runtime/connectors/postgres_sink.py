@@ -1,9 +1,11 @@
 """PostgresSink: rows into a table: appended at least or exactly once, or by key inserted, updated and deleted.
 
 A thread writes. At least once, what waits for it goes into one transaction. By key, rows go into a temporary table
-first, from which one statement merges them: the last row of each key counts. What was written behind the last snapshot
-is written again after a restart, which by key changes nothing. Exactly once, all rows between two checkpoints go into
-one transaction, see `postgres_transactions`. Source: Flink, the JDBC connector's three modes.
+first, from which two statements merge them: the last row of each key counts. If it takes an earlier one back, the key
+is deleted: an UPDATE_BEFORE costs nothing where its UPDATE_AFTER comes in the same transaction, and is not lost where a
+filter has dropped that one. What was written behind the last snapshot is written again after a restart, which by key
+changes nothing in the end. Exactly once, all rows between two checkpoints go into one transaction, see
+`postgres_transactions`. Source: Flink, the JDBC connector's three modes and its TableBufferReducedStatementExecutor.
 """
 
 from __future__ import annotations
@@ -11,15 +13,14 @@ from __future__ import annotations
 import itertools
 import threading
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import psycopg
 
 from runtime.common.secrets import SecretRef
 from runtime.common.typeinfo import RowTypeInfo
-from runtime.common.types import Row, RowKind
 from runtime.connectors.background import BackgroundWriter
-from runtime.connectors.postgres_rows import RowCopier, Statements, check_inserts
+from runtime.connectors.postgres_rows import Changes, RowCopier, Statements, check_inserts
 from runtime.connectors.postgres_table import connect
 from runtime.connectors.postgres_transactions import (
     TransactionCommitter,
@@ -46,8 +47,9 @@ class PostgresSink(Sink):
         url: postgresql://user:password@host/database, or any other connection string of libpq; or a secret that is
             one.
         table: its name, with a schema if it is not in the search path.
-        key_columns: columns with a unique index; rows then replace those of the same key, and rows of kind DELETE
-            delete them. None: rows are appended, and must all be of kind INSERT.
+        key_columns: columns with a unique index; rows then replace those of the same key, and rows of kind DELETE or
+            UPDATE_BEFORE delete them. All rows of a key have to come from one subtask: key the stream by these columns
+            where it is not. None: rows are appended, and must all be of kind INSERT.
         max_retries: how often a transaction is tried again when the connection breaks.
         retry_interval_ms: time before it is tried again.
         delivery_guarantee: EXACTLY_ONCE, without key_columns only: rows appear when the checkpoint behind them is
@@ -121,17 +123,9 @@ class PostgresSink(Sink):
         return TransactionSweeper(self._target, context) if self._is_transactional or context.held else None
 
 
-class _Run(NamedTuple):
-    """Consecutive rows that are all to be written, or all to be deleted."""
-
-    is_delete: bool
-    batch: RecordBatch
-
-
 class _TableWriter(SinkWriter):
     def __init__(self, sink: PostgresSink, row_type: RowTypeInfo) -> None:
         self._sink = sink
-        self._type = row_type
         self._statements = Statements(sink.table, row_type.get_field_names(), sink.key_columns)
         self._copier = RowCopier(row_type, self._statements)
         self._connection: psycopg.Connection[Any] | None = None
@@ -139,8 +133,12 @@ class _TableWriter(SinkWriter):
         self._writer = BackgroundWriter(f"postgres-{sink.table}", self._write_all, close=self._disconnect)
 
     def write(self, batch: RecordBatch) -> None:
-        for run in self._runs(batch):
-            self._writer.submit(run)
+        if batch.num_rows:
+            if not self._sink.key_columns:
+                check_inserts(batch)
+                self._writer.submit(Changes(batch, None))
+            else:
+                self._writer.submit(Changes.of(batch))
 
     def is_available(self) -> bool:
         return self._writer.is_available()
@@ -152,31 +150,15 @@ class _TableWriter(SinkWriter):
         self._stop.set()
         self._writer.close()
 
-    def _runs(self, batch: RecordBatch) -> list[_Run]:
-        if not batch.num_rows:
-            return []
-        if not self._sink.key_columns:
-            check_inserts(batch)
-            return [_Run(False, batch)]
-        if not batch.has_values:
-            # kinds of rows exist in rows only
-            return [_Run(False, batch)]
-        runs = []
-        for kind, group in itertools.groupby(batch.values(), _effect):
-            if kind is not None:
-                runs.append(_Run(kind, RecordBatch.of_values(list(group), type_info=self._type)))
-        return runs
-
     # --- on the writer's thread ---------------------------------------------------------------------------------------
 
-    def _write_all(self, runs: list[_Run]) -> None:
+    def _write_all(self, changes: list[Changes]) -> None:
         for attempt in itertools.count():
             try:
                 if self._connection is None:
                     self._connection = self._connect()
                 with self._connection.transaction(), self._connection.cursor() as cursor:
-                    for is_delete, group in itertools.groupby(runs, lambda run: run.is_delete):
-                        self._write_group(cursor, is_delete, [run.batch for run in group])
+                    self._write_transaction(cursor, changes)
                 return
             except psycopg.OperationalError as error:
                 self._disconnect()
@@ -185,13 +167,14 @@ class _TableWriter(SinkWriter):
             except psycopg.Error as error:
                 raise SinkError(f"PostgreSQL table {self._sink.table}: {error}") from error
 
-    def _write_group(self, cursor: psycopg.Cursor[Any], is_delete: bool, batches: list[RecordBatch]) -> None:
+    def _write_transaction(self, cursor: psycopg.Cursor[Any], changes: list[Changes]) -> None:
         statements = self._statements
-        if is_delete:
-            keys = [tuple(row.get_fields_by_names(statements.keys)) for b in batches for row in b.values()]
-            cursor.executemany(statements.delete, keys)
-            return
-        self._copier.copy(cursor, batches)
+        if all(change.takes_back is None for change in changes):
+            self._copier.copy(cursor, [change.batch for change in changes])
+        else:
+            self._copier.copy_changes(cursor, changes)
+            # before the others are written: one of them may have a unique value that another key had
+            cursor.execute(statements.delete)
         if statements.keys:
             cursor.execute(statements.merge)
             cursor.execute(statements.clear)
@@ -207,9 +190,3 @@ class _TableWriter(SinkWriter):
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.close()
-
-
-def _effect(row: Row) -> bool | None:
-    """Return whether a row deletes; None if it does nothing: the row behind it has the same key."""
-    kind = row.get_row_kind()
-    return None if kind is RowKind.UPDATE_BEFORE else kind is RowKind.DELETE

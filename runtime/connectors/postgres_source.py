@@ -51,6 +51,7 @@ class TableSplit(SourceSplit):
 class PostgresSource(Source):
     """Reads a table once. Made by `for_table`."""
 
+    is_outside = True
     #: the table was not part of it
     former_split_formats = ("ranges of a table",)
 

@@ -80,6 +80,7 @@ class RedisStreamSource(Source):
         ValueError: no stream, one twice, or no such start.
     """
 
+    is_outside = True
     split_format = "entries of Redis streams"
 
     def __init__(

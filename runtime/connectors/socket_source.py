@@ -56,6 +56,7 @@ class SocketSource(Source):
         ValueError: a number or the delimiter makes no sense.
     """
 
+    is_outside = True
     split_format = "connections"
     boundedness = Boundedness.CONTINUOUS_UNBOUNDED
     survives_batches = False

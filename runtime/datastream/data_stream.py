@@ -177,6 +177,10 @@ class DataStream:
         """Return the type of the records; None = Python objects."""
         return self._type_info
 
+    def outputs(self) -> list[tuple[int, str | None]]:
+        """Return node id and side output, None for the main one, of all outputs that this is; for extraction."""
+        return [(port.node_id, None if port.tag is None else port.tag.tag_id) for port in self._ports]
+
     def get_execution_environment(self) -> StreamExecutionEnvironment:
         return self._env
 

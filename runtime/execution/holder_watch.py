@@ -16,6 +16,9 @@ BEAT_MS: Final = 2_000.0
 #: time without a sign of life after which its holder counts as dead. Shorter: a holder that is swapped out, or whose
 #: JVM is just starting, loses its application; longer: a machine that is lost is replaced later
 TAKE_OVER_MS: Final = 15_000.0
+#: the same for one that has given no sign of life yet: it starts its JVM first, which may take longer than that on a
+#: busy machine. Several processes that wait would replace each other for ever
+START_MS: Final = 60_000.0
 #: interval of looks
 LOOK_MS: Final = 500.0
 #: a look that takes longer, or comes later after the one before, proves nothing: the holder may have been as slow
@@ -42,7 +45,9 @@ class HolderWatch:
         self._since_ms = 0.0
         self._looked_ms = 0.0
 
-    def looked(self, token: str, beat: str, has_ended: bool, begun_ms: float, ended_ms: float) -> Verdict:
+    def looked(
+        self, token: str, beat: str, has_ended: bool, begun_ms: float, ended_ms: float, has_beaten: bool = True
+    ) -> Verdict:
         """Handle a look.
 
         Args:
@@ -51,6 +56,7 @@ class HolderWatch:
             has_ended: whether the holder's process is known to have ended.
             begun_ms: when the look began.
             ended_ms: when it ended.
+            has_beaten: whether the newest sign of life is this holder's.
         """
         if has_ended:
             return Verdict.TAKE
@@ -62,4 +68,5 @@ class HolderWatch:
         if self._seen != (token, beat) or not is_prompt:
             self._seen, self._since_ms = (token, beat), ended_ms
             return Verdict.WAIT
-        return Verdict.TAKE if begun_ms - self._since_ms >= TAKE_OVER_MS else Verdict.WAIT
+        patience_ms = TAKE_OVER_MS if has_beaten else START_MS
+        return Verdict.TAKE if begun_ms - self._since_ms >= patience_ms else Verdict.WAIT

@@ -7,7 +7,8 @@ from collections.abc import Callable
 
 from runtime.core.ids import Attempt, SlotId
 from runtime.jobmaster.events import JobMasterEvent, SlotMessageReceived
-from runtime.task.messages import Heartbeat, HeartbeatRequest, JobMasterMessage, SlotMessage, StalledCall
+from runtime.task.messages import Heartbeat, HeartbeatRequest, JobMasterMessage, SlotMessage
+from runtime.task.stalls import LoopWatch
 
 
 class LocalControlLink:
@@ -40,7 +41,7 @@ class LocalControlLink:
     def set_listener(self, on_message: Callable[[], None]) -> None:
         """Do nothing: the cluster's loop steps every slot."""
 
-    def set_stall_probe(self, probe: Callable[[], StalledCall | None]) -> None:
+    def set_watch(self, watch: LoopWatch) -> None:
         """Do nothing: one thread runs everything, and stands still with the loop."""
 
     def close(self) -> None:

@@ -28,6 +28,7 @@ from runtime.network.flight import FlightNetworkEnvironment
 from runtime.task.client_output import LineRedirect
 from runtime.task.control_client import FlightControlLink, connect_control
 from runtime.task.control_session import ADOPT_ACTION, ControlSession, SessionTerms
+from runtime.task.log_records import RecordHandler, without_heads
 from runtime.task.slot import Slot
 
 #: how long a Python thread keeps the interpreter while another waits for it; the default of 5 ms makes network threads
@@ -39,7 +40,6 @@ SWITCH_INTERVAL_S = 0.0005
 #: objects wait. What is not in a cycle is freed at once, as ever.
 GC_THRESHOLDS = (20_000, 10, 10)
 PR_SET_PDEATHSIG = 1
-LOG_FORMAT = "%(asctime)s %(levelname)-5s %(name)s - %(message)s"
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,11 +118,10 @@ def _redirected(slot: Slot, forward_logs: bool) -> Iterator[None]:
     root = logging.getLogger()
     handler: logging.Handler = logging.NullHandler()
     if forward_logs:
-        log = LineRedirect(slot.client, "log")
+        log = LineRedirect(slot.client, "log", without_heads)
         slot.on_release(log.finish)
         sys.stderr = log
-        handler = logging.StreamHandler(log)
-        handler.setFormatter(logging.Formatter(LOG_FORMAT))
+        handler = RecordHandler(slot.client, "log")
         root.addHandler(handler)
         root.setLevel(logging.INFO)
     try:

@@ -52,13 +52,20 @@ class SparkStages:
             group: stages that are cancelled together.
             spec: what its slots are told.
             on_end: called once, on the stage's thread, with the error or None, when Spark says that the stage is over.
+
+        Raises:
+            RuntimeError: the process cannot have another thread; `on_end` is not called.
         """
         name = f"stage-{group}"
         # not Spark's InheritableThread: its start is a call into the JVM, which may be dead or hang
         thread = threading.Thread(target=self._run, args=(group, spec, on_end), name=name, daemon=True)
         with self._lock:
             self._groups.setdefault(group, []).append(thread)
-        thread.start()
+        try:
+            thread.start()
+        except RuntimeError:
+            self._forget(group, thread)
+            raise
 
     def warm_up(self) -> None:
         """Have Spark start the process that it forks workers from, so that the first stage need not wait for imports.
@@ -109,12 +116,15 @@ class SparkStages:
         except Exception as failure:
             error = _first_cause(str(failure))
         finally:
-            with self._lock:
-                threads = self._groups[group]
-                threads.remove(threading.current_thread())
-                if not threads:
-                    del self._groups[group]
+            self._forget(group, threading.current_thread())
         on_end(error)
+
+    def _forget(self, group: str, thread: threading.Thread) -> None:
+        with self._lock:
+            threads = self._groups[group]
+            threads.remove(thread)
+            if not threads:
+                del self._groups[group]
 
 
 def kill_worker(host: str, pid: int) -> bool:

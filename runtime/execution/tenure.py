@@ -35,7 +35,7 @@ from runtime.execution.errors import (
     ApplicationRunningError,
     ApplicationStateGoneError,
 )
-from runtime.execution.holder_watch import BEAT_MS, GONE_MS, LOOK_MS, TAKE_OVER_MS, HolderWatch, Verdict
+from runtime.execution.holder_watch import BEAT_MS, GONE_MS, LOOK_MS, START_MS, TAKE_OVER_MS, HolderWatch, Verdict
 from runtime.execution.process_identity import has_ended, this_process
 from runtime.state.handles import DamagedSnapshotError
 
@@ -433,7 +433,8 @@ def _vacant(application: Application, log: ApplicationLog) -> ApplicationEntry |
         holder = None if last is None else last.holder
         if holder is None:
             return last
-        match watch.looked(holder.token, beat, has_ended(holder), begun_ms, ended_ms):
+        has_beaten = last is not None and beat.startswith(f"beat-{last.epoch}-")
+        match watch.looked(holder.token, beat, has_ended(holder), begun_ms, ended_ms, has_beaten):
             case Verdict.TAKE:
                 return last
             case Verdict.REFUSE:
@@ -447,7 +448,7 @@ def _vacant(application: Application, log: ApplicationLog) -> ApplicationEntry |
                     "application %s was run by %s: waiting %d s for a sign of life from it",
                     application.application_id,
                     holder,
-                    TAKE_OVER_MS // 1000,
+                    (TAKE_OVER_MS if has_beaten else START_MS) // 1000,
                 )
         time.sleep(LOOK_MS / 1000.0)
 

@@ -8,6 +8,7 @@ the same rules. Source: Flink, StreamingJobGraphGenerator.isChainable and create
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping
 
 from runtime.common.secrets import finding
 from runtime.core.ids import JobId, VertexId, operator_id_of
@@ -39,6 +40,15 @@ def create_job_graph(graph: StreamGraph, job_id: JobId) -> JobGraph:
     """
     check_stream_graph(graph)
     return _Chainer(graph).build(job_id)
+
+
+def uids_of(graph: StreamGraph) -> Mapping[int, str]:
+    """Return node id → uid of every operator, the user's or derived.
+
+    Raises:
+        GraphError: as `create_job_graph`, uids and cycles only.
+    """
+    return assign_uids(graph, topological_order(graph)).uids
 
 
 def stateful_operators_without_uid(graph: StreamGraph) -> list[str]:

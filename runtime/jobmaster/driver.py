@@ -62,6 +62,7 @@ from runtime.jobmaster.events import (
     RescaleRequested,
     SavepointLeft,
     SavepointRequested,
+    SlotMessageReceived,
     StageEnded,
     Submitted,
     Tick,
@@ -69,12 +70,14 @@ from runtime.jobmaster.events import (
 from runtime.jobmaster.execution_graph import Region
 from runtime.jobmaster.life_cycle import FIRST_ATTEMPT, JobMasterMachine
 from runtime.jobmaster.options import JobMasterOptions
+from runtime.jobmaster.peeks import JobPeeks, PeekRequest
 from runtime.jobmaster.placement import PlacedRegion
 from runtime.jobmaster.restart_strategy import create_restart_strategy
 from runtime.jobmaster.slot_provider import SlotProvider
+from runtime.jobmaster.stack_reports import StackReports
 from runtime.jobmaster.status import JobStatusSnapshot
 from runtime.jobmaster.storage_worker import StorageWorker
-from runtime.task.messages import ClientAck, Deploy, FailureInfo
+from runtime.task.messages import ClientAck, Deploy, EdgePeeked, FailureInfo, StacksSampled
 
 logger = logging.getLogger(__name__)
 
@@ -167,6 +170,8 @@ class JobMasterDriver:
             home, settings, graph.job_id, clock, self.post, is_inline, is_taken_over, self.fail
         )
         self._provider = create_provider(self.post)
+        self.stacks = StackReports(self._provider.send, clock)
+        self.peeks = JobPeeks(graph, self._provider.send, clock)
         self._lock = threading.Lock()
         self._begun = self._closed = self._is_leaving = False
         #: the latest parallelisms that were offered before the job began
@@ -187,6 +192,13 @@ class JobMasterDriver:
 
     def post(self, event: JobMasterEvent) -> None:
         """Queue an event."""
+        if isinstance(event, SlotMessageReceived) and isinstance(event.message, StacksSampled):
+            # only shown: the machine has no part in it
+            self.stacks.take(event.message)
+            return
+        if isinstance(event, SlotMessageReceived) and isinstance(event.message, EdgePeeked):
+            self.peeks.take(event.message)
+            return
         self._events.put(event)
         self.on_post()
 
@@ -300,6 +312,14 @@ class JobMasterDriver:
         else:
             future.set_exception(JobRequestError(refusal))
         return future
+
+    def sample_stacks(self, vertex_id: VertexId, duration_ms: int) -> bool:
+        """Ask the slots that run a vertex what they do, see `StackReports.request`; `stacks` has the report later."""
+        return self.stacks.request(vertex_id, self.status().tasks, duration_ms)
+
+    def peek(self, request: PeekRequest) -> None:
+        """Have rows of an edge sampled, see `JobPeeks.renew`; `peeks` has them later."""
+        self.peeks.renew(request, self.status().tasks)
 
     def status(self) -> JobStatusSnapshot:
         """Return the job's current status; any thread."""

@@ -15,6 +15,7 @@ from runtime.checkpoint.completed_store import CheckpointPointer, CompletedCheck
 from runtime.checkpoint.errors import (
     CheckpointStorageError,
     FencedError,
+    ForeignSnapshotError,
     LocationNotAllowedError,
     NewerSnapshotError,
     NotASnapshotError,
@@ -114,7 +115,7 @@ class RestoreReader:
         retained, damage = self._read(pointers)
         restore = self._settings.restore
         self.reads = self.reads if restore is None else restore.path
-        initial = self._load_unreplaced(restore) if pointers else self._load_initial(restore)
+        initial = self._load_unreplaced(restore, len(pointers)) if pointers else self._load_initial(restore)
         if pointers and not retained and initial is None:
             why = list(damage.values())[-1]
             return Submitted(refusal=f"none of the job's {len(pointers)} checkpoints can be read: {why}")
@@ -262,14 +263,21 @@ class RestoreReader:
                 raise StorageAwayError(directory) from error
             raise
 
-    def _load_unreplaced(self, restore: RestoreSettings | None) -> CompletedCheckpoint | None:
+    def _load_unreplaced(self, restore: RestoreSettings | None, num_own: int) -> CompletedCheckpoint | None:
         """Load the snapshot that the job claimed, unless its own checkpoints have replaced it: they may refer to its
         files.
+
+        Raises:
+            ForeignSnapshotError: it is not taken, and not replaced yet: the job must not go on without it.
         """
         if restore is None or restore.claim_mode is ClaimMode.NO_CLAIM:
             return None
         try:
             return _restored(self._home.files.load(restore.path), restore)
+        except ForeignSnapshotError:
+            if num_own < self._settings.num_retained:
+                raise
+            return None
         except (CheckpointStorageError, DamagedSnapshotError):
             return None
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from runtime.core.batch import RecordBatch
-from runtime.core.elements import LatencyMarker, Watermark, WatermarkStatus
+from runtime.core.elements import LatencyMarker, StreamElement, Watermark, WatermarkStatus
 from runtime.operators.output_tag import OutputTag
 
 
@@ -37,3 +37,13 @@ class Output(Protocol):
     def emit_watermark_status(self, status: WatermarkStatus) -> None: ...
 
     def emit_latency_marker(self, marker: LatencyMarker) -> None: ...
+
+
+class Tap(Protocol):
+    """Looks at what passes an output. It must neither change what it is given, nor keep it, nor wait."""
+
+    def take(self, batch: RecordBatch) -> None:
+        """Look at records, and the marks between them, before they go on."""
+
+    def take_element(self, element: StreamElement) -> None:
+        """Look at what passes beside the records."""

@@ -17,7 +17,7 @@ from runtime.core.batch import RecordBatch
 from runtime.core.elements import MIN_WATERMARK, LatencyMarker, StreamElement, Watermark, WatermarkStatus
 from runtime.metrics import Counter
 from runtime.network.isolation import Isolator
-from runtime.operators.output import Input, Output
+from runtime.operators.output import Input, Output, Tap
 from runtime.operators.output_tag import OutputTag
 
 
@@ -48,6 +48,8 @@ class TaggedOutput(Output):
         self.is_idle = False
         #: how many were handed on
         self.records = 0
+        #: looks at what leaves by this output; None: nobody does
+        self.tap: Tap | None = None
 
     def takes(self, tag: OutputTag | None) -> bool:
         """Return whether records emitted with that tag leave here."""
@@ -60,6 +62,8 @@ class TaggedOutput(Output):
             self.records += batch.num_rows
             if batch.marks:
                 self.watermark = batch.marks[-1].watermark
+            if self.tap is not None:
+                self.tap.take(batch)
             self._forward_batch(batch)
         elif tag is None and batch.marks:
             self.emit_watermark(Watermark(batch.marks[-1].watermark))
@@ -68,14 +72,23 @@ class TaggedOutput(Output):
         if self.tag is not None and watermark.timestamp <= self.watermark:
             return
         self.watermark = watermark.timestamp
+        if self.tap is not None:
+            self.tap.take_element(watermark)
         self._forward_element(watermark)
 
     def emit_watermark_status(self, status: WatermarkStatus) -> None:
         self.is_idle = status is WatermarkStatus.IDLE
+        if self.tap is not None:
+            self.tap.take_element(status)
         self._forward_element(status)
 
     def emit_latency_marker(self, marker: LatencyMarker) -> None:
         self._forward_element(marker)
+
+    def show_to_tap(self, element: StreamElement) -> None:
+        """Have the tap, if there is one, look at an element that leaves by this output or behind it."""
+        if self.tap is not None:
+            self.tap.take_element(element)
 
     def _forward_batch(self, batch: RecordBatch) -> None:
         raise NotImplementedError

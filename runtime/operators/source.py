@@ -159,6 +159,10 @@ class Source(ABC):
     """Number of splits that a subtask holds open and reads in turn. More than 1 suits splits without end (partitions of
     a log): the source's watermark is then the least of theirs, and each can be paused for watermark alignment.
     """
+    is_outside: bool = False
+    """Whether records come from a system that runs beside the job, and on whose time: a preview of the job does not
+    simulate its clock then.
+    """
     survives_batches: bool = True
     """Whether a reader may be closed, and another one go on at its position, with each micro-batch: False where records
     that were received and not read would be lost, or the pace."""

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from runtime.pipeline.catalog import Catalog
-from runtime.pipeline.document import Document, Node
+from runtime.pipeline.document import Document, Edge, Node
 from runtime.pipeline.emit import (
     COMMON,
     Attribute,
@@ -31,6 +31,7 @@ from runtime.pipeline.emit import (
     literal_text,
     plain,
     statement_text,
+    texts,
 )
 from runtime.pipeline.facts import StreamFacts, Unknown
 from runtime.pipeline.node_type import EmitContext, NodeInput
@@ -126,7 +127,8 @@ class _Writer:
 
     def _own_names(self) -> Iterable[str]:
         pieces = [self.document.code]
-        pieces += [self.document.nodes[node_id].params.get("code", ()) for node_id in self.nodes]
+        # with defaults: a node may rely on the code of its type
+        pieces += [self.validation.nodes[node_id].params.get("code", ()) for node_id in self.nodes]
         for lines in pieces:
             try:
                 found = definitions(lines, "")
@@ -135,6 +137,17 @@ class _Writer:
             yield from found.names
             # a name that it takes from elsewhere must not become one of ours
             yield from (name for name, _, _ in found.used)
+
+    def is_dealt_out(self, edge: Edge) -> bool:
+        """Return whether the nodes of an edge may differ in parallelism."""
+        return self._parallelism(edge.source) != self._parallelism(edge.target)
+
+    def _parallelism(self, node_id: str) -> int | None:
+        """Return the parallelism of a node; None: that with which the job is started."""
+        node = self.document.nodes[node_id]
+        if not self.catalog.types[node.type].is_parallel:
+            return 1
+        return node.parallelism or self.document.settings.get("parallelism")
 
     def unique(self, wanted: str) -> str:
         """Return a name that nothing else has, and take it."""
@@ -285,6 +298,12 @@ class _Context(EmitContext):
             stream: Expr = writer.streams[edge.source, edge.source_port]
             if edge.partitioning is not None:
                 stream = stream.call(_PARTITIONINGS.get(edge.partitioning, edge.partitioning))
+            elif edge.edge_id in writer.validation.in_order and writer.is_dealt_out(edge):
+                facts = writer.validation.facts[edge.source, edge.source_port]
+                assert isinstance(facts, StreamFacts)
+                # else rows would be dealt out evenly, and the changes of a key overtake each other
+                if facts.unique_key:
+                    stream = stream.call("key_by_columns", *texts(facts.unique_key))
             made.append(stream)
         return made
 

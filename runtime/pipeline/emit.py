@@ -244,12 +244,13 @@ def _item(item: Any) -> str:
 
 
 def _arguments(args: Iterable[Expr], named: Iterable[tuple[str, Expr]]) -> list[str]:
-    plain = [f"{name}={_flat(value)}" for name, value in named if _is_identifier(name)]
-    odd = [f"{literal_text(name)}: {_flat(value)}" for name, value in named if not _is_identifier(name)]
+    plain = [f"{name}={_flat(value)}" for name, value in named if is_argument(name)]
+    odd = [f"{literal_text(name)}: {_flat(value)}" for name, value in named if not is_argument(name)]
     return [*map(_flat, args), *plain, *([f"**{{{', '.join(odd)}}}"] if odd else [])]
 
 
-def _is_identifier(name: str) -> bool:
+def is_argument(name: str) -> bool:
+    """Return whether a name can stand before the "=" of an argument; words of Python cannot."""
     return name.isascii() and name.isidentifier() and not keyword.iskeyword(name)
 
 
@@ -288,9 +289,9 @@ def _call_text(function: str, args: Sequence[Expr], named: Sequence[tuple[str, E
         return flat
     inner = _INDENT * (level + 1)
     lines = [f"{inner}{_broken(arg, level + 1)}," for arg in args]
-    plain = [(name, value) for name, value in named if _is_identifier(name)]
+    plain = [(name, value) for name, value in named if is_argument(name)]
     lines += [f"{inner}{name}={_broken(value, level + 1)}," for name, value in plain]
-    odd = tuple((Literal(name), value) for name, value in named if not _is_identifier(name))
+    odd = tuple((Literal(name), value) for name, value in named if not is_argument(name))
     if odd:
         lines.append(f"{inner}**{_broken(Listing(odd, '{}'), level + 1, WIDTH)},")
     return "\n".join([f"{function}(", *lines, f"{_INDENT * level})"])

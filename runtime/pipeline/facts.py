@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, Literal
 
 from runtime.common.typeinfo import BasicType, BasicTypeInfo, RowTypeInfo, TimestampTypeInfo, TypeInformation
@@ -65,16 +65,14 @@ class StreamFacts:
     def __hash__(self) -> int:
         return self._hash
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the form for the page."""
-        dtypes = {} if self.row is None else FrameReader(self.row).schema
+    def to_json(self) -> Mapping[str, Any]:
+        """Return the form for the page; the same one each time."""
+        return self._json
+
+    @cached_property
+    def _json(self) -> Mapping[str, Any]:
         return {
-            "columns": None
-            if self.row is None
-            else [
-                {"name": name, "type": type_info.type_string(), "dtype": str(dtypes[name])}
-                for name, type_info in self.columns.items()
-            ],
+            "columns": None if self.row is None else _columns_json(self.row),
             "changelog": self.changelog,
             "unique_key": None if self.unique_key is None else list(self.unique_key),
             "event_time": self.event_time,
@@ -83,6 +81,15 @@ class StreamFacts:
             "bounded": self.bounded,
             "origin": {column: list(place) for column, place in self.origins},
         }
+
+
+@lru_cache(maxsize=4096)
+def _columns_json(row: TypeInformation) -> list[dict[str, str]]:
+    dtypes = FrameReader(row).schema
+    return [
+        {"name": name, "type": type_info.type_string(), "dtype": str(dtypes[name])}
+        for name, type_info in fields_of(row).items()
+    ]
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ import copy
 import math
 import re
 from collections.abc import Iterator, Mapping
+from functools import cache
 from typing import Any, NamedTuple
 
 from runtime.common.time import Duration
@@ -27,6 +28,17 @@ LONGEST = Duration.of_days(36_525)
 """Beyond it, sums of times would leave the range of 64 bits somewhere."""
 MAX_DEPTH = 64
 """Of values; deeper ones would exhaust Python's stack."""
+#: of a pattern: an escaped sign, a class of signs, or an end
+_PARTS = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\$", re.DOTALL)
+
+
+_KINDS: Mapping[str, Any] = {
+    "string": str,
+    "number": (int, float),
+    "array": list,
+    "object": dict,
+    "null": type(None),
+}
 
 
 class Violation(NamedTuple):
@@ -48,7 +60,7 @@ def violations(schema: Mapping[str, Any], value: Any, pointer: str = "") -> Iter
         yield from violations(branch, value, pointer)
         return
     types = schema.get("type")
-    if types is not None and not any(_is_a(value, name) for name in ([types] if isinstance(types, str) else types)):
+    if types is not None and not _is_one_of(value, types):
         names = types if isinstance(types, str) else " or ".join(types)
         yield Violation(pointer, f"must be a value of type {names}", value is None)
         return
@@ -112,15 +124,20 @@ def _kinds(branches: list[Mapping[str, Any]]) -> Iterator[str]:
                 yield f"{name} = {part['const']}"
 
 
+def _is_one_of(value: Any, types: str | list[str]) -> bool:
+    if isinstance(types, str):
+        return _is_a(value, types)
+    return any(_is_a(value, name) for name in types)
+
+
 def _is_a(value: Any, name: str) -> bool:
     if isinstance(value, bool):
         return name == "boolean"
     if name == "integer":
         return isinstance(value, int) or (isinstance(value, float) and value.is_integer())
-    kinds: dict[str, Any] = {"string": str, "number": (int, float), "array": list, "object": dict, "null": type(None)}
     if isinstance(value, float) and not math.isfinite(value):
         return False
-    return name in kinds and isinstance(value, kinds[name])
+    return isinstance(value, _KINDS.get(name, ()))
 
 
 def _text(schema: Mapping[str, Any], value: str, pointer: str) -> Iterator[Violation]:
@@ -130,7 +147,7 @@ def _text(schema: Mapping[str, Any], value: str, pointer: str) -> Iterator[Viola
         return
     if len(value) > schema.get("maxLength", math.inf):
         yield Violation(pointer, f"must have at most {schema['maxLength']} characters", False)
-    if "pattern" in schema and re.search(schema["pattern"], value) is None:
+    if "pattern" in schema and _pattern(schema["pattern"]).search(value) is None:
         yield Violation(pointer, schema.get("x-pattern-message", f"must match {schema['pattern']}"), False)
     if schema.get("format") == "duration":
         try:
@@ -145,6 +162,12 @@ def _text(schema: Mapping[str, Any], value: str, pointer: str) -> Iterator[Viola
             parse_type(value)
         except (ValueError, RecursionError, IndexError):
             yield Violation(pointer, f"{value[:80]!r} is not a type", not value)
+
+
+@cache
+def _pattern(pattern: str) -> re.Pattern[str]:
+    """Return a pattern of JSON Schema, where `$` is the very end: Python's also matches before a line end there."""
+    return re.compile(_PARTS.sub(lambda part: r"\Z" if part[0] == "$" else part[0], pattern))
 
 
 def _number(schema: Mapping[str, Any], value: float, pointer: str) -> Iterator[Violation]:

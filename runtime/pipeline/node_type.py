@@ -210,7 +210,7 @@ class NodeInput:
             pointer = f"/params/{param}/{index}"
             self.check_column(name, pointer, row)
             type_info = self.input(port).columns[name]
-            if not _is_key(type_info):
+            if not is_key(type_info):
                 message = f"rows cannot be keyed by {name!r}: it is of type {type_info}"
                 raise NodeProblem(Problem(Code.TYPE_MISMATCH, message, field=pointer))
         return list(self.params[param])
@@ -262,7 +262,8 @@ def checked_names(names: Sequence[str], pointer: str) -> list[str]:
     return list(names)
 
 
-def _is_key(type_info: TypeInformation) -> bool:
+def is_key(type_info: TypeInformation) -> bool:
+    """Return whether rows can be keyed by a column of a type."""
     return isinstance(type_info, BasicTypeInfo | SqlTimeTypeInfo)
 
 
@@ -380,6 +381,14 @@ class NodeType(ABC):
     def renames_output(self, params: Mapping[str, Any], port: str, old: str, new: str) -> Mapping[str, Any] | None:
         """Return parameters with which a column of an output has another name; None if they do not name it."""
         return None
+
+    def updates_by_key(self, params: Mapping[str, Any]) -> bool:
+        """Return whether rows take the place of earlier ones outside: the changes of a key must come in their order.
+
+        Args:
+            params: fit the schema.
+        """
+        return False
 
     def outside(self, params: Mapping[str, Any]) -> OutsideFiles | OutsideTable | None:
         """Return where the columns that the node declares can be read from; None: nowhere.

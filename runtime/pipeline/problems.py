@@ -52,6 +52,7 @@ class Code(enum.Enum):
     SINK_TAKES_APPENDS_ONLY = "sink-takes-appends-only"
     NEEDS_APPENDS = "needs-appends"
     UPSERT_KEY_MISSING = "upsert-key-missing"
+    CHANGES_OUT_OF_ORDER = "changes-out-of-order"
     # state
     GROWS_WITHOUT_BOUND = "grows-without-bound"
     # delivery

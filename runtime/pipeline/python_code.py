@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 from runtime.pipeline.problems import Code, NodeProblem, Problem
 
@@ -16,16 +17,29 @@ _ALWAYS_THERE = frozenset(dir(builtins)) | {"__name__", "__file__", "__doc__", "
 
 
 @dataclass(frozen=True, slots=True)
+class Binding:
+    """A name that statements at the top bind: by an assignment, def, class, import, for, with, except, case or del."""
+
+    name: str
+    line: int
+    """Of the first of them."""
+    imports: frozenset[str] | None
+    """What is imported under the name, as "os" or "os.path:join"; None: something else is bound to it, too."""
+
+
+@dataclass(frozen=True, slots=True)
 class Definitions:
     """What a piece of Python defines and uses at the top.
 
     Attributes:
-        defined: every name, with its line; of functions and classes the last ones come last.
+        bound: names that its statements at the top bind, in order.
+        defined: every name that it defines, with its line; also those that functions declare as global.
         callables: functions and classes, in order.
         used: names that it takes from outside of itself, with line (from 1) and column (from 0) of the first use.
         star: whether it imports names that are not known (`from x import *`).
     """
 
+    bound: tuple[Binding, ...]
     defined: tuple[tuple[str, int], ...]
     callables: tuple[str, ...]
     used: tuple[tuple[str, int, int], ...]
@@ -77,26 +91,64 @@ def _looked_at(text: str) -> Definitions | tuple[str, int, int]:
     callables = tuple(
         node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
     )
-    defined = dict(_defined(tree))
+    bound = _bound(tree)
+    defined = {binding.name: binding.line for binding in bound}
     # what a function declares as global and sets is there, too
     made = {symbol.get_name() for symbol in table.get_symbols() if symbol.is_assigned() or symbol.is_imported()}
     defined |= {name: 1 for name in made if name not in defined}
     used = _used(text, tree, table, defined.keys())
-    return Definitions(tuple(defined.items()), callables, used, star)
+    return Definitions(bound, tuple(defined.items()), callables, used, star)
 
 
-def _defined(tree: ast.Module) -> Iterator[tuple[str, int]]:
-    for node in tree.body:
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            yield node.name, node.lineno
-        elif isinstance(node, ast.Import | ast.ImportFrom):
+def _bound(tree: ast.Module) -> tuple[Binding, ...]:
+    lines: dict[str, int] = {}
+    imports: dict[str, set[str | None]] = {}
+    # without recursion: a sum may be deep
+    todo: list[Any] = [tree]
+    while todo:
+        node = todo.pop()
+        for name, what in _bound_by(node):
+            lines[name] = min(node.lineno, lines.get(name, node.lineno))
+            imports.setdefault(name, set()).add(what)
+        todo += _parts_in_module(node)
+    return tuple(
+        Binding(name, line, None if None in imports[name] else frozenset(map(str, imports[name])))
+        for name, line in sorted(lines.items(), key=lambda item: (item[1], item[0]))
+    )
+
+
+def _bound_by(node: ast.AST) -> Iterator[tuple[str, str | None]]:
+    """Yield the names that a node itself binds, each with what it imports under it; None: it does not import."""
+    match node:
+        case ast.Import():
+            for alias in node.names:
+                # "import os.path" binds os
+                name = alias.asname or alias.name.partition(".")[0]
+                yield name, alias.name if alias.asname else name
+        case ast.ImportFrom():
             for alias in node.names:
                 if alias.name != "*":
-                    yield (alias.asname or alias.name).split(".")[0], node.lineno
-        else:
-            for part in ast.walk(node):
-                if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store):
-                    yield part.id, part.lineno
+                    yield alias.asname or alias.name, f"{'.' * node.level}{node.module or ''}:{alias.name}"
+        case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+            yield node.name, None
+        case ast.ExceptHandler() | ast.MatchAs() | ast.MatchStar() if node.name is not None:
+            yield node.name, None
+        case ast.MatchMapping() if node.rest is not None:
+            yield node.rest, None
+        case ast.Name() if not isinstance(node.ctx, ast.Load):
+            yield node.id, None
+
+
+def _parts_in_module(node: ast.AST) -> Iterable[ast.AST]:
+    """Return the parts of a node that bind names in its own scope."""
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
+        return ()
+    if isinstance(node, ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp):
+        return [part.target for part in ast.walk(node) if isinstance(part, ast.NamedExpr)]
+    if isinstance(node, ast.AnnAssign) and node.value is None:
+        # "x: int" binds nothing
+        return ()
+    return ast.iter_child_nodes(node)
 
 
 def _used(

@@ -10,18 +10,18 @@ from __future__ import annotations
 import json
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Generic, TypeVar
 
 from runtime.pipeline.catalog import Catalog
 from runtime.pipeline.declarations import declared_types, parameter_problems
 from runtime.pipeline.document import Document, Edge, Node
 from runtime.pipeline.facts import StreamFacts, Unknown
 from runtime.pipeline.fixes import watermark_fixes
-from runtime.pipeline.json_schema import violations, with_defaults
+from runtime.pipeline.json_schema import escaped, violations, with_defaults
 from runtime.pipeline.node_type import NodeInput, NodeType, OutsideFiles, OutsideTable, Ports, Surroundings
-from runtime.pipeline.problems import Code, NodeProblem, Problem
-from runtime.pipeline.python_code import definitions
+from runtime.pipeline.problems import Code, Fix, NodeProblem, Problem
+from runtime.pipeline.python_code import Binding, definitions
 from runtime.pipeline.settings import is_checkpointed, settings_problems
 
 MEMO_NODES = 5_000
@@ -30,6 +30,7 @@ MAX_LABEL_CHARS = 200
 PARAMETER = "$parameter"
 """`{"$parameter": "min_price"}` stands for the value of a parameter of the pipeline."""
 Facts = StreamFacts | Unknown
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,8 @@ class Validation:
         nodes: node → as its type saw it; only those whose inputs are known.
         problems: of all nodes, in the order of the nodes, and then of the whole.
         inactive: nodes that are disabled, or get nothing because nodes above them are.
+        in_order: edges on which the changes of a key have to stay in their order, because a table below is updated by
+            it; without those into the table itself, which keys its rows.
     """
 
     facts: Mapping[tuple[str, str], Facts]
@@ -51,6 +54,7 @@ class Validation:
     nodes: Mapping[str, NodeInput]
     problems: tuple[Problem, ...]
     inactive: frozenset[str]
+    in_order: frozenset[str] = frozenset()
 
     @property
     def is_deployable(self) -> bool:
@@ -70,24 +74,46 @@ class Validation:
         return made
 
 
-@dataclass
-class Memo:
-    """What earlier validations found, by node: type, parameters and facts of the inputs."""
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """The parameters of a node, as its type reads them, with what follows from them alone."""
 
-    found: OrderedDict[Any, tuple[Mapping[str, Facts], tuple[Problem, ...], NodeInput | None]] = field(
-        default_factory=OrderedDict
-    )
+    key: tuple[str, int, str]
+    """Type, version and text of the parameters."""
+    params: dict[str, Any] | None
+    """Complete and in the present form; None if something is wrong or missing."""
+    problems: tuple[Problem, ...]
+    ports: Ports
+    label: str
 
-    def get(self, key: Any) -> tuple[Mapping[str, Facts], tuple[Problem, ...], NodeInput | None] | None:
-        found = self.found.get(key)
+
+Inferred = tuple[Mapping[str, Facts], tuple[Problem, ...], NodeInput | None]
+
+
+class _Latest(Generic[T]):
+    """The values that were used last, by key."""
+
+    def __init__(self) -> None:
+        self._values: OrderedDict[Any, T] = OrderedDict()
+
+    def get(self, key: Any) -> T | None:
+        found = self._values.get(key)
         if found is not None:
-            self.found.move_to_end(key)
+            self._values.move_to_end(key)
         return found
 
-    def put(self, key: Any, value: tuple[Mapping[str, Facts], tuple[Problem, ...], NodeInput | None]) -> None:
-        self.found[key] = value
-        if len(self.found) > MEMO_NODES:
-            self.found.popitem(last=False)
+    def put(self, key: Any, value: T) -> None:
+        self._values[key] = value
+        if len(self._values) > MEMO_NODES:
+            self._values.popitem(last=False)
+
+
+class Memo:
+    """Results of earlier validations, by node: by type and parameters, and by these and the facts of the inputs."""
+
+    def __init__(self) -> None:
+        self.read: _Latest[_Read] = _Latest()
+        self.inferred: _Latest[Inferred] = _Latest()
 
 
 def validate(document: Document, catalog: Catalog, memo: Memo | None = None) -> Validation:
@@ -128,6 +154,8 @@ class _Run:
         self._nodes: dict[str, NodeInput] = {}
         self._problems: dict[str | None, list[Problem]] = {}
         self._inactive: set[str] = set()
+        self._in_order: set[str] = set()
+        self._reads: dict[str, _Read] = {}
         self._types = declared_types(document)
         self._around = Surroundings(
             self._types.rows,
@@ -136,9 +164,8 @@ class _Run:
             is_checkpointed(document.settings),
         )
         # a memo is for any pipeline: what is around a node is part of the question
-        self._around_key = json.dumps(
-            [document.types, document.code, self._around.is_checkpointed, document.value["parameters"]], sort_keys=True
-        )
+        self._parameters_key = json.dumps(document.value["parameters"], sort_keys=True)
+        self._around_key = json.dumps([document.types, document.code, self._around.is_checkpointed], sort_keys=True)
 
     def result(self) -> Validation:
         document = self._document
@@ -149,6 +176,7 @@ class _Run:
         self._check_cycles()
         self._check_names()
         self._check_code()
+        self._check_order()
         for problem in (
             *settings_problems(document.settings),
             *parameter_problems(document),
@@ -165,7 +193,15 @@ class _Run:
             for problem in self._problems[node_id]
         ]
         labels = {node_id: self._label_of(node) for node_id, node in document.nodes.items()}
-        return Validation(self._facts, self._ports, labels, self._nodes, tuple(problems), frozenset(self._inactive))
+        return Validation(
+            self._facts,
+            self._ports,
+            labels,
+            self._nodes,
+            tuple(problems),
+            frozenset(self._inactive),
+            frozenset(self._in_order),
+        )
 
     def _add(self, node_id: str | None, problem: Problem) -> None:
         found = problem if node_id is None else problem.at(node_id)
@@ -199,44 +235,69 @@ class _Run:
             return
         self._check_parallelism(node, node_type)
         is_connected = self._check_connected(node, ports, inputs)
-        params = self._params(node, node_type)
-        if params is None or not is_connected:
+        read = self._read(node, node_type)
+        for problem in read.problems:
+            self._add(node.node_id, problem)
+        if read.params is None or not is_connected:
             return
         known = {port: tuple(facts for _, facts in found) for port, found in inputs.items()}
         if any(isinstance(facts, Unknown) for found in known.values() for facts in found):
             return
-        self._infer(node, node_type, params, known)  # type: ignore[arg-type]
+        self._infer(node, node_type, read, known)  # type: ignore[arg-type]
 
     def _ports_of(self, node: Node) -> Ports:
         node_type = self._catalog.get(node.type)
-        if node_type is None:
-            return Ports()
-        try:
-            return node_type.ports(self.prepared(node, node_type))
-        except Exception:
-            # the parameters are not checked yet
-            return node_type.ports({})
+        return Ports() if node_type is None else self._read(node, node_type).ports
 
     def _label_of(self, node: Node) -> str:
         node_type = self._catalog.get(node.type)
-        if node_type is None:
-            return ""
-        try:
-            return node_type.label(self.prepared(node, node_type))[:MAX_LABEL_CHARS]
-        except Exception:
-            # the parameters are not checked yet
-            return ""
+        return "" if node_type is None else self._read(node, node_type).label
 
     def prepared(self, node: Node, node_type: NodeType) -> Any:
         """Return the parameters of a node as its type takes them, unchecked.
 
         Raises:
-            Exception: they are none that the type understands.
+            NodeProblem: they cannot be migrated, or a parameter of the pipeline has no value.
         """
         params: Any = node.params
         if node.type_version < node_type.version:
-            params = node_type.migrate(params, node.type_version)
+            try:
+                params = node_type.migrate(params, node.type_version)
+            except Exception as error:
+                message = f"version {node.type_version} of the parameters cannot be read: {error}"
+                raise NodeProblem(Problem(Code.BAD_PARAM, message, field="/params")) from error
         return with_defaults(node_type.schema, self._substituted(params, "/params"))
+
+    def _read(self, node: Node, node_type: NodeType) -> _Read:
+        read = self._reads.get(node.node_id)
+        if read is None:
+            key = (node.type, node.type_version, json.dumps(node.params))
+            read = self._memo.read.get((key, self._parameters_key))
+            if read is None:
+                read = self._read_anew(key, node, node_type)
+                self._memo.read.put((key, self._parameters_key), read)
+            self._reads[node.node_id] = read
+        return read
+
+    def _read_anew(self, key: tuple[str, int, str], node: Node, node_type: NodeType) -> _Read:
+        try:
+            params = self.prepared(node, node_type)
+        except NodeProblem as wrong:
+            return _Read(key, None, (wrong.problems[0],), node_type.ports({}), "")
+        problems = tuple(
+            Problem(Code.MISSING_PARAM if found.is_missing else Code.BAD_PARAM, found.message, field=found.pointer)
+            for found in violations(node_type.schema, params, "/params")
+        )
+        # a type may fail on parameters that are not right
+        try:
+            ports = node_type.ports(params)
+        except Exception:
+            ports = node_type.ports({})
+        try:
+            label = node_type.label(params)[:MAX_LABEL_CHARS]
+        except Exception:
+            label = ""
+        return _Read(key, None if problems else params, problems, ports, label)
 
     def _inputs(self, node: Node, ports: Ports) -> dict[str, list[tuple[Edge, Facts]]]:
         """Return the edges of each input, without those that carry nothing because a node above is disabled."""
@@ -295,28 +356,6 @@ class _Run:
             field_name = "/parallelism" if node.parallelism else "/max_parallelism"
             self._add(node.node_id, Problem(Code.NOT_PARALLEL, message, field=field_name))
 
-    def _params(self, node: Node, node_type: NodeType) -> dict[str, Any] | None:
-        """Return the parameters, complete and in the present form; None if something is wrong or missing."""
-        params: Any = node.params
-        if node.type_version < node_type.version:
-            try:
-                params = node_type.migrate(params, node.type_version)
-            except Exception as error:
-                message = f"version {node.type_version} of the parameters cannot be read: {error}"
-                self._add(node.node_id, Problem(Code.BAD_PARAM, message, field="/params"))
-                return None
-        try:
-            params = self._substituted(params, "/params")
-        except NodeProblem as missing:
-            self._add(node.node_id, missing.problems[0])
-            return None
-        params = with_defaults(node_type.schema, params)
-        found = list(violations(node_type.schema, params, "/params"))
-        for violation in found:
-            code = Code.MISSING_PARAM if violation.is_missing else Code.BAD_PARAM
-            self._add(node.node_id, Problem(code, violation.message, field=violation.pointer))
-        return None if found else params
-
     def _substituted(self, value: Any, pointer: str) -> Any:
         if isinstance(value, dict):
             if value.keys() == {PARAMETER}:
@@ -332,20 +371,14 @@ class _Run:
         return value
 
     def _infer(
-        self, node: Node, node_type: NodeType, params: dict[str, Any], inputs: Mapping[str, tuple[StreamFacts, ...]]
+        self, node: Node, node_type: NodeType, read: _Read, inputs: Mapping[str, tuple[StreamFacts, ...]]
     ) -> None:
-        key = (
-            node.node_id,
-            node.type,
-            json.dumps(params),
-            node.row,
-            tuple(inputs.items()),
-            self._around_key,
-        )
-        found = self._memo.get(key)
+        assert read.params is not None
+        key = (node.node_id, read.key, self._parameters_key, node.row, tuple(inputs.items()), self._around_key)
+        found = self._memo.inferred.get(key)
         if found is None:
-            found = _inferred(node_type, NodeInput(node.node_id, params, inputs, node.row, self._around))
-            self._memo.put(key, found)
+            found = _inferred(node_type, NodeInput(node.node_id, read.params, inputs, node.row, self._around))
+            self._memo.inferred.put(key, found)
         outputs, problems, seen = found
         for port in outputs:
             self._facts[node.node_id, port] = outputs[port]
@@ -402,18 +435,13 @@ class _Run:
             except NodeProblem as wrong:
                 if node_id is None:
                     self._add(None, wrong.problems[0])
-        owners: dict[str, str | None] = {}
+        owners: dict[str, tuple[str | None, Binding]] = {}
         shared = found.get(None)
         for node_id, piece in found.items():
-            for name, line in piece.defined:
-                if name in owners and owners[name] != node_id and name in piece.callables:
-                    place = (owners[name] or "", "/params/code" if owners[name] else "/code")
-                    message = f"{name} is defined in two places"
-                    problem = Problem(
-                        Code.NAME_DEFINED_TWICE, message, field=f"/params/code/{line - 1}", related=(place,)
-                    )
-                    self._add(node_id, problem)
-                owners.setdefault(name, node_id)
+            for binding in piece.bound:
+                owner, first = owners.setdefault(binding.name, (node_id, binding))
+                if owner != node_id and node_id is not None and not _imports_the_same(first, binding):
+                    self._add(node_id, self._defined_twice(node_id, owner, binding))
             around = frozenset() if shared is None else shared.names
             if piece.star or (shared is not None and shared.star):
                 continue
@@ -425,6 +453,52 @@ class _Run:
                     line_pointer = f"{pointer}/{line - 1}"
                     span = (column, column + len(name))
                     self._add(node_id, Problem(Code.UNDEFINED_NAME, message, field=line_pointer, span=span, hint=hint))
+
+    def _defined_twice(self, node_id: str, owner: str | None, binding: Binding) -> Problem:
+        """Return the problem of a name that two pieces of code bind: both would have what the later one binds to it."""
+        here = self._document.nodes[node_id].name
+        there = "the pipeline's shared code" if owner is None else repr(self._document.nodes[owner].name)
+        message = f"{binding.name} is defined in {there} and in {here!r}: both would use that of {here!r}"
+        hint = "Give one of them another name, or define it once, in the pipeline's shared code."
+        place = ("", "/code") if owner is None else (owner, "/params/code")
+        line = f"/params/code/{binding.line - 1}"
+        return Problem(Code.NAME_DEFINED_TWICE, message, field=line, hint=hint, related=(place,))
+
+    def _updates_by_key(self, node_id: str) -> bool:
+        node_type = self._catalog.types[self._document.nodes[node_id].type]
+        try:
+            return node_type.updates_by_key(self._nodes[node_id].params)
+        except Exception:
+            # a third party's; an edge above its node is not worth the whole answer
+            return False
+
+    def _check_order(self) -> None:
+        """Find edges above tables that deal out the changes of a key: a table must get them in their order."""
+        tables = set(filter(self._updates_by_key, self._nodes))
+        above = set(tables)
+        for node_id in reversed(self._document.order):
+            for edge in self._document.inputs_of(node_id) if node_id in above else ():
+                facts = self._facts.get((edge.source, edge.source_port))
+                if edge.source in self._inactive or not isinstance(facts, StreamFacts) or facts.changelog == "append":
+                    continue
+                above.add(edge.source)
+                if node_id not in tables:
+                    self._in_order.add(edge.edge_id)
+                # all rows in one subtask are in order
+                if edge.partitioning is not None and (node_id in tables or edge.partitioning != "global"):
+                    self._add(node_id, _out_of_order(edge))
+
+
+def _imports_the_same(one: Binding, other: Binding) -> bool:
+    return one.imports is not None and one.imports == other.imports
+
+
+def _out_of_order(edge: Edge) -> Problem:
+    message = f"rows are dealt out ({edge.partitioning}): the changes of a key would reach the table in any order"
+    patch = {"op": "replace", "path": f"/edges/{escaped(edge.edge_id)}/partitioning", "value": None}
+    fix = Fix("Take the partitioning off", (patch,))
+    hint = "Without a partitioning, all changes of a key go the same way."
+    return Problem(Code.CHANGES_OUT_OF_ORDER, message, port=edge.target_port, hint=hint, fixes=(fix,))
 
 
 def _inferred(

@@ -58,3 +58,7 @@ class StateMigrationError(StateError):
 
 class RedistributionError(StateError):
     """Snapshots of an operator's subtasks contradict each other, or do not fit the new parallelism."""
+
+
+class LookupTooLargeError(StateError):
+    """A look at a few keys would have to read or decode more than it may."""

@@ -21,6 +21,7 @@ from runtime.state.handles import DamagedSnapshotError, KeyedStateHandle, StateF
 from runtime.state.hashmap.files import HASHMAP_FORMAT, read_hashmap_state
 from runtime.state.key_groups import KeyGroupRange
 from runtime.state.rocksdb.restore import download_rocksdb_state
+from runtime.state.rocksdb.rows import MayDecode
 from runtime.state.rocksdb.snapshot import ROCKSDB_FORMAT, RocksDBSnapshot, RocksDBSource
 from runtime.state.snapshot import KeyedSnapshot, KeyGroupSnapshot, StateMeta
 
@@ -32,6 +33,7 @@ def load_keyed_state(
     files: StateFileReader,
     working_directory: Path,
     clock: Clock = SYSTEM_CLOCK,
+    may_decode: MayDecode = lambda _: True,
 ) -> KeyedSnapshot:
     """Return the keyed state of some key groups.
 
@@ -43,6 +45,8 @@ def load_keyed_state(
         files: reads the handles' files.
         working_directory: the result may read files below it until the backend that restores it is disposed of.
         clock: see `merge_snapshots`.
+        may_decode: asked about the serializers of maps that are stored by entry, which have to be decoded to be read; a
+            map that must not be is there, with b"" for its value.
 
     Returns:
         One without metas and groups if there are no handles. Its groups may load on request.
@@ -60,12 +64,12 @@ def load_keyed_state(
                 f"{max_parallelism}: set the max parallelism that it was saved with"
             )
     if wanted and all(handle.format == ROCKSDB_FORMAT for handle in wanted):
-        sources = [download_rocksdb_state(handle, files, _fresh(working_directory)) for handle in wanted]
+        sources = [download_rocksdb_state(handle, files, _fresh(working_directory), may_decode) for handle in wanted]
         if len(set(_times_of(sources))) == len(dict(_times_of(sources))):
             return RocksDBSnapshot.of(sources, key_groups, max_parallelism)
         loaded: list[KeyedSnapshot] = [RocksDBSnapshot.of([s], key_groups, max_parallelism) for s in sources]
     else:
-        loaded = [_load(handle, key_groups, max_parallelism, files, working_directory) for handle in wanted]
+        loaded = [_load(handle, key_groups, max_parallelism, files, working_directory, may_decode) for handle in wanted]
     return merge_snapshots(loaded, max_parallelism, clock)
 
 
@@ -169,6 +173,7 @@ def _load(
     max_parallelism: int,
     files: StateFileReader,
     working_directory: Path,
+    may_decode: MayDecode,
 ) -> KeyedSnapshot:
     wanted = range(key_groups.start, key_groups.end + 1)
     if handle.format == CANONICAL_FORMAT:
@@ -180,7 +185,7 @@ def _load(
     if handle.format == HASHMAP_FORMAT:
         return read_hashmap_state(handle, wanted, files)
     if handle.format == ROCKSDB_FORMAT:
-        source = download_rocksdb_state(handle, files, _fresh(working_directory))
+        source = download_rocksdb_state(handle, files, _fresh(working_directory), may_decode)
         return RocksDBSnapshot.of([source], key_groups, max_parallelism)
     raise StateError(f"keyed state was saved in the format {handle.format!r}, which this program does not read")
 

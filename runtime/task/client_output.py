@@ -86,11 +86,13 @@ class LineRedirect(io.TextIOBase):
     Args:
         channel: the slot's.
         name: "stdout" or "log".
+        change: is applied to whole lines before they are redacted.
     """
 
-    def __init__(self, channel: SlotClientChannel, name: str) -> None:
+    def __init__(self, channel: SlotClientChannel, name: str, change: Callable[[str], str] = str) -> None:
         self._channel = channel
         self._name = name
+        self._change = change
         self._partial = ""
         self._lock = threading.Lock()
 
@@ -116,4 +118,4 @@ class LineRedirect(io.TextIOBase):
                 self._partial = ""
 
     def _send(self, lines: str) -> None:
-        self._channel.send(self._name, f"{self._channel.redact(lines)}\n".encode(errors="replace"))
+        self._channel.send(self._name, f"{self._channel.redact(self._change(lines))}\n".encode(errors="replace"))

@@ -23,9 +23,18 @@ from runtime.network.control_stream import HELLO_HEADER, ControlStreamError, Hel
 from runtime.network.pieces import PieceAssembler, PieceError
 from runtime.task.control_link import ControlLostError
 from runtime.task.jobmaster_codec import decode_jobmaster_messages
-from runtime.task.messages import EndOfStream, Heartbeat, HeartbeatRequest, JobMasterMessage, SlotMessage, StalledCall
+from runtime.task.messages import (
+    EndOfStream,
+    Heartbeat,
+    HeartbeatRequest,
+    JobMasterMessage,
+    SampleStacks,
+    SlotMessage,
+    StacksSampled,
+)
 from runtime.task.slot_codec import encode_slot_messages
-from runtime.task.stalls import SHOWN_AFTER_MS
+from runtime.task.stack_samples import StackSampler
+from runtime.task.stalls import SHOWN_AFTER_MS, LoopWatch
 
 logger = logging.getLogger(__name__)
 
@@ -57,7 +66,8 @@ class FlightControlLink:
         self._listener: Callable[[], None] = lambda: None
         self._heartbeat = Heartbeat(hello.slot, hello.attempt, 0, {})
         self._published_ms = clock.monotonic_ms()
-        self._probe: Callable[[], StalledCall | None] = lambda: None
+        self._watch: LoopWatch | None = None
+        self._sampler: StackSampler | None = None
         #: a stall is logged when it has lasted so long; then twice as long, and so on
         self._warn_after_ms = SHOWN_AFTER_MS
         self._renewed_ms = clock.monotonic_ms()
@@ -95,8 +105,8 @@ class FlightControlLink:
         self._published_ms = self._clock.monotonic_ms()
         self._warn_after_ms = SHOWN_AFTER_MS
 
-    def set_stall_probe(self, probe: Callable[[], StalledCall | None]) -> None:
-        self._probe = probe
+    def set_watch(self, watch: LoopWatch) -> None:
+        self._watch, self._sampler = watch, StackSampler(watch)
 
     def set_listener(self, on_message: Callable[[], None]) -> None:
         self._listener = on_message
@@ -146,6 +156,9 @@ class FlightControlLink:
                 for message in decode_jobmaster_messages(received):
                     if isinstance(message, HeartbeatRequest):
                         self._answer(message)
+                    elif isinstance(message, SampleStacks):
+                        self._sample(message)
+                        continue
                     elif isinstance(message, EndOfStream):
                         self._lose("the JobMaster ended the control stream", is_final=True)
                     self._inbox.append(message)
@@ -170,13 +183,18 @@ class FlightControlLink:
             return
         self._renewed_ms = now
         stalled = int(now - self._published_ms)
-        call = self._probe() if stalled >= SHOWN_AFTER_MS else None
+        call = self._watch.call() if self._watch is not None and stalled >= SHOWN_AFTER_MS else None
         heartbeat = replace(self._heartbeat, sequence=request.sequence, stalled_ms=stalled, stalled_in=call)
         self._outbox.put(heartbeat, may_overtake=True)
         if call is not None and stalled >= self._warn_after_ms:
             self._warn_after_ms = 2 * stalled
             who = "user code" if call.in_user_code else "the runtime"
             logger.warning("%s has not returned for %d s\n%s", who, stalled // 1000, call.stack)
+
+    def _sample(self, request: SampleStacks) -> None:
+        slot, attempt = self._hello.slot, self._hello.attempt
+        if self._sampler is not None:
+            self._sampler.sample(request, lambda stacks: self._outbox.put(StacksSampled(slot, attempt, stacks)))
 
     def _write(self) -> None:
         self._is_known.wait()

@@ -9,7 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from runtime.task.messages import Heartbeat, JobMasterMessage, SlotMessage, StalledCall
+from runtime.task.messages import Heartbeat, JobMasterMessage, SlotMessage
+from runtime.task.stalls import LoopWatch
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +39,8 @@ class ControlLink(Protocol):
     def set_listener(self, on_message: Callable[[], None]) -> None:
         """Call `on_message` (from any thread) when `poll` has something."""
 
-    def set_stall_probe(self, probe: Callable[[], StalledCall | None]) -> None:
-        """Call `probe` (from any thread) to learn what a loop does that is stuck."""
+    def set_watch(self, watch: LoopWatch) -> None:
+        """Ask `watch` (from any thread) what the loop does, when it is stuck or is to be sampled."""
 
     def close(self) -> None:
         """Send what is queued (within 2 s), then end the stream; idempotent."""

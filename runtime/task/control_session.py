@@ -23,7 +23,8 @@ from dataclasses import dataclass
 from runtime.core.clock import Clock
 from runtime.core.ids import Attempt, SlotId
 from runtime.task.control_link import ControlLostError, DroppableLink, LeaderChanged
-from runtime.task.messages import PROTOCOL_VERSION, Heartbeat, JobMasterMessage, SlotMessage, StalledCall
+from runtime.task.messages import PROTOCOL_VERSION, Heartbeat, JobMasterMessage, SlotMessage
+from runtime.task.stalls import LoopWatch
 
 logger = logging.getLogger(__name__)
 
@@ -132,7 +133,7 @@ class ControlSession:
         self._cause = ""
         self._heartbeat: Heartbeat | None = None
         self._listener: Callable[[], None] = lambda: None
-        self._probe: Callable[[], StalledCall | None] = lambda: None
+        self._watch: LoopWatch | None = None
 
     @property
     def epoch(self) -> int:
@@ -206,9 +207,9 @@ class ControlSession:
         self._listener = on_message
         self._link.set_listener(on_message)
 
-    def set_stall_probe(self, probe: Callable[[], StalledCall | None]) -> None:
-        self._probe = probe
-        self._link.set_stall_probe(probe)
+    def set_watch(self, watch: LoopWatch) -> None:
+        self._watch = watch
+        self._link.set_watch(watch)
 
     def close(self) -> None:
         with self._offers:
@@ -228,7 +229,8 @@ class ControlSession:
         old, self._link = self._link, link
         old.set_listener(lambda: None)
         old.drop()
-        link.set_stall_probe(self._probe)
+        if self._watch is not None:
+            link.set_watch(self._watch)
         link.set_listener(self._listener)
         if self._heartbeat is not None:
             link.publish(self._heartbeat)

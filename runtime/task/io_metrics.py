@@ -6,10 +6,12 @@ stays inside the process are estimates. Pure. Source: Flink, TaskIOMetricGroup a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from runtime.network.channel import ChannelStatistics
+from runtime.network.channel import ChannelStatistics, InputChannel, OutputChannel
 
+EDGE = "edge."
+"""What the metrics of an edge begin with; its id and a dot follow."""
 INPUT = "Shuffle.Netty.Input.Buffers."
 OUTPUT = "Shuffle.Netty.Output.Buffers."
 
@@ -25,6 +27,39 @@ def io_totals(received: Sequence[ChannelStatistics], sent: Sequence[ChannelStati
         "numBuffersInRemote": sum(s.batches for s in received if s.remote),
         "numBuffersOut": sum(s.batches for s in sent),
     }
+
+
+def edge_totals(
+    received: Iterable[tuple[InputChannel, ChannelStatistics]], sent: Iterable[tuple[OutputChannel, ChannelStatistics]]
+) -> dict[str, int]:
+    """Return the counters of each edge that only grow. At the end of a job, what was sent over an edge is what was
+    received over it: a record that is broadcast counts once for each consumer.
+    """
+    totals: dict[str, int] = {}
+    for channels, way in ((received, "In"), (sent, "Out")):
+        for channel, statistics in channels:
+            edge = f"{EDGE}{channel.channel_id.edge_id}"
+            records, size = f"{edge}.numRecords{way}", f"{edge}.numBytes{way}"
+            totals[records] = totals.get(records, 0) + statistics.rows
+            totals[size] = totals.get(size, 0) + statistics.bytes
+    return totals
+
+
+def edge_queues(
+    received: Iterable[tuple[InputChannel, ChannelStatistics]], sent: Iterable[tuple[OutputChannel, ChannelStatistics]]
+) -> dict[str, object]:
+    """Return what waits at this end of each edge: elements and bytes.
+
+    The queue of a channel inside the process belongs to both ends: it counts as the consumer's.
+    """
+    queues: dict[str, int] = {}
+    for channels, end in ((received, "input"), (sent, "output")):
+        for channel, statistics in channels:
+            edge = f"{EDGE}{channel.channel_id.edge_id}.{end}"
+            is_counted = end == "input" or statistics.remote
+            for name, waiting in (("QueueLength", statistics.queued_elements), ("QueueSize", statistics.queued_bytes)):
+                queues[edge + name] = queues.get(edge + name, 0) + (waiting if is_counted else 0)
+    return dict(queues)
 
 
 def queue_metrics(

@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from runtime.checkpoint.handles import CheckpointMetrics, TaskRestore, TaskStateHandle
 from runtime.common.secrets import SecretName
 from runtime.core.checkpoint_options import CheckpointOptions
-from runtime.core.ids import Attempt, CheckpointId, JobId, OperatorId, SlotId, TaskId
+from runtime.core.ids import Attempt, CheckpointId, JobId, OperatorId, SlotId, TaskId, VertexId
 from runtime.graph.job_graph import JobEdge, JobVertex
 from runtime.state.snapshot import OperatorSnapshot, OperatorStateSnapshot
 
-PROTOCOL_VERSION = 6
+PROTOCOL_VERSION = 8
 """Of these messages and of what slots and JobMasters expect of each other. A JobMaster does not adopt slots of another
 version: raise it with every change that an older slot would misunderstand."""
 
@@ -202,6 +202,46 @@ class ResyncSources:
 
 
 @dataclass(frozen=True, slots=True)
+class SampleStacks:
+    """Sample the stack of the slot's loop for a while; answered by StacksSampled, also while user code does not return.
+
+    Answered by the slot's link. A slot that is sampled already, or that has no thread for it, does not answer.
+    """
+
+    request_id: int
+    duration_ms: int
+    """0: only the stacks of all threads are wanted."""
+    interval_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class StartPeek:
+    """Sample the rows that pass an edge, and the marks between them, until the lease ends; answered by EdgePeeked, time
+    and again. With an id that is known already: go on, with a new lease and new bytes.
+    """
+
+    peek_id: str
+    vertex_id: VertexId
+    """Whose output it is."""
+    edge: int | OperatorId
+    """Id of an edge between chains, or the operator that an edge within the vertex's chain leads to."""
+    subtasks: Sequence[int]
+    """Those whose rows are sampled; others than the slot's are left out."""
+    interval_ms: float
+    """Time from one sampled row of a subtask to the next, on average."""
+    max_bytes: int
+    """What the slot may send during the lease; rows beyond that are dropped."""
+    lease_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class StopPeek:
+    """End a peek before its lease does."""
+
+    peek_id: str
+
+
+@dataclass(frozen=True, slots=True)
 class EndOfStream:
     """Nothing follows, from this JobMaster or another one: the slot has no business here. Its link takes it."""
 
@@ -221,6 +261,9 @@ JobMasterMessage = (
     | HeartbeatRequest
     | DeliverOperatorEvent
     | ResyncSources
+    | SampleStacks
+    | StartPeek
+    | StopPeek
     | EndOfStream
 )
 
@@ -358,6 +401,74 @@ class ClientOutput:
 
 
 @dataclass(frozen=True, slots=True)
+class StackCount:
+    """How often a stack was seen."""
+
+    frames: Sequence[int]
+    """Outermost first, as indices into the frames of the message; empty: some other one."""
+    on_cpu: int
+    off_cpu: int
+
+
+@dataclass(frozen=True, slots=True)
+class SampledStacks:
+    """What a slot did while it was sampled."""
+
+    request_id: int
+    count: int
+    """Number of samples, also of those in which the loop stepped no task."""
+    frames: Sequence[str]
+    """"function (file:line)", the line at which the function begins."""
+    stacks: Mapping[TaskId, Sequence[StackCount]]
+    threads: Mapping[str, str]
+    """All threads of the process at the end: name → stack as in a traceback."""
+
+
+@dataclass(frozen=True, slots=True)
+class StacksSampled:
+    """Answer to SampleStacks."""
+
+    slot: SlotId
+    attempt: Attempt
+    sampled: SampledStacks
+
+
+@dataclass(frozen=True, slots=True)
+class PeekedElement:
+    """A row, or a mark between rows, that has passed an edge."""
+
+    kind: str
+    """"row", "watermark", "status", "barrier" or "end"."""
+    subtask: int
+    passed_ms: int
+    """Wall clock."""
+    timestamp: int | None
+    """Of a row its event time, None if it has none; of a watermark its own."""
+    text: str
+    """Of a row its value as JSON, shortened and masked; of a status "ACTIVE" or "IDLE"; of a barrier the number of the
+    checkpoint; else empty."""
+    row_kind: str
+    """"+I", "-U", "+U" or "-D"; empty: the row has none, or this is none."""
+    is_cut: bool
+    """Whether a part of the value was left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class EdgePeeked:
+    """Answer to StartPeek: what has passed since the last one."""
+
+    slot: SlotId
+    attempt: Attempt
+    peek_id: str
+    elements: Sequence[PeekedElement]
+    """In order, of each subtask."""
+    num_rows: int
+    """Rows that have passed, sampled or not."""
+    num_dropped: int
+    """Rows and marks that did not fit into the bytes."""
+
+
+@dataclass(frozen=True, slots=True)
 class SlotLeaving:
     """Last message of a slot that ends in good order; a stream that ends without it is a lost slot."""
 
@@ -421,5 +532,7 @@ SlotMessage = (
     | SlotCommitted
     | OperatorEvent
     | ClientOutput
+    | StacksSampled
+    | EdgePeeked
     | SlotLeaving
 )

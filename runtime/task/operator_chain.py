@@ -75,6 +75,8 @@ class OperatorChain:
         self._last = {e.source_operator for e in exits} | (set(range(len(self.operators))) - inner_targets)
         #: outputs of which the watermark is the chain's
         self._ends: list[TaggedOutput] = []
+        #: what leaves by each exit, by its index
+        self._leaving: dict[int, TaggedOutput] = {}
         #: how many operators have been told of the end of their inputs, and how many have been finished
         self._ended = 0
         self._finished = 0
@@ -97,6 +99,27 @@ class OperatorChain:
         """Return the lowest of the watermarks that have left the chain, or reached its ends where nothing leaves."""
         return min((output.watermark for output in self._ends), default=MIN_WATERMARK)
 
+    def watermark_of_exit(self, number: int) -> int:
+        """Return the watermark that has left by an exit, by its index."""
+        return self._leaving[number].watermark
+
+    def output_of_exit(self, number: int) -> TaggedOutput:
+        """Return what leads to an exit, by its index."""
+        return self._leaving[number]
+
+    def output_into(self, operator_id: OperatorId) -> TaggedOutput | None:
+        """Return the way to an operator from another one of the chain; None: there is none."""
+        for index, entrances in self._entrances.items():
+            if self._vertex.operators[index].operator_id == operator_id:
+                return entrances[0]
+        return None
+
+    def show_to_taps(self, element: StreamElement) -> None:
+        """Show an element that goes through the whole chain to those who look at its outputs."""
+        for outputs in self._outputs_of.values():
+            for output in outputs:
+                output.show_to_tap(element)
+
     @property
     def records_sent(self) -> int:
         """Return the number of records that have left the chain by any exit, or were taken by its sinks."""
@@ -109,9 +132,10 @@ class OperatorChain:
                 outputs.append(self._inner_output(index, edge, counter, object_reuse))
                 if not self.exits and edge.target in self._last:
                     self._ends.append(outputs[-1])
-        for leaving in self.exits:
+        for number, leaving in enumerate(self.exits):
             if leaving.source_operator == index:
                 outputs.append(RecordWriterOutput(leaving.writer, leaving.tag, counter))
+                self._leaving[number] = outputs[-1]
                 self._ends.append(outputs[-1])
         self._outputs_of[index] = outputs
         if not outputs:
@@ -224,6 +248,7 @@ class OperatorChain:
 
     def broadcast(self, element: StreamElement) -> None:
         """Send an element on every channel of every exit, behind everything that was emitted before."""
+        self.show_to_taps(element)
         for leaving in self.exits:
             leaving.writer.broadcast(element)
 

@@ -3,7 +3,8 @@
 Everything here runs on the loop's thread; network and control transports have threads of their own and only wake the
 loop. `step()` never blocks, so that many slots can also be run in one loop (MiniCluster, simulation). Its parts:
 SlotTasks (what becomes of the tasks), SlotHost (what they get of the slot), SlotReports (what the JobMaster is told),
-SlotSources (coordinators), SlotStorage, LoopInbox (what other threads want of the loop) and LoopWatch (what it does).
+SlotSources (coordinators), SlotPeeks (what users see of the rows), SlotStorage, LoopInbox (what other threads want of
+the loop) and LoopWatch (what it does).
 """
 
 from __future__ import annotations
@@ -42,8 +43,11 @@ from runtime.task.messages import (
     ResyncSources,
     SnapshotCoordinators,
     Start,
+    StartPeek,
+    StopPeek,
     TriggerCheckpoint,
 )
+from runtime.task.peeks import SlotPeeks
 from runtime.task.processing_time import TimerQueue
 from runtime.task.python_files import add_to_python_path
 from runtime.task.slot_host import SlotHost
@@ -95,12 +99,13 @@ class Slot:
         self._last_metrics_ms = float("-inf")
         network.set_listener(self._inbox.interrupt)
         control.set_listener(self._inbox.interrupt)
-        control.set_stall_probe(self._watch.call)
+        control.set_watch(self._watch)
         registration = RegisterSlot(slot, attempt, os.getpid(), host, network.address)
         self._reports = SlotReports(control, registration, clock)
         self.client = self._reports.client
         self._sources = SlotSources(slot, self._reports, self._timers, clock)
         self._tasks = SlotTasks(slot, self._reports)
+        self._peeks = SlotPeeks(slot, attempt, self._tasks.all, control, clock)
         self._host = SlotHost(
             attempt,
             clock,
@@ -161,6 +166,8 @@ class Slot:
         self._tasks.flush_due(self._clock.monotonic_ms())
         self._check_network()
         self._publish_metrics()
+        if self._peeks:
+            self._peeks.advance()
         return busy
 
     def idle_ms(self) -> float:
@@ -274,6 +281,10 @@ class Slot:
                 self._host.jobmaster_time.heard(sent_ms)
             case DeliverOperatorEvent(event):
                 self._deliver(event)
+            case StartPeek():
+                self._peeks.start(message, self._host.configuration, self._reports.redact)
+            case StopPeek(peek_id):
+                self._peeks.stop(peek_id)
 
     def _deliver(self, event: OperatorEvent) -> None:
         if event.target_subtask is None:
@@ -313,6 +324,7 @@ class Slot:
         if self._released:
             return
         self._released = True
+        self._peeks.close()
         self._close_all()
         self._storage.close()
         self.network.close()

@@ -15,6 +15,7 @@ from runtime.core.ids import CheckpointId, SlotId, TaskId
 from runtime.task.failures import describe_failure, describe_task_failure
 from runtime.task.messages import FailureInfo, OperatorEvent, TaskDeployment, TaskState
 from runtime.task.operator_chain import OperatorChain
+from runtime.task.running_task import AsTask
 from runtime.task.slot_reports import SlotReports
 from runtime.task.task import SlotServices, Task
 from runtime.task.time_accounting import Activity
@@ -51,13 +52,14 @@ class SlotTasks:
             task: one of these.
             is_congested: whether nothing may be done that is printed.
         """
-        advanced = task.checkpoints.is_active and self._guarded(task, task.advance_checkpoints)
-        if task.state is not TaskState.RUNNING:
-            return advanced
-        if is_congested:
-            task.time.switch(Activity.BACK_PRESSURED)
-            return advanced
-        return self._work(task) or advanced
+        with AsTask(task.task_id):
+            advanced = task.checkpoints.is_active and self._guarded(task, task.advance_checkpoints)
+            if task.state is not TaskState.RUNNING:
+                return advanced
+            if is_congested:
+                task.time.switch(Activity.BACK_PRESSURED)
+                return advanced
+            return self._work(task) or advanced
 
     def _work(self, task: Task) -> bool:
         worked = self._guarded(task, task.step)
@@ -110,14 +112,16 @@ class SlotTasks:
 
     def _create(self, deployment: TaskDeployment, services: SlotServices) -> None:
         try:
-            task = Task(deployment, services)
+            with AsTask(deployment.task):
+                task = Task(deployment, services)
         except Exception as error:
             failure = describe_failure(error, task=deployment.task, slot=self._slot_id)
             self._reports.task_state(deployment.task, TaskState.FAILED, failure)
             return
         self.all.append(task)
         try:
-            task.initialize()
+            with AsTask(task.task_id):
+                task.initialize()
         except Exception as error:
             self.failed(task, error)
             return
@@ -156,7 +160,8 @@ class SlotTasks:
         for step in (OperatorChain.close_finished, OperatorChain.commit_finished):
             for task in self.all:
                 try:
-                    step(task.chain)
+                    with AsTask(task.task_id):
+                        step(task.chain)
                 except Exception as error:
                     self._reports.slot_failed(describe_task_failure(error, task, self._slot_id))
                     return
@@ -166,7 +171,8 @@ class SlotTasks:
         """Clean up what was kept until everybody had committed."""
         for task in self.all:
             try:
-                task.chain.job_finished()
+                with AsTask(task.task_id):
+                    task.chain.job_finished()
             except Exception:
                 # all of the result is visible; what is left over harms nobody
                 logger.warning("task %s was not cleaned up completely", task.name, exc_info=True)
@@ -189,7 +195,8 @@ class SlotTasks:
 
     def _close(self, task: Task, after_failure: bool) -> None:
         try:
-            task.close(after_failure)
+            with AsTask(task.task_id):
+                task.close(after_failure)
         except Exception as error:
             self._reports.slot_failed(describe_task_failure(error, task, self._slot_id))
 
@@ -206,7 +213,8 @@ class SlotTasks:
             if task.task_id.subtask_index == event.target_subtask and task.hosts(event.operator_id):
                 if not task.state.is_terminal:
                     try:
-                        task.handle_event(event.operator_id, payload)
+                        with AsTask(task.task_id):
+                            task.handle_event(event.operator_id, payload)
                     except Exception as error:
                         self.failed(task, error)
                 return
@@ -224,7 +232,8 @@ class SlotTasks:
         for task in self.all:
             was_finished = task.state is TaskState.FINISHED
             try:
-                task.trigger_checkpoint(barrier)
+                with AsTask(task.task_id):
+                    task.trigger_checkpoint(barrier)
             except Exception as error:
                 if was_finished:
                     self.decline(task.task_id, barrier.checkpoint_id, error)
@@ -241,7 +250,8 @@ class SlotTasks:
         """Tell each of them how a checkpoint has ended."""
         for task in self.all:
             try:
-                tell(task)
+                with AsTask(task.task_id):
+                    tell(task)
             except Exception as error:
                 if task.state is TaskState.FINISHED:
                     self._reports.slot_failed(describe_task_failure(error, task, self._slot_id))

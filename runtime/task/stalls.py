@@ -12,6 +12,7 @@ import os
 import sys
 import sysconfig
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from traceback import FrameSummary, StackSummary
@@ -52,7 +53,7 @@ class LoopStack:
     """Whether it begins with the first line of user code; otherwise it is what the runtime itself does."""
 
 
-class StackSampler:
+class LoopStacks:
     """Takes the stacks of a slot's loop. Any thread."""
 
     def __init__(self) -> None:
@@ -79,13 +80,13 @@ class StackSampler:
             if not self._is_reading:
                 self._is_reading = True
                 threading.Thread(target=self._read_source, args=(positions,), name="stack-source", daemon=True).start()
-        return _formatted(positions, has_source=False)
+        return formatted_stack(positions, has_source=False)
 
     def _read_source(self, positions: tuple[Position, ...]) -> None:
         try:
             for file in {file for file, _, _ in positions}:
                 linecache.checkcache(file)
-            text = _formatted(positions, has_source=True)
+            text = formatted_stack(positions, has_source=True)
         finally:
             with self._lock:
                 self._is_reading = False
@@ -97,9 +98,10 @@ class LoopWatch:
     """Says what a slot's loop does right now: the loop's thread tells, any thread asks."""
 
     def __init__(self) -> None:
-        self._stacks = StackSampler()
-        #: written by the loop's thread
+        self._stacks = LoopStacks()
+        #: both written by the loop's thread
         self._thread_id = threading.get_ident()
+        self.native_id = threading.get_native_id()
         #: the task that is being stepped; None: the loop does something else
         self.task: TaskId | None = None
         #: whether the loop does something that may take as long as it likes
@@ -107,7 +109,13 @@ class LoopWatch:
 
     def turn(self) -> None:
         """Note that a turn of the loop begins, on this thread."""
-        self._thread_id = threading.get_ident()
+        thread_id = threading.get_ident()
+        if thread_id != self._thread_id:
+            self._thread_id, self.native_id = thread_id, threading.get_native_id()
+
+    def frames(self) -> list[FrameType]:
+        """Return the loop's frames from the first one behind the loop itself, outermost first; [] while it waits."""
+        return _frames(self._thread_id)
 
     def call(self) -> StalledCall | None:
         """Return the call that the loop is in; None while it is excused."""
@@ -117,14 +125,19 @@ class LoopWatch:
         return StalledCall(self.task, stack.text, stack.in_user_code)
 
 
-def _positions(thread_id: int) -> tuple[tuple[Position, ...], bool]:
-    """Return the thread's positions from the first one of user code on, and whether there is one."""
+def _frames(thread_id: int) -> list[FrameType]:
     frames: list[FrameType] = []
     frame = sys._current_frames().get(thread_id)
     while frame is not None and frame.f_code.co_filename not in _LOOP_FILES:
         frames.append(frame)
         frame = frame.f_back
     frames.reverse()
+    return frames
+
+
+def _positions(thread_id: int) -> tuple[tuple[Position, ...], bool]:
+    """Return the thread's positions from the first one of user code on, and whether there is one."""
+    frames = _frames(thread_id)
     first = next((i for i, f in enumerate(frames) if _is_users(f.f_code.co_filename)), None)
     shown = frames[first or 0 :][-MAX_FRAMES:]
     for frame in shown:
@@ -140,7 +153,8 @@ def _is_users(file: str) -> bool:
     return file.startswith(_PACKAGES_DIR) or not file.startswith((_STANDARD_LIBRARY_DIR, "<frozen "))
 
 
-def _formatted(positions: tuple[Position, ...], has_source: bool) -> str:
+def formatted_stack(positions: Sequence[Position], has_source: bool) -> str:
+    """Return positions as in a traceback; with their lines of source, which are read from files."""
     line = None if has_source else ""
     summary = StackSummary.from_list([FrameSummary(*position, lookup_line=False, line=line) for position in positions])
     lines = "".join(summary.format()).splitlines()

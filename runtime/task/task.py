@@ -29,6 +29,7 @@ from runtime.core.ids import Attempt, CheckpointId, OperatorId
 from runtime.graph.job_graph import ChainedOperator
 from runtime.network.channel import NetworkEnvironment
 from runtime.operators.operator import StreamOperator
+from runtime.operators.outputs import TaggedOutput
 from runtime.operators.source_operator import EmitStatus, SourceOperator
 from runtime.task.batch_input import BatchInput
 from runtime.task.channel_restore import restored_elements
@@ -39,6 +40,7 @@ from runtime.task.messages import TaskDeployment, TaskState
 from runtime.task.operator_chain import ExitOutput, OperatorChain
 from runtime.task.operator_contexts import OperatorContexts, OperatorServices
 from runtime.task.processing_time import TaskTimers
+from runtime.task.running_task import AsTask
 from runtime.task.slicing import SliceSize, timer_slice_of
 from runtime.task.state_writing import operator_snapshots
 from runtime.task.task_channels import allows_unaligned, create_gates, create_writer
@@ -379,7 +381,8 @@ class Task:
             # what is due fires in a step, once the output has room
             self._timer_slice.close()
         try:
-            self._run_timed(action)
+            with AsTask(self.task_id):
+                self._run_timed(action)
         except Exception as error:
             self._services.task_failed(self, error)
 
@@ -391,6 +394,20 @@ class Task:
     def hosts(self, operator_id: OperatorId) -> bool:
         """Return whether the operator is part of this task."""
         return any(chained.operator_id == operator_id for chained in self.deployment.vertex.operators)
+
+    def output_to(self, edge: int | OperatorId) -> TaggedOutput | None:
+        """Return what leads to an edge.
+
+        Args:
+            edge: id of an edge between chains, or the operator of this chain that an edge within it leads to.
+
+        Returns:
+            None: the task has no such output.
+        """
+        if not isinstance(edge, int):
+            return self.chain.output_into(edge)
+        numbers = (n for n, leaving in enumerate(self.deployment.out_edges) if leaving.edge_id == edge)
+        return next((self.chain.output_of_exit(number) for number in numbers), None)
 
     def handle_event(self, operator_id: OperatorId, event: Any) -> None:
         """Deliver a coordinator's event to the source."""

@@ -198,6 +198,7 @@ class TaskCheckpoints:
             return
         self._triggered.append(barrier)
         if barrier.options.after is AfterSnapshot.DRAIN:
+            self._chain.show_to_taps(barrier)
             for output in self._outputs:
                 output.writer.broadcast(barrier)
 
@@ -361,6 +362,7 @@ class TaskCheckpoints:
         self._snapshots.upload_if_ready(ongoing)
 
     def _pass_on(self, barrier: CheckpointBarrier) -> list[ChannelPart]:
+        self._chain.show_to_taps(barrier)
         parts: list[ChannelPart] = []
         for output in self._outputs:
             if barrier.options.alignment is Alignment.UNALIGNED and output.allows_unaligned:

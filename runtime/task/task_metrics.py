@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from runtime.core.clock import Clock
 from runtime.metrics import MetricRegistry
 from runtime.network.record_writer import RecordWriter
-from runtime.task.io_metrics import io_totals, queue_metrics
+from runtime.task.io_metrics import EDGE, edge_queues, edge_totals, io_totals, queue_metrics
 from runtime.task.operator_chain import OperatorChain
 from runtime.task.rates import Rates
 from runtime.task.task_input import TaskInput
@@ -45,13 +45,15 @@ class TaskMetrics:
         """
         # a gauge without a value yet is left out
         values = {name: value for name, value in self._registry.snapshot().items() if value is not None}
-        received = [channel.statistics() for channel in task_input.channels]
-        sent = [channel.statistics() for writer in writers for channel in writer.channels]
+        inputs = [(channel, channel.statistics()) for channel in task_input.channels]
+        outputs = [(channel, channel.statistics()) for writer in writers for channel in writer.channels]
+        received, sent = [statistics for _, statistics in inputs], [statistics for _, statistics in outputs]
         totals = {
             "numRecordsIn": num_records_in,
             "numRecordsOut": chain.records_sent,
             "numFiredTimers": chain.num_fired_timers(),
             **io_totals(received, sent),
+            **edge_totals(inputs, outputs),
         }
         watermarks = [gate.valve.watermark for gate in task_input.gates]
         values |= chain.metrics(num_records_in, watermarks)
@@ -62,6 +64,10 @@ class TaskMetrics:
         # Flink names this one's rate differently
         values |= {n.replace(f"{LATE_RECORDS}PerSecond", ".lateRecordsDroppedRate"): v for n, v in rates.items()}
         values |= queue_metrics(received, sent, float(str(rates["numBytesInPerSecond"])))
+        values |= edge_queues(inputs, outputs)
+        for number, writer in enumerate(writers):
+            for channel in writer.channels[:1]:
+                values[f"{EDGE}{channel.channel_id.edge_id}.currentOutputWatermark"] = chain.watermark_of_exit(number)
         values["currentOutputWatermark"] = chain.output_watermark
         values["isWatermarkIdle"] = chain.is_idle
         if watermarks:

@@ -37,6 +37,13 @@ NEEDED: dict[tuple[str, str], Role] = {
     # Tidemark's own
     ("GET", "api/v1/audit"): ADMIN,
     ("PUT", "api/v1/jobs/<str:job_id>/autoscaler"): OPERATOR,
+    ("POST", "api/v1/jobs/<str:job_id>/peeks"): OPERATOR,
+    ("GET", "api/v1/jobs/<str:job_id>/peeks/<str:peek_id>"): OPERATOR,
+    ("DELETE", "api/v1/jobs/<str:job_id>/peeks/<str:peek_id>"): OPERATOR,
+    ("POST", "api/v1/jobs/<str:job_id>/state/keys"): OPERATOR,
+    ("POST", "api/v1/jobs/<str:job_id>/state/lookup"): OPERATOR,
+    ("POST", "api/v1/jobs/<str:job_id>/state/export"): OPERATOR,
+    ("POST", "api/v1/jobs/<str:job_id>/vertices/<str:vertex_id>/stacks"): VIEWER,  # only looks
     ("POST", "api/v1/pipelines"): DEVELOPER,
     ("PATCH", "api/v1/pipelines/<str:pipeline_id>"): DEVELOPER,
     ("DELETE", "api/v1/pipelines/<str:pipeline_id>"): DEVELOPER,
@@ -53,6 +60,7 @@ NEEDED: dict[tuple[str, str], Role] = {
     ("DELETE", "api/v1/pipelines/connections/<str:name>"): ADMIN,
     ("GET", "api/v1/pipelines/connections/<str:name>/describe"): DEVELOPER,
     ("POST", "api/v1/pipelines/connections/<str:name>/test"): ADMIN,
+    ("POST", "api/v1/pipelines/export"): VIEWER,  # pure
     ("POST", "api/v1/pipelines/import"): DEVELOPER,
     ("POST", "api/v1/pipelines/preview"): DEVELOPER,
     ("GET", "api/v1/pipelines/preview/<str:preview_id>"): DEVELOPER,

@@ -742,6 +742,21 @@ def test_one_that_is_stored_after_the_end_of_the_job_is_deleted_then() -> None:
     assert rig.pointers == {}
 
 
+def test_one_that_is_stored_after_the_end_of_the_job_replaces_none_that_is_kept() -> None:
+    """Users may have been told of those that were there at the job's end, and start others from them."""
+    rig = running(replace(SETTINGS, retention=Retention.RETAIN_ON_CANCELLATION))
+    rig.complete_checkpoint()
+    kept = set(rig.files)
+    rig.advance(1_000)
+    rig.answer_sources(2)
+    rig.acknowledge_all(2)
+    rig.fail_attempt()
+    rig.do(JobEnded(JobOutcome.FAILED))
+    rig.finish_storing()
+    assert kept < rig.files
+    assert set(rig.pointers) == {1, 2}
+
+
 def test_the_last_checkpoint_counts_as_a_failure_if_it_fails() -> None:
     rig = running()
     rig.request("final", is_last=True, counts_as_failure=True)

@@ -88,6 +88,10 @@ class FakeCluster:
     #: at the begin of each log
     deleted_bytes: int = 0
     """name (attempt-n/slot-k.kind) → text."""
+    job_logs: list[dict[str, Any]] = field(default_factory=list)
+    """Answers of searches in all logs one after the other; the last one stays."""
+    log_queries: list[dict[str, str]] = field(default_factory=list)
+    """What they were asked for."""
     answers: dict[str, tuple[int, dict[str, Any]]] = field(default_factory=dict)
     """method and path → status and body."""
     operations: list[dict[str, Any]] = field(default_factory=list)
@@ -102,6 +106,7 @@ class FakeCluster:
     """/jobs/:jobid/checkpoints/gantt."""
     busy: list[int] = field(default_factory=list)
     """Seconds to come again in; each refuses one submission."""
+    busy_status: int = 503
     outages: list[int] = field(default_factory=list)
     """Statuses of the next answers of /live, about operations and disposals; 0: the connection is cut."""
     cancel_outages: list[int] = field(default_factory=list)
@@ -128,7 +133,7 @@ class FakeCluster:
             sent = _uploaded(headers, body)
         self.calls.append((method, parts.path, sent))
         if method == "POST" and parts.path.startswith("/v1/jars/") and self.busy:
-            return 503, {"errors": [f"try again in {self.busy[0]} s"]}
+            return self.busy_status, {"errors": [f"try again in {self.busy[0]} s"]}
         if self.cancel_outages and method == "PATCH":
             return self.cancel_outages.pop(0), {"errors": ["The database is unavailable at the moment; try again."]}
         waited_for = ("/live", "/operations/", "/savepoint-disposal/")
@@ -170,6 +175,9 @@ class FakeCluster:
                 return 200, self.documents.pop(0) if len(self.documents) > 1 else self.documents[0]
             case "GET", ["api", "v1", "jobs", _, "logs"]:
                 return 200, {"files": [_log_file(name, text) for name, text in self.logs.items()]}
+            case "GET", ["api", "v1", "jobs", _, "logs", "search"]:
+                self.log_queries.append(query)
+                return 200, self.job_logs.pop(0) if len(self.job_logs) > 1 else self.job_logs[0]
             case "GET", ["api", "v1", "jobs", _, "logs", *name]:
                 return 200, self._log_text("/".join(name), int(query["offset"]), int(query["limit"]))
         return 404, {"errors": [f"Not found: {path}"]}
@@ -205,7 +213,7 @@ class FakeCluster:
                 content = json.dumps(answer).encode()
                 self.send_response(status)
                 self.send_header("Content-Length", str(len(content)))
-                if status == 503 and cluster.busy:
+                if status == cluster.busy_status and cluster.busy:
                     self.send_header("Retry-After", str(cluster.busy.pop(0)))
                 if status == 302:
                     self.send_header("Location", "/elsewhere")

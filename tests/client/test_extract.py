@@ -16,6 +16,7 @@ import pytest
 from runtime.client.errors import ExtractionAbandonedError, ExtractionError
 from runtime.client.extract import ExtractedJob, extract_job_graph
 from runtime.client.extract_child import run_program
+from runtime.core.ids import operator_id_of
 from runtime.datastream import extraction
 from runtime.graph.codec import job_graph_from_json
 from tests.client.programs import GOOD, write_archive, write_program
@@ -74,6 +75,30 @@ def test_graph_and_plan_come_as_json(good: ExtractedJob) -> None:
 def test_operators_know_their_line_of_the_program_by_the_name_that_its_user_knows(good: ExtractedJob) -> None:
     places = [operator.defined_at for vertex in good.graph.vertices for operator in vertex.operators]
     assert places == ["job.py:8", "job.py:8", "job.py:8"]
+
+
+STREAMS = """
+from runtime.common import Types
+from runtime.datastream import OutputTag, StreamExecutionEnvironment
+
+odd = OutputTag("odd", Types.INT())
+env = StreamExecutionEnvironment.get_execution_environment()
+numbers = env.from_collection([1, 2], Types.INT()).map(lambda n: n, Types.INT()).uid("numbers")
+others = env.from_collection([3], Types.INT()).uid("others")
+odds = numbers.get_side_output(odd)
+all_of_them = numbers.union(others, odds)
+not_one = 7
+all_of_them.key_by(lambda n: n).print()
+env.execute("streams")
+"""
+
+
+def test_streams_that_are_asked_for_are_told_as_outputs_of_operators(tmp_path: Path) -> None:
+    names = ["odds", "all_of_them", "not_one", "missing"]
+    job = extract_job_graph(write_program(tmp_path, STREAMS), streams=names)
+    numbers, others = operator_id_of("numbers"), operator_id_of("others")
+    assert job.streams == {"odds": [(numbers, "odd")], "all_of_them": [(numbers, ""), (others, ""), (numbers, "odd")]}
+    assert extract_job_graph(write_program(tmp_path, STREAMS)).streams == {}
 
 
 def test_operators_that_need_a_uid_are_warned_about(good: ExtractedJob) -> None:

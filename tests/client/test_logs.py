@@ -86,3 +86,68 @@ def test_tail_can_be_followed_until_the_job_ends(tidemark: Tidemark, cluster: Fa
     cluster.documents = [document(), document("FINISHED")]
     assert tidemark("logs", "-f", "--tail", "2", JOB_ID) == 0
     assert capsys.readouterr().out.splitlines() == ["two", "three"]
+
+
+# --- all logs by time -------------------------------------------------------------------------------------------------
+
+VERTEX = "cd" * 16
+
+
+def entry(text: str, **fields: object) -> dict[str, object]:
+    at = {"time": 1_782_900_000_123, "level": "WARN", "slot": 1, "kind": "log", "vertex": "", "subtask": None}
+    return at | {"text": text} | fields
+
+
+def found(*entries: dict[str, object], **fields: object) -> dict[str, object]:
+    return {
+        "entries": list(entries),
+        "cursor": "next",
+        "follow": "follow",
+        "is_complete": True,
+        "logs": 2,
+        "left_out": 0,
+    } | fields
+
+
+def test_all_logs_are_searched_to_their_end_and_shown_by_time(
+    tidemark: Tidemark, cluster: FakeCluster, capsys: Captured
+) -> None:
+    cluster.job_logs = [
+        found(entry("demo - slow\nTraceback", vertex=VERTEX, subtask=0), is_complete=False, cursor="c1"),
+        found(is_complete=False, cursor="c2"),
+        found(entry("hello", level="", kind="out", time=None)),
+    ]
+    options = ("--level", "INFO", "--search", "o w", "--vertex", "Source: num", "--attempt", "2", "--slot", "1")
+    assert tidemark("logs", JOB_ID, *options) == 0
+    first, more, last = capsys.readouterr().out.splitlines()
+    assert first.endswith(",123 WARN  Source: numbers -> Sink: print #0 | demo - slow")
+    assert (more, last) == ("    Traceback", f"{'-' * 23}       slot-1.out | hello")
+    wanted = {"level": "INFO", "q": "o w", "vertex": VERTEX, "attempt": "2", "slot": "1", "order": "oldest"}
+    assert all(query.items() >= wanted.items() for query in cluster.log_queries)
+    assert [query.get("cursor") for query in cluster.log_queries] == [None, "c1", "c2"]
+
+
+def test_the_last_entries_are_followed_until_the_job_ends(
+    tidemark: Tidemark, cluster: FakeCluster, capsys: Captured
+) -> None:
+    cluster.documents = [document(), document(), document("FINISHED")]
+    cluster.job_logs = [
+        found(entry("c"), entry("b"), cursor="older"),
+        found(entry("a"), entry("0"), cursor=None),
+        found(entry("d"), cursor="f2"),
+        found(cursor="f2"),
+    ]
+    assert tidemark("logs", "-f", "--tail", "3", "--by-time", JOB_ID) == 0
+    assert [line[-1] for line in capsys.readouterr().out.splitlines()] == ["a", "b", "c", "d"]
+    assert [query.get("cursor") for query in cluster.log_queries] == [None, "older", "follow", "f2"]
+
+
+def test_logs_that_are_left_out_are_told_once(tidemark: Tidemark, cluster: FakeCluster, capsys: Captured) -> None:
+    cluster.job_logs = [found(entry("a"), is_complete=False, left_out=600), found(entry("b"), left_out=600)]
+    assert tidemark("logs", "--by-time", JOB_ID) == 0
+    assert capsys.readouterr().err == "tidemark: 600 logs are left out; --attempt or --slot shows them\n"
+
+
+def test_a_vertex_that_the_job_lacks_is_told(tidemark: Tidemark, cluster: FakeCluster, capsys: Captured) -> None:
+    assert tidemark("logs", JOB_ID, "--vertex", "nobody") == 1
+    assert "--vertex nobody matches none" in capsys.readouterr().err

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import datetime
 import socket
+import subprocess
+import sys
 import threading
 import time
 import uuid
@@ -13,6 +15,7 @@ from typing import Any
 import psutil
 import pytest
 
+from runtime.client import preview_child
 from runtime.client.preview import Frame, Given, NodeLines, preview_program, preview_spares
 from runtime.client.preview_samples import instant_of, value_of
 from runtime.client.preview_taps import to_json
@@ -364,3 +367,10 @@ def test_a_spare_child_serves_one_preview_and_no_other() -> None:
     finally:
         spares.close()
     assert not children_running("preview_child", recursive=True)
+
+
+def test_a_child_starts_without_libraries_that_few_previews_use() -> None:
+    """They would take a tenth of the time until its first row."""
+    script = f"import sys, {preview_child.__name__}; print(*{{name.partition('.')[0] for name in sys.modules}})"
+    loaded = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.split()
+    assert {"psycopg", "redis"} & set(loaded) == set()

@@ -39,9 +39,11 @@ def client(cluster: FakeCluster, clock: ManualClock) -> RestClient:
     )
 
 
+@pytest.mark.parametrize("status", [503, 429])
 def test_a_busy_server_is_asked_again_when_it_says(
-    cluster: FakeCluster, client: RestClient, clock: ManualClock, tmp_path: Path
+    cluster: FakeCluster, client: RestClient, clock: ManualClock, tmp_path: Path, status: int
 ) -> None:
+    cluster.busy_status = status
     program = tmp_path / "program.py"
     program.write_text("pass")
     began = clock.monotonic_ms()

@@ -40,11 +40,13 @@ def statistics() -> CheckpointsSnapshot:
     return tracker.snapshot()
 
 
-def completed(root: Path, job_id: str, number: int, epoch: int = 1, attempt: int = 0) -> CompletedCheckpoint:
-    """A checkpoint without state whose metadata is written."""
+def completed(
+    root: Path, job_id: str, number: int, epoch: int = 1, attempt: int = 0, files: SnapshotFiles | None = None
+) -> CompletedCheckpoint:
+    """A checkpoint without state whose metadata is written; not signed, unless `files` do so."""
     directory = checkpoint_directory(root.as_uri(), JobId(job_id), CheckpointId(number), epoch, Attempt(attempt))
     metadata = CheckpointMetadata(
         JobId(job_id), CheckpointId(number), 1_000 * number, CheckpointOptions(directory, directory), ()
     )
-    SnapshotFiles(default_file_system()).write_metadata(metadata)
+    (files or SnapshotFiles(default_file_system())).write_metadata(metadata)
     return CompletedCheckpoint(metadata)

@@ -14,6 +14,7 @@ from backend.cluster import commands, services
 from backend.cluster.checkpoint_store import SqlCompletedStore
 from backend.cluster.job_store import JobStore
 from backend.cluster.leader_machine import SLOTS_LOST, AdoptJob, EndJob, JobRow, LeaderMachine, RunJob, TakeJob
+from backend.cluster.leadership import LeadershipLostError
 from backend.cluster.models import Checkpoint, Job, Operation
 from backend.cluster.placement_records import PlacementRecords
 from backend.cluster.placements import ClusterPlacement, placed_stages, placements_of
@@ -38,11 +39,14 @@ class Cluster:
         self.clock = ManualClock(0)
         self.clock.advance(60_000)
         self.ended: list[str] = []
+        self.told: list[tuple[str, int]] = []
         self.granted_to: list[Sequence[Stage]] = []
         self.resources = ResourceManager(2, self.clock, self._send)
         self.resources.adopt([STAGE])
 
     def _send(self, worker_name: str, task: str, expires_s: float, **arguments: Any) -> None:
+        if task == commands.LEAD_TASK:
+            self.told.append((task, arguments["epoch"]))
         if task == commands.END_TASK:
             self.ended.append(f"{arguments['job_id']}-{arguments['attempt']}-{arguments.get('stages')}")
 
@@ -104,6 +108,24 @@ def test_stages_of_a_job_that_is_disowned_later_are_ended_too(cluster: Cluster) 
     cluster.resources.disown("job")
     cluster.heartbeat(("job", 3, 0))
     assert cluster.ended == ["job-3-[0]"]
+
+
+def test_no_slots_are_kept_for_a_job_that_is_disowned(cluster: Cluster) -> None:
+    """Its need came with the heartbeat that placed its stages: nobody else would ever take it back."""
+    cluster.heartbeat(("job", 3, 0))
+    cluster.resources.attach("other", cluster)
+    cluster.resources.request(SlotRequest("other", Attempt(0), 0, ((SlotId(0), SlotId(1)),)))
+    assert cluster.granted_to == []
+    cluster.resources.disown("job")
+    assert len(cluster.granted_to) == 1
+    assert cluster.resources.slots().lacking == {}
+
+
+def test_a_taskmanager_that_is_heard_first_is_told_who_leads(cluster: Cluster) -> None:
+    """Commands of an earlier leader that wakes up are not carried out any more."""
+    cluster.heartbeat()
+    cluster.heartbeat()
+    assert cluster.told == [(commands.LEAD_TASK, 2)]
 
 
 def test_a_region_that_is_given_up_before_its_taskmanager_is_heard_is_ended(cluster: Cluster) -> None:
@@ -182,8 +204,12 @@ def test_the_next_attempt_of_a_region_is_recorded_with_the_end_of_its_placement(
     job = running_job(store)
     assert store.record_attempt(job.id, Attempt(4), [1])
     assert regions_of(job) == [0]
-    assert not store.record_attempt(job.id, Attempt(2), [0]), "an older one"
-    assert regions_of(job) == [0]
+    assert Job.objects.get(id=job.id).attempt == 4
+    assert store.record_attempt(job.id, Attempt(3), [0]), "of another region; a later one is saved already"
+    assert (regions_of(job), Job.objects.get(id=job.id).attempt) == ([], 4)
+    take_leadership("second")
+    with pytest.raises(LeadershipLostError):
+        store.record_attempt(job.id, Attempt(5), [0])
 
 
 @pytest.mark.django_db

@@ -70,6 +70,7 @@ class Runner:
     state: JobState = JobState.RUNNING
     last_rescale_ms: float | None = None
     costs_ms: list[float] = field(default_factory=list)
+    has_live_sources: bool = False
 
     def __post_init__(self) -> None:
         self.scaling = Scaled(self.graph)
@@ -95,6 +96,7 @@ class Runner:
                     "accumulateBusyTimeMs": 1_000 * busy * seconds,
                     "accumulateIdleTimeMs": 1_000 * (1 - busy) * seconds,
                     "accumulateBackPressuredTimeMs": 0.0,
+                    "currentInputWatermark": self.clock.now_ms() - 42_000,
                 }
                 task = TaskId(vertex.vertex_id, index)
                 tasks.append(TaskSnapshot(task, "", SlotId(0), TaskState.RUNNING, metrics, Attempt(self.attempt)))
@@ -301,6 +303,17 @@ def test_what_sources_have_pending_and_watermarks_are_read_from_metrics(runner: 
     sample = sample_of(seen, 0.0, 1_000, runner.graph)
     assert [subtask.pending for subtask in sample.vertices[SOURCE]] == [5, 5]
     assert sample.watermark_lag_ms == {SOURCE: 200, SINK: 100}
+    # of old data it would be the age
+    assert sample_of(seen, 0.0, None, runner.graph).watermark_lag_ms == {}
+
+
+@pytest.mark.parametrize("is_live", [True, False])
+def test_a_lag_is_told_only_of_live_sources(runner: Runner, is_live: bool) -> None:
+    runner.has_live_sources = is_live
+    Leader(runner).run(120)
+    reason = runner.autoscaling.decision.vertices[SINK].reason
+    assert "records/s" in reason
+    assert ("the watermark is 42 s behind" in reason) is is_live
 
 
 # --- leaders ----------------------------------------------------------------------------------------------------------

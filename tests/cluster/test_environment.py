@@ -172,6 +172,14 @@ def test_programs_see_nothing_of_the_clusters_files(
     assert not confinement.has_network
 
 
+def test_a_former_key_that_can_be_guessed_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TIDEMARK_FORMER_SECRET_KEYS", f"{'a' * 32}, {'b' * 40}")
+    assert environment.former_secret_keys() == ["a" * 32, "b" * 40]
+    monkeypatch.setenv("TIDEMARK_FORMER_SECRET_KEYS", f"{'a' * 32},short")
+    with pytest.raises(EnvironmentProblem, match="TIDEMARK_FORMER_SECRET_KEYS has 5 characters"):
+        environment.former_secret_keys()
+
+
 def test_a_switch_that_cannot_be_read_opens_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     for text, expected in (("", True), ("0", False), ("1", True)):
         monkeypatch.setenv("TIDEMARK_SUBMIT", text)

@@ -11,6 +11,8 @@ import pytest
 from backend.cluster.events import (
     Heartbeat,
     MalformedEventError,
+    PeekEnded,
+    PeekWanted,
     RowsChanged,
     StageEnded,
     TaskManagerGone,
@@ -33,6 +35,9 @@ EVENTS: list[dict[str, Any]] = [
     {"type": "gone", "taskmanager": "host:1-abc", "cause": "it was stopped"},
     {"type": "job_submitted", "job": "job"},
     {"type": "operation", "job": "job"},
+    {"type": "peek", "job": "job", "peek": "p", "edge": 7, "subtasks": [0, 2], "rows": 20},
+    {"type": "peek", "job": "job", "peek": "p", "edge": "f" * 32, "rows": 1},
+    {"type": "peek_ended", "job": "job", "peek": "p"},
 ]
 
 
@@ -43,6 +48,9 @@ def test_well_formed_events_are_decoded() -> None:
         TaskManagerGone("host:1-abc", "it was stopped"),
         RowsChanged(),
         RowsChanged(),
+        PeekWanted("job", "p", 7, (0, 2), 20),
+        PeekWanted("job", "p", "f" * 32, (), 1),
+        PeekEnded("job", "p"),
     ]
     normal = decode_event(json.dumps(EVENTS[1] | {"error": None}))
     assert isinstance(normal, StageEnded) and normal.error is None
@@ -63,6 +71,10 @@ def test_well_formed_events_are_decoded() -> None:
         (json.dumps(EVENTS[0] | {"taskmanager": REPORT | {"id": "x" * 256}}), "id has 256"),
         (json.dumps(EVENTS[0] | {"taskmanager": REPORT | {"hardware": {"cpu_cores": "two"}}}), "cpu_cores is"),
         (json.dumps(EVENTS[1] | {"error": 5}), "error is 5"),
+        (json.dumps(EVENTS[5] | {"edge": None}), "edge is None"),
+        (json.dumps(EVENTS[5] | {"rows": 21}), "rows is 21"),
+        (json.dumps(EVENTS[5] | {"subtasks": [0] * 1_001}), "subtasks is"),
+        (json.dumps(EVENTS[5] | {"subtasks": [True]}), "subtask is True"),
     ],
 )
 def test_malformed_events_are_refused_with_the_reason(text: str, reason: str) -> None:

@@ -17,6 +17,7 @@ from backend.cluster.appended_log import AppendedLog
 from backend.cluster.job_logs import JobLogs, SlotLogWriter, copy_logs_of_home, job_log_directory
 from runtime.core.ids import Attempt, SlotId
 from runtime.jobmaster.status import ExceptionEntry
+from runtime.task.log_records import head_of
 from runtime.task.messages import FailureInfo
 from tests.cluster.log_reading import read_log
 from tests.support.waiting import wait_until
@@ -68,7 +69,9 @@ def test_failures_stand_in_the_log_of_their_slot_once(tmp_path: Path) -> None:
     logs.close()
     writer.close()
     [line, *trace] = read_log(tmp_path / "attempt-0/slot-1.log").splitlines()
-    assert line.endswith(",250 ERROR job - attempt 0 failed: task map (1/2): ValueError: bad")
+    head, _, message = line.partition(" job - ")
+    assert (message, head[-10:]) == ("attempt 0 failed: task map (1/2): ValueError: bad", " ERROR [-]")
+    assert (told := head_of(line.encode())) is not None and told.time_ms == 1_000_250
     assert trace == ["Traceback", "ValueError: bad"]
     assert "attempt 3 failed: connection broken" in read_log(tmp_path / "attempt-3/slot-0.log")
 
@@ -101,7 +104,7 @@ def test_a_log_over_its_cap_loses_its_oldest_files(tmp_path: Path) -> None:
         sender.deliver(text)
     writer.close()
     assert read_log(tmp_path / "attempt-0/slot-0.out") == "bbbbbbbb\ncccccccc\ndddddddd\n"
-    sizes = [path.stat().st_size for path in tmp_path.rglob("*.out.*") if path.suffix != ".mark"]
+    sizes = [path.stat().st_size for path in tmp_path.rglob("*.out.*") if path.suffix not in (".mark", ".times")]
     assert sizes == [9, 9, 9]
 
 
@@ -295,7 +298,9 @@ def test_what_is_sent_again_to_another_leader_is_written_once(tmp_path: Path) ->
     assert read_log(path).split() == ["one", "two", "three", "four", "five", "six"]
     assert [file.name for file in sorted(path.parent.iterdir())] == [
         "slot-0.out.e1.0",
+        "slot-0.out.e1.0.times",
         "slot-0.out.e2.14",
+        "slot-0.out.e2.14.times",
         "slot-0.out.e2.mark",
     ]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import Future
 from pathlib import Path
@@ -15,8 +16,8 @@ from django.db import DataError, IntegrityError
 from kombu.exceptions import OperationalError
 from pytest_django import Settings
 
-from backend.cluster import bus, services
-from backend.cluster.commands import DEPLOY_TASK, END_TASK
+from backend.cluster import bus, resource_manager, services
+from backend.cluster.commands import DEPLOY_TASK, END_TASK, LEAD_TASK
 from backend.cluster.job_autoscaling import JobAutoscaling
 from backend.cluster.job_runner import JobRunner
 from backend.cluster.job_store import JobStore
@@ -135,7 +136,7 @@ def test_a_waiting_job_is_deployed_when_slots_come(lead: Any, sent: list[Any]) -
     assert (row.state, row.waiting_for) == ("CREATED", "2 of 2 slots to start")
     assert services.job_document(job.id)["waiting_for"] == row.waiting_for
     assert services.cluster_document()["slots_available"] == 1
-    [(worker, task, arguments)] = sent
+    [(worker, task, arguments)] = [command for command in sent if command[1] != LEAD_TASK]
     assert (worker, task) == ("w@host:1-abc", DEPLOY_TASK)
     assert (arguments["epoch"], arguments["job_id"], arguments["attempt"]) == (1, job.id, 0)
     assert arguments["slots"] == [0, 1]
@@ -192,6 +193,52 @@ def test_metrics_lie_beside_the_document_and_expire(lead: Any) -> None:
     assert bus.METRICS_EXPIRY_S < bus.client().ttl(key) <= bus.EXPIRY_S
     assert (Job.objects.get(id=job.id).document or {})[ACCUMULATORS] == {}
     assert ACCUMULATORS not in services.job_document(job.id)
+
+
+def test_the_history_of_a_job_goes_on_under_the_next_leader(lead: Any) -> None:
+    job = submit(2)
+    vertex = (job.document or {})["vertices"][0]["id"]
+
+    def history() -> list[float | None]:
+        found = services.metric_history(job.id, [f"v.{vertex}.idle"], 0, 2**50, 1)
+        assert found is not None
+        return found.series[0]
+
+    turn(lead(), job)
+    wait_until(lambda: history() == [1000.0], 10, "a sample")
+    turn(lead(), job)
+    wait_until(lambda: history() == [1000.0] * 2, 10, "another leader's sample")
+
+
+def test_a_peek_is_begun_with_the_leader_and_goes_on_with_the_next_one(lead: Any) -> None:
+    manager, job = lead(), submit(1)
+    turn(manager, job)
+    wanted = {"job": job.id, "edge": 0, "subtasks": [], "rows": 20}
+    services.begin_peek("p", wanted, "olga")
+    turn(manager, job)
+    seen = services.seen_by_peek("p")
+    assert seen is not None and seen["problem"] == "none of the subtasks runs"
+    bus.client().delete(bus.PEEK_KEY.format("p"))
+    new = lead()
+    turn(new, job)
+    services.renew_peek("p", wanted)
+    turn(new, job)
+    assert services.seen_by_peek("p") == seen
+    assert len(new.jobs.runners[job.id].peeks()) == 1
+    services.end_peek(job.id, "p")
+    turn(new, job)
+    assert new.jobs.runners[job.id].peeks() == []
+
+
+def test_what_cannot_be_sampled_runs_on(lead: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    manager, job = lead(), submit(2)
+
+    def fail(runner: JobRunner) -> None:
+        raise KeyError("vertices")
+
+    monkeypatch.setattr(JobRunner, "metric_row", fail)
+    turn(manager, job)
+    assert turn(manager, job).state == "CREATED"
 
 
 def test_a_taskmanager_that_ends_takes_the_attempt_with_it(lead: Any, home: Path) -> None:
@@ -445,6 +492,65 @@ def test_random_events_do_not_end_a_leader(lead: Any) -> None:
     later = submit(1)
     turn(manager, later)
     assert later.id in manager.jobs.runners
+
+
+def test_a_redis_that_answers_and_takes_no_writes_costs_no_taskmanager_and_no_job(
+    lead: Any, sent: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a replica does, or one with a full disk: what TaskManagers report does not arrive."""
+    monkeypatch.setattr(resource_manager, "TASKMANAGER_TIMEOUT_MS", 300)
+    manager, job = lead(), submit(2)
+    heartbeat(2)
+    turn(manager, job)
+    waiting = submit(1)
+    server = bus.client()
+    server.config_set("min-replicas-to-write", 1)
+    try:
+        for _ in range(10):
+            turn(manager, job)
+            time.sleep(0.1)
+        assert manager.publisher.is_away
+        assert len(manager.resources.taskmanagers()) == 1
+        heard_ms = manager._read_until_ms
+        turn(manager, job)
+        assert manager._read_until_ms == heard_ms, "nobody can have reported"
+        assert not turn(manager, job).is_terminal
+    finally:
+        server.config_set("min-replicas-to-write", 0)
+    assert not Job.objects.get(id=job.id).is_terminal
+    heartbeat(1, "host:2-def")
+    turn(manager, job)
+    assert not manager.publisher.is_away
+    assert turn(manager, waiting).waiting_for == "1 of 1 slot to start"
+    assert bus.read_document(bus.JOB_KEY.format(job.id)).document is not None
+
+
+def test_no_slots_are_granted_while_nothing_can_be_deployed(
+    lead: Any, sent: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    manager, job = lead(), submit(2)
+    turn(manager, job)
+    manager.publisher.is_away = True
+    with monkeypatch.context() as patched:
+        patched.setattr(manager.publisher, "takes_writes", lambda: False)
+        heartbeat(2)
+        turn(manager, job)
+        assert [task for _, task, _ in sent if task == DEPLOY_TASK] == []
+        assert "needs 2 slots" in turn(manager, job).waiting_for
+    heartbeat(2)
+    turn(manager, job)
+    assert [task for _, task, _ in sent if task == DEPLOY_TASK] == [DEPLOY_TASK]
+
+
+def test_the_loop_is_seen_to_step_between_jobs(lead: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A take-over of many jobs on a slow database is no standstill, for which the lease would lapse."""
+    manager = lead()
+    jobs = [submit(1) for _ in range(3)]
+    steps: list[int] = []
+    monkeypatch.setattr(manager.jobs, "_stepped", lambda: steps.append(len(manager.jobs.runners)))
+    turn(manager, jobs[0])
+    assert steps[:3] == [0, 1, 2]
+    assert len(steps) == 6
 
 
 def test_a_job_and_a_taskmanager_are_known_again_after_redis_was_flushed(lead: Any) -> None:

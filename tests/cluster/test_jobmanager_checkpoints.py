@@ -18,8 +18,10 @@ from backend.cluster.jobmanager import JobManager
 from backend.cluster.leader_bus import BusError, RedisLeaderBus
 from backend.cluster.leader_machine import OPERATION_PATIENCE_MS
 from backend.cluster.models import Checkpoint, Job, Operation
+from runtime.checkpoint.errors import ForeignSnapshotError
 from runtime.checkpoint.statistics import StatisticsRecord
 from runtime.common.config_options import ConfigurationError
+from runtime.common.configuration import Configuration
 from runtime.core.clock import SYSTEM_CLOCK
 from runtime.core.ids import Attempt
 from tests.checkpoint.snapshots import with_checksum
@@ -85,6 +87,25 @@ def test_a_job_with_checkpoints_goes_on_whatever_its_restart_strategy(lead: Any)
     assert (job.state, job.attempt, job.restarts) == ("RESTARTING", 4, 1)
 
 
+def test_jobs_sign_their_snapshots_and_restore_no_others_where_only_those_are_taken(
+    lead: Any, home: Path, settings: Settings
+) -> None:
+    job, manager = submit(**CHECKPOINTING), lead()
+    turn(manager)
+    [runner] = manager.jobs.runners.values()
+    foreign = completed(home / "checkpoints", job.id, 1).location
+    storage = cluster_storage()
+    assert runner._home(storage, Configuration(), None).files.load(foreign).checkpoint_id == 1
+    settings.TIDEMARK_FOREIGN_SNAPSHOTS = False
+    files = runner._home(storage, Configuration(), None).files
+    with pytest.raises(ForeignSnapshotError):
+        files.load(foreign)
+    own = completed(home / "checkpoints", job.id, 2, files=files).location
+    assert files.load(own).checkpoint_id == 2
+    # whoever disposes of it or asks who needs it does not ask for signatures
+    assert storage.files().load(foreign).checkpoint_id == 1
+
+
 def test_an_attempts_number_is_saved_before_it_begins_and_never_used_again(lead: Any) -> None:
     job = submit(**CHECKPOINTING)
     ran_before(job)
@@ -93,7 +114,8 @@ def test_an_attempts_number_is_saved_before_it_begins_and_never_used_again(lead:
     store = JobStore(runner_epoch)
     Job.objects.filter(id=job.id).update(leader_epoch=runner_epoch.epoch)
     assert store.record_attempt(job.id, Attempt(6))
-    assert not store.record_attempt(job.id, Attempt(5)), "an older one"
+    assert store.record_attempt(job.id, Attempt(5)), "of another region: a later one is recorded already"
+    assert Job.objects.get(id=job.id).attempt == 6
     job.refresh_from_db()
     # what the loop knows may be older than what the driver has recorded
     job.attempt = 5

@@ -339,6 +339,11 @@ DISPOSAL = OperationRow("o", Kind.DISPOSE, None, 1_000, snapshot=SnapshotSeen("f
         (DISPOSAL, {}, [Dispose("o", "file:///sp", False)]),
         (replace(DISPOSAL, is_begun=True), {}, [Dispose("o", "file:///sp", True)]),
         (replace(DISPOSAL, snapshot=None), {"o": None}, []),
+        (
+            replace(DISPOSAL, snapshot=None, age_ms=OPERATION_PATIENCE_MS + 1),
+            {"o": None},
+            [Answer("o", {"error": "the storage of the snapshot does not answer; what was begun goes on"})],
+        ),
         (replace(DISPOSAL, snapshot=SnapshotSeen(silent="who knows")), {}, []),
         (
             replace(DISPOSAL, snapshot=SnapshotSeen(silent="who knows"), age_ms=OPERATION_PATIENCE_MS + 1),

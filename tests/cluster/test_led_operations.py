@@ -15,6 +15,7 @@ from backend.cluster.job_runner import JobRunner
 from backend.cluster.job_store import JobStore
 from backend.cluster.jobmanager import JobManager
 from backend.cluster.models import Job, Operation
+from runtime.graph.codec import job_graph_from_json
 from tests.cluster.graphs import graph_json
 from tests.cluster.leading import new_leader
 from tests.cluster.snapshots import completed
@@ -156,3 +157,19 @@ def test_a_disposal_whose_record_is_lost_deletes_once_and_is_answered_once(
     assert operation.finished_at == times[0 if is_done else 1]
     turn(manager, operation)
     assert operation.trigger_id not in manager._disposal, "nobody asks for it any more"
+
+
+def test_the_bounds_of_a_job_that_waits_are_recorded_with_the_answer(manager: JobManager, job: Job) -> None:
+    """Nothing else of it changes; the next leader would not know of them."""
+    manager.hasten()
+    manager.step(0.01)
+    vertex = next(v.vertex_id for v in job_graph_from_json(job.graph).vertices if v.parallelism == 2)
+    asked = services.request_operation(job, Kind.RESCALE, {"parallelism": {vertex: 7}, "lower": {vertex: 1}}, None)
+    for _ in range(3):
+        manager.hasten()
+        manager.step(0.01)
+    asked.refresh_from_db()
+    job.refresh_from_db()
+    assert asked.state == State.COMPLETED and "error" not in (asked.result or {})
+    assert job.state == "CREATED"
+    assert job.requirements[vertex] == [1, 7]

@@ -30,6 +30,7 @@ from runtime.jobmaster.job_state import JobState
 from runtime.jobmaster.life_cycle import JobMasterMachine
 from runtime.jobmaster.requirements import Bounds, Requirements
 from runtime.jobmaster.status import ExceptionEntry, JobStatusSnapshot, Stall, TaskSnapshot
+from runtime.jobmaster.task_figures import FigureReader
 from runtime.task.messages import FailureInfo, TaskState
 from tests.cluster.graphs import graph
 
@@ -305,3 +306,17 @@ def test_a_diagnosis_that_fails_leaves_the_job_its_document_and_is_logged_once(
     for second in range(4, 12):
         document = live.build(status, {}, NOW + 1_000 * second, (), WallDates(NOW))
     assert "causes" in document
+
+
+def test_figures_that_cannot_be_read_are_not_those_of_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    job_graph = graph(2)
+    live, status = LiveDocument(job(), job_graph), running(job_graph, {}, {})
+    live.build(status, {}, NOW, (), WallDates(NOW))
+    assert live.figures is not None
+
+    def fails(*arguments: object) -> Any:
+        raise ZeroDivisionError("a fault in the reader")
+
+    monkeypatch.setattr(FigureReader, "read", fails)
+    live.build(status, {}, NOW + 1_000, (), WallDates(NOW))
+    assert live.figures is None

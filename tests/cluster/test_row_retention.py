@@ -66,6 +66,7 @@ BOUNDS = {
     "cluster.Scaling": "ScalingHistory; with the job",
     "cluster.TaskManager": "JobStore",
     "contenttypes.ContentType": "one of each model",
+    "dispatcher.PendingUpload": "its upload; else an hour after it",
     "pipelines.Connection": "made by administrators",
     "pipelines.Deployment": "DeploymentRetention",
     "pipelines.Draft": "one of a user and pipeline",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -9,6 +11,7 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
+import psutil
 import pytest
 
 from backend.cluster import bus
@@ -16,7 +19,9 @@ from backend.cluster.freshness import STALE_AFTER_MS
 from backend.supervisor.checks import free_port
 from runtime.client.rest import RestClient
 from runtime.client.server import Server
-from tests.cluster.stack import ROOT
+from tests.cluster.proving import proving_job
+from tests.cluster.stack import ROOT, running_stack
+from tests.cluster.test_adoption_on_spark import check_that_it_goes_on, jobmanagers
 from tests.cluster.test_two_jobmanagers import Pair, name_of, pair
 from tests.cluster.wrong_clock import skewed, wrong_clock
 from tests.support.waiting import wait_until
@@ -83,3 +88,27 @@ def test_they_lead_and_are_asked_as_any_others(skew_s: int, pair: Pair, tmp_path
             client.cancel(job_id)
             wait_until(partial(has_ended, client, job_id), 60, "its end")
         assert second.poll() is None
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("skew_s", [3600, -3600])
+def test_a_leader_with_a_wrong_clock_adopts_what_runs(skew_s: int, tmp_path: Path) -> None:
+    library, directory = wrong_clock(tmp_path), tmp_path / "job"
+    directory.mkdir()
+    with (
+        running_stack(tmp_path / "home", TIDEMARK_SLOTS="4") as stack,
+        proving_job(stack, directory) as job,
+    ):
+        job.wait_until_it_moves("the job runs")
+        right = psutil.Process(jobmanagers(stack, "LEADER")[0])
+        environment = right.environ() | skewed(library, skew_s)
+        with subprocess.Popen(right.cmdline(), cwd=ROOT, env=environment) as wrong:
+            try:
+                wait_until(lambda: wrong.pid in jobmanagers(stack, "STANDBY"), 60, "the one with the wrong clock")
+                before, slots, completed = job.live(), job.slots(), job.completed()
+                os.kill(right.pid, signal.SIGKILL)
+                wait_until(lambda: jobmanagers(stack, "LEADER") == [wrong.pid], 30, "it leads")
+                check_that_it_goes_on(job, before, slots, completed)
+                job.stop()
+            finally:
+                wrong.kill()

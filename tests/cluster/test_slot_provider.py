@@ -9,11 +9,12 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
+from kombu.exceptions import OperationalError
 
 from backend.cluster import commands
 from backend.cluster.leadership import LeadershipLostError
 from backend.cluster.placements import ClusterPlacement
-from backend.cluster.resource_manager import END_RETRY_MS, ResourceManager
+from backend.cluster.resource_manager import DEPLOY_TIMEOUT_MS, END_RETRY_MS, ResourceManager
 from backend.cluster.slot_pool import StageKey
 from backend.cluster.slot_provider import ClusterSlotProvider
 from runtime.common.configuration import Configuration
@@ -41,6 +42,13 @@ class Rig:
         self.clock = ManualClock(0)
         #: whether the lease is valid; None: another leader has taken over
         self.lease: bool | None = True
+        #: whether the broker takes deployments, and whether they arrive
+        self.takes_deployments = True
+        #: deployments that it was offered
+        self.offered = 0
+        #: while it is cleared, the broker does not answer
+        self.broker = threading.Event()
+        self.broker.set()
         self.resources = ResourceManager(1, self.clock, self._send)
         self.provider = ClusterSlotProvider(
             self.resources,
@@ -65,6 +73,11 @@ class Rig:
         self.resources.heartbeat(report, [("job", 0, stage) for stage in stages], 0)
 
     def _send(self, worker_name: str, task: str, expires_s: float, **arguments: Any) -> None:
+        if task == commands.DEPLOY_TASK:
+            self.offered += 1
+            assert self.broker.wait(10)
+            if not self.takes_deployments:
+                raise OperationalError("the broker does not answer")
         self.sent.append((task, arguments))
 
     def _may_act(self) -> bool:
@@ -97,6 +110,7 @@ def rig() -> Iterator[Rig]:
     made = Rig()
     yield made
     made.database.set()
+    made.broker.set()
     for attempt in range(3):
         made.provider.release_attempt(Attempt(attempt))
         for stage in range(2):
@@ -141,6 +155,65 @@ def test_a_stage_that_goes_on_behind_its_end_is_ended_again(rig: Rig) -> None:
     rig.clock.advance(9_000)
     rig.heartbeat(0)
     assert len(rig.ended()) == 2
+
+
+def restarted(rig: Rig) -> None:
+    """The right region begins its next attempt."""
+    rig.heartbeat(0, 1)
+    rig.end_stage(0, 1, "killed")
+    rig.provider.release_attempt(Attempt(0), (RIGHT,))
+    rig.provider.request_slots(Attempt(1), (RIGHT,))
+    wait_until(lambda: rig.offered == 3, 5, "the attempt's deployment")
+    rig.events.clear()
+
+
+def test_a_deployment_that_the_broker_does_not_take_is_sent_with_the_next_heartbeat(rig: Rig) -> None:
+    """It is no failure of the job, which would fail for good without a restart strategy."""
+    rig.takes_deployments = False
+    restarted(rig)
+    rig.heartbeat(0)
+    assert (len(rig.deployed()), rig.events) == (2, [])
+    rig.takes_deployments = True
+
+    def is_deployed() -> bool:
+        rig.heartbeat(0)
+        return rig.deployed()[2:] == [(1, [1])]
+
+    wait_until(is_deployed, 5, "the stage")
+    rig.heartbeat(0)
+    assert len(rig.deployed()) == 3, "it is under way"
+
+
+def test_a_deployment_that_does_not_arrive_is_sent_three_times(rig: Rig) -> None:
+    """Redis was emptied; who takes no command at all is to fail the attempt in the end."""
+    restarted(rig)
+    for count in (4, 5):
+        rig.clock.advance(DEPLOY_TIMEOUT_MS)
+        rig.heartbeat(0)
+        assert (len(rig.deployed()), rig.events) == (count, [])
+    rig.clock.advance(DEPLOY_TIMEOUT_MS)
+    rig.heartbeat(0)
+    assert (len(rig.deployed()), rig.events) == (5, [StageEnded(1, Attempt(1), "its deployment did not arrive")])
+
+
+def test_an_attempt_that_is_given_up_before_it_is_deployed_ends_at_once_and_is_not_deployed(rig: Rig) -> None:
+    rig.takes_deployments = False
+    restarted(rig)
+    rig.provider.release_attempt(Attempt(1), (RIGHT,))
+    wait_until(lambda: rig.events == [StageEnded(1, Attempt(1), "it was not deployed")], 5, "the end")
+    rig.takes_deployments = True
+    rig.heartbeat(0)
+    assert len(rig.deployed()) == 2
+
+
+def test_an_attempt_that_is_given_up_while_the_broker_does_not_answer_ends_with_the_error(rig: Rig) -> None:
+    rig.takes_deployments = False
+    rig.broker.clear()
+    restarted(rig)
+    rig.provider.release_attempt(Attempt(1), (RIGHT,))
+    assert rig.events == []
+    rig.broker.set()
+    wait_until(lambda: rig.events == [StageEnded(1, Attempt(1), "it was not deployed")], 5, "the end")
 
 
 def test_a_database_that_is_away_holds_up_the_region_alone(rig: Rig) -> None:

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -20,7 +21,7 @@ from tests.cluster.stack import ROOT, Stack, running_stack
 from tests.support.waiting import wait_until
 
 # a loaded machine takes a minute to start a JVM
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 
 DEMO = "Flights live"
 HOLDS_SLOTS = """
@@ -46,6 +47,40 @@ for side in ("left", "right"):
     numbers.map(lambda x: f"n {x}").print()
 env.execute("two regions")
 """
+
+SAMPLED = """
+import threading
+import time
+from runtime.common.watermark_strategy import WatermarkStrategy
+from runtime.connectors.datagen import DataGeneratorSource
+from runtime.datastream import StreamExecutionEnvironment
+
+def burn(seconds):
+    until = time.thread_time() + seconds
+    while time.thread_time() < until:
+        sum(range(100))
+
+def slow():
+    burn(0.007)
+
+def fast():
+    burn(0.003)
+
+def work(number):
+    slow()
+    fast()
+    if number == 3000:
+        threading.Event().wait()
+    return number
+
+env = StreamExecutionEnvironment.get_execution_environment()
+env.set_parallelism(1)
+source = DataGeneratorSource(lambda index: index, rows_per_second=1000)
+numbers = env.from_source(source, WatermarkStrategy.no_watermarks(), "numbers")
+numbers.rebalance().map(work).name("work").print()
+env.execute("sampled")
+"""
+"""Seven of ten parts of its time in one function; hangs after half a minute."""
 
 CANARY = "k4n4ry-8d1f0c"
 LEAKY = """
@@ -216,6 +251,50 @@ def test_a_region_whose_process_dies_is_restarted_alone(stack: Stack, tmp_path: 
     assert failure["location"].endswith(f":{before[right][1]}") and failure["taskmanager"] == taskmanager
     stack.client.cancel(job)
     wait_until(lambda: stack.client.live(job)["state"] == "CANCELED", 10, "the job's end")
+
+
+@pytest.mark.slow
+def test_what_a_vertex_does_is_sampled_also_while_a_call_hangs(stack: Stack, tmp_path: Path) -> None:
+    program = tmp_path / "sampled.py"
+    program.write_text(SAMPLED)
+    # the call never returns: when the job is cancelled, its slot is killed
+    impatient = {"task.cancellation.timeout": "3 s"}
+    job = stack.client.run(stack.client.upload(program), [], impatient, 1, None)
+    wait_until(lambda: is_running(stack, "sampled"), 60, "the job runs")
+    [vertex] = [v["id"] for v in stack.live("sampled")["vertices"] if v["name"].startswith("work")]
+
+    def sample(duration_ms: int) -> dict[str, Any]:
+        stacks = stack.client.stacks(job, vertex)
+        before = 0 if stacks is None else stacks["number"]
+        stack.client.sample_stacks(job, vertex, duration_ms)
+        found: list[dict[str, Any]] = []
+
+        def is_there() -> bool:
+            stacks = stack.client.stacks(job, vertex)
+            found[:] = [stacks] if stacks is not None and stacks["number"] > before else []
+            return bool(found)
+
+        wait_until(is_there, duration_ms / 1000 + 20, "the samples")
+        return found[0]
+
+    samples = sample(5_000)
+
+    def share(function: str) -> float:
+        on_cpu = sum(
+            count
+            for _, frames, count, _ in samples["stacks"]
+            if any(samples["frames"][frame].startswith(f"{function} (sampled.py:") for frame in frames)
+        )
+        return float(on_cpu / sum(count for _, _, count, _ in samples["stacks"]))
+
+    assert samples["subtasks"] == [0] and samples["count"] > 100
+    assert share("slow") == pytest.approx(0.7, abs=0.1)
+    assert share("fast") == pytest.approx(0.3, abs=0.1)
+    wait_until(lambda: bool(stack.live("sampled")["stalls"]), 120, "the call that hangs")
+    threads = sample(0)["threads"]
+    assert any("threading.Event().wait()" in thread["stack"] for thread in threads)
+    stack.client.cancel(job)
+    wait_until(lambda: stack.client.live(job)["state"] == "CANCELED", 60, "the job's end")
 
 
 def test_jobs_run_on_while_redis_is_away_and_commands_reach_them_afterwards(stack: Stack, tmp_path: Path) -> None:

@@ -144,6 +144,37 @@ def test_a_command_that_comes_twice_is_carried_out_once(rig: Rig) -> None:
     assert heartbeat["taskmanager"]["slots"] == 4
 
 
+def test_a_stage_that_cannot_begin_is_told_and_takes_no_slots(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(self: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", refuse)
+        rig.deploy()
+    rig.manager.report()
+    ended, heartbeat = rig.events()
+    assert (ended["type"], ended["error"]) == ("stage_ended", "it could not begin: can't start new thread")
+    assert heartbeat["stages"] == []
+    # the same stage may be sent again, and its group can be ended
+    rig.deploy("again")
+    wait_until(lambda: rig.context.started == ["job-0-0"], 5, "the stage's start")
+    rig.manager.end(1, "job", 0)
+    wait_until(lambda: rig.context.cancelled == ["job-0-0"], 5, "its end")
+
+
+def test_a_leader_that_has_only_been_heard_of_fences_earlier_ones(rig: Rig) -> None:
+    rig.deploy("first", epoch=1)
+    wait_until(lambda: rig.context.started == ["job-0-0"], 5, "the stage's start")
+    tasks.serve(rig.manager)
+    tasks.lead("command", epoch=2)
+    rig.manager.end(1, "job", 0)
+    rig.deploy("old", epoch=1, stage=1)
+    rig.manager.report()
+    [heartbeat] = rig.events()
+    assert heartbeat["stages"] == [["job", 0, 0]]
+    assert rig.context.cancelled == []
+
+
 def test_a_command_of_an_older_leader_is_refused(rig: Rig) -> None:
     rig.deploy("new", epoch=2)
     wait_until(lambda: rig.context.started == ["job-0-0"], 5, "the stage's start")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import pickle
+import random
 from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any
@@ -25,10 +26,13 @@ from runtime.datastream.connectors.base import DeliveryGuarantee
 from runtime.execution.errors import JobExecutionError
 from runtime.operators.sink import SinkError
 from runtime.operators.source import NoSplit, SourceError
+from runtime.pipeline import compile_pipeline, load_catalog, read_document
 from tests.connectors.postgres_fixture import running_postgres
 from tests.connectors.rigs import SinkRig, SourceRig
 from tests.datastream.running import environment
 from tests.job_runs import record_run
+from tests.pipeline.pipelines import chain, node, orders
+from tests.pipeline.programs import environment_of, executed
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.slow
@@ -264,6 +268,126 @@ def test_a_changelog_is_applied_in_order(server: str, database: psycopg.Connecti
     )
     rig.finish()
     assert items(database) == [(0, "changed", None), (6, "six again", None)]
+
+
+def test_an_update_whose_new_row_was_dropped_deletes_the_old_one(
+    server: str, database: psycopg.Connection[Any]
+) -> None:
+    """Totals below 100: 50 is written, and then the total is 120."""
+    database.execute("CREATE TABLE totals (name text PRIMARY KEY, total bigint)")
+    env = environment()
+    amounts = Types.ROW_NAMED(["name", "amount"], [Types.STRING(), Types.LONG()])
+    rows = [Row(name=name, amount=amount) for name, amount in (("a", 50), ("b", 10), ("a", 70), ("b", 20))]
+    totals = env.from_collection(rows, amounts).key_by_columns("name").aggregate_columns(total="sum(amount)")
+    totals.where("total < 100").sink_to(PostgresSink(server, "totals", key_columns=["name"]))
+    record_run("mini-cluster")
+    env.execute()
+    assert database.execute("SELECT name, total FROM totals").fetchall() == [("b", 30)]
+
+
+def test_an_update_may_be_cut_between_batches_and_between_transactions(
+    server: str, database: psycopg.Connection[Any]
+) -> None:
+    make_items(database, 1)
+    rig = SinkRig(PostgresSink(server, "items", key_columns=["id"]), ITEM)
+    rig.write(item(0, "n0", RowKind.UPDATE_BEFORE))
+    rig.write(item(0, "changed", RowKind.UPDATE_AFTER))
+    rig.operator.snapshot_state()
+    assert items(database) == [(0, "changed", None)]
+    rig.write(item(0, "changed", RowKind.UPDATE_BEFORE))
+    rig.operator.snapshot_state()
+    assert items(database) == []
+    rig.write(item(0, "again", RowKind.UPDATE_AFTER))
+    rig.finish()
+    assert items(database) == [(0, "again", None)]
+
+
+def test_a_restart_between_the_rows_of_an_update_changes_nothing_in_the_end(
+    server: str, database: psycopg.Connection[Any]
+) -> None:
+    make_items(database, 1)
+    changes = [
+        item(0, "n0", RowKind.UPDATE_BEFORE),
+        item(0, "changed", RowKind.UPDATE_AFTER),
+        item(7, "seven"),
+        item(7, "seven", RowKind.UPDATE_BEFORE),
+    ]
+    for written in range(1, 5):
+        rig = SinkRig(PostgresSink(server, "items", key_columns=["id"]), ITEM)
+        rig.write(*changes[:written])
+        rig.operator.snapshot_state()
+        rig.operator.close()
+    rig = SinkRig(PostgresSink(server, "items", key_columns=["id"]), ITEM)
+    rig.write(*changes)
+    rig.finish()
+    assert items(database) == [(0, "changed", None)]
+
+
+def test_an_update_in_one_batch_deletes_nothing(server: str, database: psycopg.Connection[Any]) -> None:
+    make_items(database, 1)
+    database.execute(
+        "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN RAISE 'a row is deleted'; END$$"
+    )
+    database.execute("CREATE TRIGGER refused BEFORE DELETE ON items FOR EACH ROW EXECUTE FUNCTION refuse()")
+    rig = SinkRig(PostgresSink(server, "items", key_columns=["id"]), ITEM)
+    rig.write(item(0, "n0", RowKind.UPDATE_BEFORE), item(0, "changed", RowKind.UPDATE_AFTER))
+    rig.finish()
+    assert items(database) == [(0, "changed", None)]
+
+
+def test_a_unique_value_may_go_from_a_key_to_another(server: str, database: psycopg.Connection[Any]) -> None:
+    make_items(database, 1)
+    database.execute("ALTER TABLE items ADD UNIQUE (name)")
+    rig = SinkRig(PostgresSink(server, "items", key_columns=["id"]), ITEM)
+    rig.write(item(5, "n0"), item(0, "n0", RowKind.UPDATE_BEFORE))
+    rig.finish()
+    assert items(database) == [(5, "n0", None)]
+
+
+def test_rows_that_are_no_csv_are_deleted_too(server: str, database: psycopg.Connection[Any]) -> None:
+    database.execute("CREATE TABLE lists (id int PRIMARY KEY, b int[])")
+    row_type = Types.ROW_NAMED(["id", "b"], [Types.INT(), Types.LIST(Types.INT())])
+    rig = SinkRig(PostgresSink(server, "lists", key_columns=["id"]), row_type)
+    rig.write(Row(id=1, b=[1]), Row(id=2, b=[2, None]))
+    rig.operator.snapshot_state()
+    rig.write(Row.of_kind(RowKind.UPDATE_BEFORE, id=1, b=[1]), Row(id=3, b=None))
+    rig.finish()
+    assert database.execute("SELECT id, b FROM lists ORDER BY id").fetchall() == [(2, [2, None]), (3, None)]
+
+
+def in_columns(*rows: Row) -> RecordBatch:
+    return RecordBatch.of_arrow(RecordBatch.of_values(list(rows), type_info=ITEM).arrow(), ITEM)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_table_is_what_the_changelog_amounts_to_wherever_it_is_cut(
+    seed: int, server: str, database: psycopg.Connection[Any]
+) -> None:
+    make_items(database, 0)
+    draw = random.Random(seed)
+    rig = SinkRig(PostgresSink(server, "items", key_columns=["id"]), ITEM)
+    held: dict[int, str] = {}
+    batch: list[Row] = []
+    for number in range(400):
+        key, name = draw.randrange(12), f"n{number}"
+        if key in held:
+            batch.append(item(key, held.pop(key), draw.choice([RowKind.UPDATE_BEFORE, RowKind.DELETE])))
+            if draw.random() < 0.3:
+                batch.append(item(key, name, RowKind.UPDATE_AFTER))
+                held[key] = name
+        else:
+            batch.append(item(key, name))
+            held[key] = name
+        if draw.random() < 0.2:
+            has_inserts_only = all(row.get_row_kind() is RowKind.INSERT for row in batch)
+            made = in_columns(*batch) if has_inserts_only else RecordBatch.of_values(batch, type_info=ITEM)
+            rig.operator.process_batch(made)
+            batch = []
+        if draw.random() < 0.02:
+            rig.operator.snapshot_state()
+    rig.write(*batch)
+    rig.finish()
+    assert items(database) == [(key, name, None) for key, name in sorted(held.items())]
 
 
 def test_a_table_of_keys_only(server: str, database: psycopg.Connection[Any]) -> None:
@@ -526,6 +650,31 @@ def test_lookups_by_columns_that_cannot_be_are_refused_without_a_server() -> Non
         PostgresLookup.by_columns(NOWHERE, "items", orders, {"id": "id"}, ITEM)
     with pytest.raises(ValueError, match="at least one key column"):
         PostgresLookup.by_columns(NOWHERE, "items", orders, {}, ITEM, suffix="_x")
+
+
+@pytest.mark.parametrize("total", [1, 4])
+def test_a_pipeline_updates_a_table_by_running_totals_at_any_parallelism(
+    total: int, server: str, database: psycopg.Connection[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    database.execute("CREATE TABLE totals (id bigint PRIMARY KEY, total bigint)")
+    draw = random.Random(7)
+    amounts = [(draw.randrange(30), draw.randrange(10)) for _ in range(2_000)]
+    rows = [[key, "pen", cents, 0] for key, cents in amounts]
+    expected: dict[int, int] = {}
+    for key, cents in amounts:
+        expected[key] = expected.get(key, 0) + cents
+    limit = sorted(expected.values())[15]
+    made = node("aggregate", "Total", keys=["id"], aggregates=[["total", "sum(cents)"]]) | {"parallelism": total}
+    low = node("filter", "Low", condition=f"total < {limit}")
+    table = node("sink.postgres", "T", connection="pg", table="totals", mode={"kind": "upsert", "keys": ["id"]})
+    value = chain(orders(rows=rows), made, low, table, settings={"parallelism": 4})
+    env = environment_of(executed(compile_pipeline(read_document(value), load_catalog([]))))
+    env.get_configuration().set_string("execution.target", "mini-cluster")
+    monkeypatch.setenv("TIDEMARK_SECRET_PG_URL", server)
+    record_run("mini-cluster")
+    env.execute("totals")
+    found = database.execute("SELECT id, total FROM totals ORDER BY id").fetchall()
+    assert found == [(key, amount) for key, amount in sorted(expected.items()) if amount < limit]
 
 
 # --- secrets ----------------------------------------------------------------------------------------------------------

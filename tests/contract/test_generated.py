@@ -52,6 +52,7 @@ def test_every_route_that_can_be_read_answers_as_described(api: APIClient, alice
         "taskmanager_id": rows.TASKMANAGER,
         "trigger_id": savepoint.trigger_id,
     }
+    queries = {"/history": {"series": f"v.{rows.SINK}.busy"}}
     others = {"disposal": disposal.trigger_id, "/checkpoints/{trigger_id}": checkpoint.trigger_id}
     assert len(GETS) > 50
     for route in GETS:
@@ -61,7 +62,8 @@ def test_every_route_that_can_be_read_answers_as_described(api: APIClient, alice
             # of a program or a pipeline that must be made, or a log that must be written, which other tests do
             assert api.get(re.sub(r"{(\w+)}", "0", route)).status_code in (400, 404)
             continue
-        answer = api.get(route.format(**known | {"trigger_id": trigger_id}))
+        query = next((query for end, query in queries.items() if route.endswith(end)), {})
+        answer = api.get(route.format(**known | {"trigger_id": trigger_id}), query)
         assert answer.status_code == (202 if route.endswith("yarn-cancel") else 200), (route, answer.content)
 
 

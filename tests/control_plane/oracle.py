@@ -231,7 +231,8 @@ class Oracle:
         if leader is not None and self._leads(leader):
             self._led_ms = now_ms
         since_ms = max(self._led_ms, self._database_ms, self._disturbed_ms)
-        standbys = [p.thawed_ms for p in world.leaders if not (p.epoch or p.is_dead or p.is_frozen)]
+        # one that waits for an answer stands still, too
+        standbys = [max(p.thawed_ms, p.answered_ms) for p in world.leaders if not (p.epoch or p.is_dead or p.is_frozen)]
         # without a standby that could lead the one that stands still has to come back
         if now_ms - max(since_ms, min(standbys, default=self._disturbed_until_ms)) > LEADER_MS:
             world.violate(f"{LEADERLESS} since {self._led_ms:.0f}")

@@ -19,8 +19,9 @@ from tests.control_plane.simulate import Verdict, check, simulate
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(1800)]
 
-#: the last one: a slot of a leader that was frozen writes a checkpoint of a job that its successor has ended
-SEEDS = (*range(200), 2012)
+#: 619: a checkpoint is recorded after its job's end; 2012: a slot of a leader that was frozen writes a checkpoint of a
+#: job that its successor has ended
+SEEDS = (*range(200), 619, 2012)
 SLOW_SEEDS = range(200, 2_200)
 #: shares of the runs in which a leader is lost, two are, and one while it takes over from another, at least
 LOST, LOST_TWICE, LOST_TAKING_OVER = 0.6, 0.4, 0.25

@@ -99,6 +99,8 @@ class LeaderProcess(Process):
         self.servers: list[SimulatedControlServer] = []
         #: monotonic ms at which it began, or thawed last
         self.thawed_ms = world.clock.monotonic_ms()
+        #: monotonic ms until which its last late call takes
+        self.answered_ms = 0.0
         #: monotonic ms at which it renewed its lease last
         self.renewed_ms = 0.0
         #: whether it has ended its lease itself
@@ -480,6 +482,8 @@ class World:
         assert process is not None
         match fault.action:
             case Action.LATE:
+                if isinstance(process, LeaderProcess):
+                    process.answered_ms = self.clock.monotonic_ms() + fault.ms
                 self.scheduler.sleep(fault.ms)
             case Action.KILL:
                 self.kill(process)
@@ -563,6 +567,8 @@ def _receiver(process: TaskManagerProcess, task: str, command_id: str, given: di
             return lambda: manager.end(**given)
         case commands.KILL_TASK:
             return lambda: manager.kill(given["epoch"], [(host, pid) for host, pid in given["processes"]])
+        case commands.LEAD_TASK:
+            return lambda: manager.lead(given["epoch"])
         case _:
             return manager.answered
 

@@ -16,6 +16,7 @@ from pytest_django import Settings
 from rest_framework.test import APIClient
 
 from backend.cluster import services
+from backend.cluster.checkpoint_home import cluster_storage
 from backend.cluster.models import Artifact, Job
 from backend.dispatcher import programs, submissions
 from backend.dispatcher.planning_queue import PlanningQueue
@@ -279,6 +280,23 @@ def test_a_program_starts_from_a_savepoint(api: APIClient, home: Path) -> None:
     answer = api.post(f"/v1/jars/{name}/run", {"savepointPath": missing}, format="json")
     assert answer.status_code == 400
     assert "nothing exists at this location" in answer.json()["errors"][0]
+
+
+def test_a_foreign_savepoint_is_started_from_only_where_those_are_taken(
+    api: APIClient, home: Path, settings: Settings
+) -> None:
+    name = jar_id(upload(api, "tiny.py", PROGRAM))
+    foreign = completed(home / "savepoints", "c" * 32, 1).location
+    own = completed(home / "savepoints", "c" * 32, 2, files=cluster_storage().signed_files()).location
+    settings.TIDEMARK_FOREIGN_SNAPSHOTS = False
+    answer = api.post(f"/v1/jars/{name}/run", {"savepointPath": foreign}, format="json")
+    assert answer.status_code == 400
+    assert "TIDEMARK_FOREIGN_SNAPSHOTS=0" in answer.json()["errors"][0]
+    # since then the key was replaced
+    former, settings.SECRET_KEY = settings.SECRET_KEY, "a-key-that-is-as-long-as-it-has-to-be"
+    assert api.post(f"/v1/jars/{name}/run", {"savepointPath": own}, format="json").status_code == 400
+    settings.SECRET_KEY_FALLBACKS = [former]
+    assert api.post(f"/v1/jars/{name}/run", {"savepointPath": own}, format="json").status_code == 200
 
 
 def test_a_program_that_fails_says_where(api: APIClient) -> None:

@@ -19,11 +19,13 @@ from pytest_django import Settings
 from backend.accounts.roles import Role, set_role
 from backend.accounts.services import create_token
 from backend.accounts.submission import OFF
+from backend.accounts.submission_rate import note_submission
 from backend.audit.models import AuditEvent
 from backend.dispatcher.uploads import (
     MAX_BODY_BYTES,
     MAX_DOCUMENT_BODY_BYTES,
     MULTIPART_OVERHEAD_BYTES,
+    Admission,
     BodyLimit,
     Drain,
 )
@@ -39,11 +41,11 @@ def small_uploads(settings: Settings) -> None:
     settings.TIDEMARK_MAX_UPLOAD_BYTES = LIMIT - MULTIPART_OVERHEAD_BYTES
 
 
-async def everybody_with_a_token(scope: Any) -> tuple[bool, bool]:
-    return (TOKEN in scope["headers"],) * 2
+async def everybody_with_a_token(scope: Any, upload_bytes: int | None) -> Admission:
+    return Admission(TOKEN in scope["headers"])
 
 
-async def nowhere(scope: Any, status: int) -> None:
+async def nowhere(scope: Any, status: int, note: str) -> None:
     """Where a refusal is recorded that no test asks for."""
 
 
@@ -72,7 +74,7 @@ async def status_of(
     scope = {"type": "http", "method": method, "path": path, "headers": list(headers)}
     recorded: list[int] = []
 
-    async def record(scope: Any, status: int) -> None:
+    async def record(scope: Any, status: int, note: str) -> None:
         recorded.append(status)
 
     await BodyLimit(application, Drain(max_bytes=5 * LIMIT), everybody_with_a_token, record)(scope, receive, send)
@@ -228,6 +230,30 @@ class TestAuthentication:
         token = await sync_to_async(_token_of)(Role.ADMIN)
         assert await status_and_taken(scope_with((b"authorization", b"Bearer " + token))) == (403, 0)
         assert await sync_to_async(_latest_event)() == ("somebody", "POST jars/upload", "denied", 403, {"refused": OFF})
+
+    async def test_of_who_has_submitted_too_much_nothing_is_received(self, settings: Settings) -> None:
+        settings.TIDEMARK_SUBMISSIONS_PER_MINUTE = 1
+        token = await sync_to_async(_token_of)(Role.DEVELOPER)
+        scope = scope_with((b"authorization", b"Bearer " + token))
+        # what is refused or received is counted by the route
+        for _ in range(3):
+            assert (await status_and_taken(scope))[0] == 200
+        await sync_to_async(lambda: note_submission(User.objects.get()))()
+        sent: list[Any] = []
+
+        async def send(message: Any) -> None:
+            sent.append(message)
+
+        async def nothing(*_: Any) -> Any:
+            raise AssertionError("it is neither read nor passed on")
+
+        with pytest.raises(AssertionError):
+            await BodyLimit(nothing, Drain(max_bytes=1))(scope, nothing, send)
+        assert sent[0]["status"] == 429
+        assert 0 < int(dict(sent[0]["headers"])[b"retry-after"]) <= 60
+        event = await sync_to_async(_latest_event)()
+        assert event[:4] == ("somebody", "POST jars/upload", "denied", 429)
+        assert "TIDEMARK_SUBMISSIONS_PER_MINUTE" in event[4]["refused"]
 
     async def test_a_refusal_that_django_never_sees_is_recorded_without_secrets_of_the_path(self) -> None:
         scope = scope_with() | {"path": "/login/the-secret", "client": ("10.0.0.7", 1)}

@@ -21,9 +21,11 @@ pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 START_MS = 60_000
 
 
-def start(site: Site, output: Path, name: str, parallelism: int = 1) -> str:
+def start(site: Site, output: Path, name: str, parallelism: int = 1, num_retained: int = 1) -> str:
     """A job that counts, once it has committed something."""
-    job_id = site.run(COUNTED, "--output", str(output), "--name", name, parallelism=parallelism)
+    configuration = {"execution.checkpointing.num-retained": str(num_retained)}
+    arguments = ("--output", str(output), "--name", name)
+    job_id = site.run(COUNTED, *arguments, parallelism=parallelism, configuration=configuration)
     site.wait_for_state(job_id, "RUNNING", 60)
     wait_until(lambda: total(output) > 0, 60, "something is committed")
     return job_id
@@ -281,3 +283,23 @@ def test_a_job_is_started_from_the_savepoints_page_and_the_savepoint_disposed_of
     expect(row).to_contain_text("Files are missing")
     expect(row.get_by_role("button", name="Restore")).to_be_disabled()
     assert not Path(savepoint.removeprefix("file://")).exists()
+
+
+def test_the_keys_of_a_checkpoint_are_seen_looked_up_and_exported(site: Site, page: Page, tmp_path: Path) -> None:
+    # the newest one is replaced twice a second: as many stay as a look takes time
+    job_id = start(site, tmp_path / "counts", "keys to look up", num_retained=60)
+    site.open_job(page, job_id, "?tab=state")
+    # counts are committed by completed checkpoints
+    page.get_by_role("button", name="Show Some Keys").click()
+    keys = page.get_by_role("region", name="Some Keys")
+    expect(keys.get_by_role("listitem")).to_have_count(7, timeout=START_MS)
+    expect(keys.get_by_role("status").first).to_have_text("All keys that have this state")
+    with page.expect_download() as exported:
+        keys.get_by_role("button", name="Export CSV").click()
+    lines = exported.value.path().read_text().splitlines()
+    assert lines[0] == "key,encoded_key"
+    assert sorted(line.partition(",")[0] for line in lines[1:]) == [str(key) for key in range(7)]
+    keys.get_by_role("button", name="3", exact=True).click()
+    found = page.get_by_role("region", name=re.compile(r" of 3$"))
+    expect(found).to_contain_text(re.compile(r"As of .*, checkpoint \d+"), timeout=START_MS)
+    site.cancel(job_id)

@@ -103,6 +103,10 @@ def test_a_vertex_opens_with_its_subtasks_and_its_link_survives_a_reload(site: S
 def test_what_the_demo_prints_is_followed_live(site: Site, page: Page) -> None:
     site.open_job(page, site.wait_for_demo(), "?tab=logs")
     lines = page.get_by_role("log")
+    # of all slots at once, and of one
+    expect(lines.get_by_text("flights, mean delay").first).to_be_visible()
+    page.get_by_role("combobox", name="Log file").click()
+    page.get_by_role("option", name="output").first.click()
     expect(lines.get_by_text("flights, mean delay").first).to_be_visible()
     foot = page.get_by_text(re.compile(r"^Lines [\d,]+ to [\d,]+ of "))
     expect(foot).not_to_have_text(foot.inner_text())

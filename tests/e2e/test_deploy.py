@@ -140,7 +140,7 @@ def test_a_pipeline_is_drawn_mended_and_deployed_and_writes_what_its_program_wri
     page.locator("[data-canvas]").focus()
     add(page, "window aggregate", "Window aggregate")
     page.get_by_role("tab", name="Docs").click()
-    page.get_by_role("button", name="Use this example").click()
+    page.get_by_role("button", name="Use this example").first.click()
     page.get_by_role("tab", name="Form").click()
     keys = page.get_by_placeholder("columns").or_(page.locator('input[data-field="/params/keys"]')).first
     keys.press("Backspace")
@@ -158,6 +158,13 @@ def test_a_pipeline_is_drawn_mended_and_deployed_and_writes_what_its_program_wri
     dialog(page).get_by_role("button", name="Close").last.click()
     problems(page).get_by_role("button", name=re.compile("Take the event time of Generator from id")).click()
     expect(page.get_by_role("list", name="Problems").get_by_text("Error:")).to_have_count(0)
+    page.get_by_role("button", name="Preview", exact=True).click()
+    expect(page.get_by_role("tabpanel", name="Preview").get_by_role("status")).to_contain_text(
+        "Finished", timeout=SLOW_MS
+    )
+    counted = page.get_by_role("table", name="Rows of Window aggregate").locator("tbody tr")
+    page.get_by_role("list", name="Outputs").get_by_role("button", name="Window aggregate").click()
+    expect(counted.first).to_be_visible()
     job_id = deploy_first(site, page, pipeline, "Save and deploy")
     dialog(page).get_by_role("link", name="Open the job").click()
     expect(page).to_have_url(re.compile(f"/ui/jobs/{job_id}"))
@@ -306,3 +313,20 @@ def test_versions_are_compared_and_restored(site: Site, page: Page, tmp_path: Pa
     expect(page.get_by_text("Version 1", exact=True).first).to_be_visible()
     page.get_by_role("button", name="Undo: Version 1 again").click()
     expect(page.get_by_text("Draft of version 1", exact=False)).to_be_visible()
+
+
+def test_the_page_of_a_job_shows_the_pipeline_as_it_was_drawn(site: Site, page: Page, tmp_path: Path) -> None:
+    pipeline = create(site, page, numbers(tmp_path / "numbers"))
+    job_id = deploy_first(site, page, pipeline, "Deploy")
+    site.open_job(page, job_id)
+    picture = page.get_by_role("region", name="Job graph")
+    picture.get_by_role("radiogroup", name="Picture of the job").get_by_text("Pipeline", exact=True).click()
+    expect(page).to_have_url(re.compile("picture=pipeline"))
+    for name in ("Generator", "Twice", "Files"):
+        expect(picture.get_by_role("button", name=name, exact=True)).to_be_visible(timeout=SLOW_MS)
+    # figures of the node, not of its whole vertex
+    twice = picture.locator(".react-flow__node").filter(has_text="Twice")
+    expect(twice).to_contain_text(re.compile("Received[1-9]"), timeout=SLOW_MS)
+    picture.get_by_role("button", name="Twice", exact=True).click()
+    expect(page.get_by_role("dialog").get_by_role("tab", name="Detail")).to_be_visible()
+    site.cancel(job_id)

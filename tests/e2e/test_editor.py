@@ -98,7 +98,7 @@ def test_a_quick_fix_gives_a_stream_its_watermarks(site: Site, page: Page) -> No
     page.locator("[data-canvas]").focus()
     add(page, "window aggregate", "Window aggregate")
     page.get_by_role("tab", name="Docs").click()
-    page.get_by_role("button", name="Use this example").click()
+    page.get_by_role("button", name="Use this example").first.click()
     page.get_by_role("tab", name="Form").click()
     keys = page.get_by_placeholder("columns").or_(page.locator('input[data-field="/params/keys"]')).first
     keys.press("Backspace")
@@ -120,7 +120,13 @@ def test_a_killed_tab_loses_nothing(site: Site, context: BrowserContext, page: P
     page.route("**/draft", lambda route: route.abort() if route.request.method == "PUT" else route.continue_())
     add(page, "nexmark", "Nexmark auction")
     add(page, "filter", "Filter")
-    kept = page.evaluate("(id) => JSON.parse(localStorage.getItem(`tidemark.draft.${id}`)).document", pipeline)
+    kept = page.evaluate(
+        """(id) => {
+            const keys = Object.keys(localStorage).filter((key) => key.startsWith(`tidemark.draft.${id}.`))
+            return keys.length === 1 ? JSON.parse(localStorage.getItem(keys[0])).document : null
+        }""",
+        pipeline,
+    )
     url = page.url
     page.close()
     again = context.new_page()

@@ -105,6 +105,40 @@ def test_the_metrics_tab_is_live(site: Site, page: Page, slow_job: str) -> None:
     expect(row).not_to_have_text(row.inner_text(), use_inner_text=True)
 
 
+def test_each_edge_says_what_goes_over_it_and_what_waits(site: Site, page: Page, slow_job: str) -> None:
+    watched = vertex_of(site, slow_job, "watched").rpartition("/")[2]
+    site.open_job(page, slow_job, f"?vertex={watched}&vtab=edges")
+    table = page.get_by_role("table", name="Edges")
+    rows = table.locator("tbody tr")
+    expect(rows).to_have_count(2)
+    expect(rows.first).to_contain_text("from ")
+    expect(rows.last).to_contain_text("to ")
+    # the sink takes 250 a second and subtask; what is in front of it is queued
+    expect(rows.last).to_contain_text(re.compile(r"\d+ buffers"))
+    expect(page.get_by_role("group", name="Job graph").or_(page.locator(".react-flow")).first).to_contain_text("queued")
+
+
+def test_a_flame_graph_shows_where_the_time_goes(site: Site, page: Page, slow_job: str) -> None:
+    sink = vertex_of(site, slow_job, "slow").rpartition("/")[2]
+    site.open_job(page, slow_job, f"?vertex={sink}&vtab=flamegraph")
+    expect(page.get_by_text("No samples yet")).to_be_visible()
+    page.get_by_role("button", name="Sample for 5 s").click()
+    expect(page.get_by_role("status").filter(has_text="Sampling")).to_be_visible()
+    graph = page.get_by_role("group", name="Flame graph")
+    expect(graph).to_be_visible(timeout=30_000)
+    graph.get_by_role("button", name=re.compile("SlowWriter.write")).first.click()
+    expect(page.get_by_role("button", name="Show all")).to_be_visible()
+    hot = page.get_by_role("table", name="Functions that were innermost most often")
+    expect(hot.locator("tbody tr").first).to_contain_text("wait")
+    page.get_by_text("On-CPU", exact=True).click()
+    threads = page.get_by_role("region", name="Threads")
+    threads.get_by_text(re.compile("control-read")).first.click()
+    expect(threads.locator("details[open] pre")).to_contain_text("control_client.py")
+    # what was sampled is there for others, too
+    page.reload()
+    expect(graph).to_be_visible()
+
+
 def test_accumulators_are_shown_merged_and_by_subtask_and_kept_after_the_end(
     site: Site, page: Page, slow_job: str
 ) -> None:
@@ -119,3 +153,20 @@ def test_accumulators_are_shown_merged_and_by_subtask_and_kept_after_the_end(
     expect(table.get_by_role("row", name=f"records IntCounter {records['value']}")).to_be_visible()
     own = page.get_by_role("dialog").get_by_role("table", name="records of each subtask")
     expect(own.get_by_role("row")).to_have_count(3)
+
+
+def test_charts_are_of_a_vertex_or_of_one_of_its_edges(site: Site, page: Page, slow_job: str) -> None:
+    watched = vertex_of(site, slow_job, "watched").rpartition("/")[2]
+    site.open_job(page, slow_job, f"?vertex={watched}&vtab=charts")
+    drawer = page.get_by_role("dialog")
+    expect(drawer.get_by_role("img", name=re.compile("^Busy . Backpressured . Idle: Busy between"))).to_be_visible()
+    # it has no event time
+    expect(drawer.get_by_role("img", name=re.compile("Watermark|Event Time"))).to_have_count(0)
+    drawer.get_by_role("combobox", name="Charts of").click()
+    page.get_by_role("option", name=re.compile("^Edge to Sink: slow")).click()
+    expect(page).to_have_url(re.compile("edge="))
+    # the sink takes 250 a second and subtask; what is in front of it is queued
+    expect(drawer.get_by_role("img", name=re.compile("^Queued: Queued between"))).to_be_visible()
+    expect(drawer.get_by_role("img", name=re.compile("^Records per Second: Sent between"))).to_be_visible()
+    page.reload()
+    expect(drawer.get_by_role("img", name=re.compile("^Queued: Queued between"))).to_be_visible()

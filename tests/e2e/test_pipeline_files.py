@@ -5,15 +5,22 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
+import redis
 from playwright.sync_api import Page, expect
 
 from runtime.common.secrets import SECRETS_FILE
-from tests.e2e.site import Site
-from tests.e2e.test_deploy import create, numbers
+from tests.cluster.redis_fixture import running_redis
+from tests.e2e.site import Site, notices
+from tests.e2e.test_deploy import SLOW_MS, create, dialog, numbers
+from tests.e2e.test_preview import status
+from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 
@@ -87,6 +94,121 @@ def test_files_and_connections_hold_no_secrets(site: Site, page: Page, tmp_path:
     expect(page.get_by_role("dialog").get_by_role("alert")).to_be_visible()
     assert CANARY not in page.content()
     assert holding(site.stack.home, CANARY) == []
+
+
+SHOWS = [
+    "import gc",
+    "from runtime.common.secrets import SecretRef",
+    "def shown(row):",
+    "    values = [ref._value for ref in gc.get_objects() if isinstance(ref, SecretRef) and ref._value]",
+    "    print('found', values)",
+    "    if row == 'bad':",
+    "        raise ValueError(values[0])",
+    "    return (row,)",
+]
+"""Python that looks for the secrets of connections in memory, prints them, and fails with one."""
+
+
+def reader() -> dict[str, Any]:
+    """A pipeline that reads a Redis stream and writes to another one."""
+    made = numbers(Path("/nowhere"), name="Behind a connection")
+    source = {"connection": "outside", "streams": ["orders"], "format": {"kind": "text"}}
+    made["nodes"] = {
+        "n1": {
+            "type": "source.redis_streams",
+            "name": "Orders",
+            "uid": "orders-1",
+            "params": {**source, "bounded": True},
+        },
+        "n2": {
+            "type": "python.map",
+            "name": "Shown",
+            "uid": "shown-1",
+            "params": {"code": SHOWS, "type": [["value", "string"]]},
+        },
+        "n3": {
+            "type": "sink.redis_streams",
+            "name": "Copies",
+            "uid": "copies-1",
+            "params": {"connection": "outside", "streams": ["copies"]},
+        },
+    }
+    made["settings"]["restart"] = {"type": "none"}
+    return made
+
+
+def values(server: redis.Redis) -> Iterator[str]:
+    """Everything that a Redis server holds, as text."""
+    for key in server.scan_iter(count=1000):
+        yield repr(key)
+        match server.type(key):
+            case b"string":
+                yield repr(server.get(key))
+            case b"hash":
+                yield repr(server.hgetall(key))
+            case b"list":
+                yield repr(server.lrange(key, 0, -1))
+            case b"set":
+                yield repr(server.smembers(key))
+            case b"zset":
+                yield repr(server.zrange(key, 0, -1))
+            case b"stream":
+                yield repr(server.xrange(key))
+
+
+def bus_url(site: Site) -> str:
+    """The URL of the stack's own Redis."""
+    text = next(site.stack.home.rglob("redis.conf")).read_text()
+    port, password = (re.search(rf"^{name} (\S+)$", text, re.MULTILINE) for name in ("port", "requirepass"))
+    assert port is not None and password is not None
+    return f"redis://:{password[1]}@127.0.0.1:{port[1]}/0"
+
+
+def arguments(site: Site) -> str:
+    """Command lines and environments of all processes of the stack."""
+    found = []
+    for process in site.stack.processes():
+        with suppress(psutil.NoSuchProcess):
+            found.append(f"{process.cmdline()} {process.environ()}")
+    return "\n".join(found)
+
+
+def test_a_secret_goes_to_its_connection_and_nowhere_else(site: Site, page: Page, tmp_path: Path) -> None:
+    with running_redis(tmp_path) as url, redis.Redis.from_url(url) as outside:
+        secret = url.split(":")[2].split("@")[0]
+        given = site.stack.home / SECRETS_FILE
+        given.write_text(json.dumps({"outside": {"url": url}}))
+        given.chmod(0o600)
+        for number in range(3):
+            outside.xadd("orders", {"value": str(number)})
+        pipeline = create(site, page, reader())
+        page.get_by_role("button", name="Preview", exact=True).click()
+        expect(status(page)).to_contain_text("Finished", timeout=SLOW_MS)
+        page.get_by_role("button", name="Printed output").click()
+        expect(page.get_by_role("region", name="Printed output")).to_contain_text("found ['<outside.url>'")
+        assert secret not in page.content()
+        outside.xadd("orders", {"value": "bad"})
+        page.get_by_role("button", name="Deploy", exact=True).click()
+        dialog(page).get_by_role("button", name="Deploy", exact=True).click()
+
+        def deployed() -> str | None:
+            found = site.get(f"/api/v1/pipelines/{pipeline}/deployments")["deployments"]
+            job_id: str | None = found[0]["job_id"] if found else None
+            return job_id
+
+        wait_until(lambda: deployed() is not None, SLOW_MS / 1000, "the job")
+        job_id = str(deployed())
+        site.wait_for_state(job_id, "FAILED", 120)
+        site.open_job(page, job_id)
+        expect(notices(page).first).to_contain_text("<outside.url>")
+        assert secret not in page.content()
+        page.get_by_role("tab", name="Logs").click()
+        expect(page.get_by_role("log")).to_contain_text("<outside.url>")
+        assert secret not in page.content()
+        with redis.Redis.from_url(bus_url(site)) as own:
+            assert [value for value in values(own) if secret in value] == []
+        assert secret not in arguments(site)
+        assert holding(site.stack.home, secret) == []
 
 
 def test_a_pipeline_is_copied_archived_and_deleted(site: Site, page: Page, tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from runtime.execution.holder_watch import LOOK_MS, SLOW_MS, TAKE_OVER_MS, HolderWatch, Verdict
+from runtime.execution.holder_watch import LOOK_MS, SLOW_MS, START_MS, TAKE_OVER_MS, HolderWatch, Verdict
 
 
 def looks(watch: HolderWatch, beat: str, from_ms: float, to_ms: float) -> list[Verdict]:
@@ -39,3 +39,11 @@ def test_slow_and_late_looks_prove_nothing() -> None:
     late_ms = 10_500 + 2 * TAKE_OVER_MS + SLOW_MS
     assert watch.looked("holder", "beat-1-7", False, late_ms, late_ms) is Verdict.WAIT
     assert looks(watch, "beat-1-7", late_ms + LOOK_MS, late_ms + TAKE_OVER_MS)[-1] is Verdict.TAKE
+
+
+def test_a_holder_that_has_only_begun_has_time_to_start() -> None:
+    watch = HolderWatch()
+    times = [LOOK_MS * n for n in range(int(START_MS / LOOK_MS) + 1)]
+    verdicts = [watch.looked("holder", "beat-1-7", False, now_ms, now_ms, has_beaten=False) for now_ms in times]
+    assert set(verdicts[:-1]) == {Verdict.WAIT}
+    assert verdicts[-1] is Verdict.TAKE

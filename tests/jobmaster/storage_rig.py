@@ -14,6 +14,7 @@ from runtime.checkpoint.locations import EVERYWHERE, AllowedRoots
 from runtime.checkpoint.messages import DeleteFiles, ForgetCheckpoints, RecordEnd, StoreCheckpoint
 from runtime.checkpoint.outcome import JobOutcome
 from runtime.checkpoint.settings import CheckpointSettings
+from runtime.checkpoint.signatures import NO_KEYS, SnapshotKeys
 from runtime.checkpoint.snapshot_files import SnapshotFiles
 from runtime.checkpoint.state_files import Retries, default_file_system
 from runtime.core.checkpoint_options import CheckpointOptions
@@ -44,11 +45,12 @@ class Rig:
         left_stop: str | None = None,
         give_up_stop: Callable[[], None] = lambda: None,
         allowed: AllowedRoots = EVERYWHERE,
+        keys: SnapshotKeys = NO_KEYS,
     ) -> None:
         self.root = root.as_uri()
         self.clock = ManualClock(0)
         self.posted: list[Any] = []
-        files = SnapshotFiles(default_file_system(), allowed, Retries(()))
+        files = SnapshotFiles(default_file_system(), allowed, Retries(()), keys)
         home = CheckpointHome.of(
             replace(settings, directory=self.root), JOB, slots_are_local=True, leader_epoch=epoch, files=files
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import shutil
 from collections.abc import Iterable
 from dataclasses import replace
@@ -20,6 +21,7 @@ from runtime.checkpoint.metadata import KIND, VERSION
 from runtime.checkpoint.outcome import JobOutcome
 from runtime.checkpoint.sealed import seal
 from runtime.checkpoint.settings import CheckpointSettings, ClaimMode, RestoreSettings
+from runtime.checkpoint.signatures import SnapshotKeys
 from runtime.checkpoint.snapshot_files import SnapshotFiles
 from runtime.checkpoint.state_files import default_file_system
 from runtime.core.checkpoint_options import AfterSnapshot, CheckpointOptions
@@ -36,6 +38,60 @@ def test_a_new_jobmaster_finds_what_the_one_before_has_completed(tmp_path: Path)
     stored = [first.store(1), first.store(2)]
     submitted = Rig(tmp_path, epoch=1).recover()
     assert submitted.retained == tuple(CompletedCheckpoint(m) for m in stored)
+
+
+def test_checkpoints_that_others_have_signed_are_refused_and_not_forgotten(tmp_path: Path) -> None:
+    ours, theirs = SnapshotKeys((b"ours",), takes_foreign=False), SnapshotKeys((b"theirs",))
+    written = Rig(tmp_path, keys=theirs)
+    stored = [written.store(1), written.store(2)]
+    refused = Rig(tmp_path, epoch=1, keys=ours).recover()
+    assert refused.refusal is not None and "TIDEMARK_FOREIGN_SNAPSHOTS=0" in refused.refusal
+    # the former key was forgotten
+    both = SnapshotKeys((b"ours", b"theirs"), takes_foreign=False)
+    submitted = Rig(tmp_path, epoch=2, keys=both).recover()
+    assert submitted.retained == tuple(CompletedCheckpoint(m) for m in stored)
+
+
+def test_a_checkpoint_that_was_changed_after_it_was_signed_is_skipped(tmp_path: Path) -> None:
+    keys = SnapshotKeys((b"ours",))
+    first = Rig(tmp_path, keys=keys)
+    stored = [first.store(1), first.store(2)]
+    path = tmp_path / JOB / "chk-2-0.0" / "_metadata"
+    document = json.loads(path.read_bytes().partition(b"\n")[2])
+    path.write_bytes(seal(KIND, VERSION, {**document, "job_name": "another"}))
+    submitted = Rig(tmp_path, epoch=1, keys=keys).recover()
+    assert submitted.retained == (CompletedCheckpoint(stored[0]),) and submitted.is_newest_damaged
+
+
+@pytest.mark.parametrize("num_retained", [1, 2])
+def test_a_foreign_snapshot_that_was_claimed_is_not_dropped_before_it_is_replaced(
+    tmp_path: Path, num_retained: int
+) -> None:
+    claimed = RestoreSettings(left_stop(tmp_path, 3), ClaimMode.CLAIM)
+    settings = replace(SETTINGS, restore=claimed, num_retained=num_retained)
+    stored = Rig(tmp_path, settings=settings, keys=SnapshotKeys((b"ours",))).store(4)
+    ours = SnapshotKeys((b"ours",), takes_foreign=False)
+    submitted = Rig(tmp_path, settings=settings, epoch=1, is_taken_over=True, keys=ours).recover()
+    if num_retained == 1:
+        assert submitted.retained == (CompletedCheckpoint(stored),)
+    else:
+        assert submitted.refusal is not None and "it is not signed" in submitted.refusal
+
+
+@pytest.mark.parametrize("is_left_stop", [True, False])
+def test_a_foreign_snapshot_is_neither_gone_on_behind_nor_started_from(tmp_path: Path, is_left_stop: bool) -> None:
+    directory = left_stop(tmp_path, 3)
+    ours = SnapshotKeys((b"ours",), takes_foreign=False)
+
+    def give_up() -> None:
+        raise AssertionError("it may have committed")
+
+    if is_left_stop:
+        rig = Rig(tmp_path, left_stop=directory, epoch=1, give_up_stop=give_up, keys=ours)
+    else:
+        rig = Rig(tmp_path, settings=replace(SETTINGS, restore=RestoreSettings(directory)), keys=ours)
+    refusal = rig.recover().refusal
+    assert refusal is not None and "it is not signed" in refusal
 
 
 def left_stop(root: Path, number: int, after: AfterSnapshot = AfterSnapshot.SUSPEND, is_complete: bool = True) -> str:

@@ -14,6 +14,7 @@ from channels.db import database_sync_to_async
 from channels.layers import get_channel_layer
 from django.contrib.auth.models import User
 from django.test import Client
+from pytest_django import Settings
 
 from backend.accounts.models import ApiToken
 from backend.accounts.services import create_token
@@ -137,6 +138,17 @@ async def test_a_session_and_a_token_may_connect(connect: Connect, cookie: tuple
     connection = await connect(ORIGIN, subprotocols=[SUBPROTOCOL, TOKEN_SUBPROTOCOL + token])
     await connection.send_json({"type": "ping"})
     assert (await receive(connection, "pong"))["now"] > 0
+
+
+async def test_a_user_has_only_so_many_connections(
+    connect: Connect, cookie: tuple[bytes, bytes], settings: Settings
+) -> None:
+    settings.TIDEMARK_SOCKETS_PER_USER = 2
+    first = await connect(ORIGIN, cookie)
+    await connect(ORIGIN, cookie)
+    assert await refused(ORIGIN, cookie)
+    await first.disconnect()
+    await connect(ORIGIN, cookie)
 
 
 @pytest.mark.parametrize("offered", [(), ("tidemark.live",)])

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from backend.cluster.checkpoint_document import TRACES
+from backend.cluster.checkpoint_document import DETAILS, TRACES
 from backend.cluster.freshness import Freshness, Source
 from backend.cluster.live_document import ended_document
 from backend.live.feed import Feed
@@ -29,7 +29,7 @@ from backend.live.topics import (
     vertex_document,
 )
 from runtime.checkpoint.statistics import CheckpointsSnapshot
-from runtime.core.ids import Attempt, SlotId, TaskId
+from runtime.core.ids import Attempt, SlotId, TaskId, operator_id_of
 from runtime.jobmaster.job_state import JobState
 from runtime.jobmaster.status import Stall
 from runtime.task.messages import TaskState
@@ -75,7 +75,12 @@ def test_a_jobs_document_has_everything_by_id_and_no_subtasks() -> None:
     assert static["order"] == job.vertices == list(moving["vertices"]) == list(moving["figures"])
     first = static["vertices"][job.vertices[0]]
     assert (first["is_source"], first["operators"]) == (True, ["uid-0-0", "uid-0-1"])
-    assert static["operators"]["uid-2-1"] == {"name": "op 1", "defined_at": ""}
+    second = static["operators"]["uid-2-1"]
+    assert second.pop("id") == operator_id_of("uid-2-1")
+    assert second == {"name": "op 1", "defined_at": "", "input": {"operator": "uid-2-0", "side_output": ""}}
+    assert [each["operator"] for each in static["vertices"][job.vertices[1]]["inputs"]] == ["uid-0-1"]
+    assert list(moving["operators"]) == list(static["operators"])
+    assert moving["operators"]["uid-0-0"] == list(source["operators"]["uid-0-0"].values())
     assert moving["vertices"][job.vertices[1]]["parallelism"] == 2
     [records_in] = [figures(*moving["figures"][v], of="records_in") for v in job.vertices[:1]]
     assert records_in == source["vertices"][0]["metrics"]["records_in"] > 0
@@ -129,14 +134,26 @@ def test_what_holds_a_job_up_is_derived_and_told_in_words() -> None:
         "event_time": {"newest": NOW, "is_live": False, "held_by": {}},
     }
     traces = {"1": {"status": "COMPLETED"}, "2": {"status": "IN_PROGRESS"}}
-    ended = ended_document(source | {TRACES: traces}, "FAILED", [], NOW, NOW + 9_000)
-    assert ended[TRACES].keys() == {"1"}
+    ended = ended_document(source | {TRACES: traces, DETAILS: traces}, "FAILED", [], NOW, NOW + 9_000)
+    assert ended[TRACES].keys() == ended[DETAILS].keys() == {"1"}
     assert "causes" not in job_document(ended)["derived"]
+
+
+def test_checkpoints_in_progress_have_failed_when_a_job_ends_that_nobody_runs() -> None:
+    source = RunningJob(1, 1).running(500, Random(1))
+    history = {"1": {"id": 1, "status": "COMPLETED"}, "2": {"id": 2, "status": "IN_PROGRESS"}}
+    counts = {"restored": 0, "total": 4, "in_progress": 1, "completed": 1, "failed": 2}
+    source["checkpoints"] |= {"history": history, "counts": counts}
+    ended = ended_document(source, "FAILED", [], NOW, NOW + 9_000)["checkpoints"]
+    assert ended["history"].keys() == {"1"}
+    assert ended["counts"] == counts | {"in_progress": 0, "failed": 3}
+    del source["checkpoints"]
+    assert "checkpoints" not in ended_document(source, "FAILED", [], NOW, NOW + 9_000)
 
 
 def test_a_document_that_an_earlier_version_has_saved_is_readable() -> None:
     source = RunningJob(1, 1).running(500, Random(1))
-    later = ("event_time",)
+    later = ("event_time", "operators")
     for name in (
         "scaling",
         "has_autoscaler_bounds",
@@ -154,7 +171,9 @@ def test_a_document_that_an_earlier_version_has_saved_is_readable() -> None:
     moving = document["moving"]
     # nobody has judged: that is not the same as that nothing is wrong
     assert document["derived"] == {}
-    assert moving["stalls"] == {} and "checkpoints" not in moving and "scaling" not in moving["job"]
+    assert (
+        moving["stalls"] == moving["operators"] == {} and "checkpoints" not in moving and "scaling" not in moving["job"]
+    )
 
 
 def test_a_new_exception_leaves_the_keys_of_the_others() -> None:

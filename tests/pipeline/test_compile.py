@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import copy
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -220,6 +221,145 @@ def test_a_connection_is_a_name_and_no_server_is_asked(tmp_path: Path) -> None:
     value["nodes"]["up"]["params"]["mode"]["keys"] = ["n"]
     (problem,) = [found for found in compile_pipeline(read_document(value), CATALOG).problems if found.is_blocking]
     assert (problem.node, problem.code) == ("up", Code.UPSERT_KEY_MISSING)
+
+
+# --- changes of keys stay in order ------------------------------------------------------------------------------------
+
+
+def totals(*above: Any, total: int | None = None, **settings: Any) -> Any:
+    """Return a pipeline of running totals by which a table is updated.
+
+    Args:
+        above: nodes between the totals and the table.
+        total: parallelism of the totals.
+        settings: of the pipeline.
+    """
+    by_id = {"kind": "upsert", "keys": ["id"]}
+    made = node("aggregate", "Total", keys=["id"], aggregates=[["total", "sum(cents)"]])
+    table = node("sink.postgres", "Table", connection="pg", table="totals", mode=by_id)
+    return chain(orders(), made | {"parallelism": total}, *above, table, settings=settings)
+
+
+def edges_below(value: Any, name: str) -> list[tuple[str, str]]:
+    """Return the ends' names and partitionings of edges that leave the vertex whose last operator has a name."""
+    graph = graph_of(compiled(value), "job")
+    ends = {vertex.vertex_id: vertex for vertex in graph.vertices}
+    return [
+        (ends[edge.target].operators[0].name, edge.partitioning.value)
+        for edge in graph.edges
+        if ends[edge.source].operators[-1].name == name
+    ]
+
+
+@pytest.mark.parametrize(("total", "parallelism"), [(1, 4), (4, 4), (None, 4), (2, None)])
+def test_all_changes_of_a_key_go_to_one_subtask_of_a_table(total: int | None, parallelism: int | None) -> None:
+    value = totals(total=total, parallelism=parallelism)
+    assert edges_below(value, "Total") == [("Sink: Table", "HASH")]
+
+
+def test_changes_of_a_key_stay_together_in_nodes_of_another_parallelism() -> None:
+    above = [
+        node("filter", "Low", condition="total < 100"),
+        node("select", "Sel", columns=[["id", "id"], ["n", "total"]]),
+    ]
+    assert edges_below(totals(*above, total=1, parallelism=4), "Total") == [("Low", "HASH")]
+    assert edges_below(totals(*above, total=1), "Total") == [("Low", "HASH")]
+    # at one parallelism rows stay where they are
+    for same in (totals(*above, total=4, parallelism=4), totals(*above, parallelism=4), totals(*above)):
+        assert edges_below(same, "Sel") == [("Sink: Table", "HASH")]
+        assert edges_below(same, "Total") == []
+    function = node("python.filter", "Py", code=["def f(row): return True"])
+    assert edges_below(totals(node("union", "U"), function, total=1, parallelism=2), "Total") == [("Py", "HASH")]
+    # without a table below, as they were
+    value = totals(*above, total=1, parallelism=4)
+    value["nodes"]["n4"] = node("sink.print", "Print")
+    assert edges_below(value, "Total") == [("Low", "REBALANCE")]
+
+
+def test_a_savepoint_of_a_table_without_keyed_rows_still_fits() -> None:
+    program = compiled(totals(total=1, parallelism=4))
+    earlier = replace(
+        program, source=program.source.replace('    .key_by_columns("id")\n    .sink_to(', "    .sink_to(")
+    )
+    assert earlier.source != program.source
+    graphs = [graph_of(each, "job") for each in (earlier, program)]
+    before, after = ({o.operator_id: o for vertex in graph.vertices for o in vertex.operators} for graph in graphs)
+    assert before.keys() == after.keys()
+    for operator_id, operator in after.items():
+        assert operator.declared_states == before[operator_id].declared_states
+    (table,) = [operator for operator in after.values() if operator.uid == "table"]
+    # the key's type is a question for keyed state only
+    assert table.declared_states is not None and not any(state.is_keyed for state in table.declared_states.states)
+
+
+def test_rows_of_a_table_without_keyable_columns_are_dealt_out_as_before() -> None:
+    rows = node("source.inline", "Rows", type=[["id", "list<long>"]], rows=[])
+    table = node("sink.postgres", "Table", connection="pg", table="t", mode={"kind": "upsert", "keys": ["id"]})
+    assert "key_by" not in compiled(chain(rows, table)).source
+
+
+# --- names ------------------------------------------------------------------------------------------------------------
+
+
+WORDS = [["from", "item"], ["to", "cents"], ["match", "id"]]
+
+
+@pytest.mark.parametrize(
+    ("above", "names"),
+    [
+        (node("select", "S", columns=WORDS), ["from", "to", "match"]),
+        (node("with_columns", "W", columns=[["in", "id"], ["out", "id"]]), ["id", "item", "cents", "at", "in", "out"]),
+        (node("columns", "C", rename=[["id", "from"]]), ["from", "item", "cents", "at"]),
+        (
+            node("aggregate", "A", keys=["item"], aggregates=[["is", "sum(id)"], ["total", "sum(cents)"]]),
+            ["item", "is", "total"],
+        ),
+        (
+            node(
+                "window.aggregate", "A", keys=["item"], window={"kind": "tumbling", "size": "1 h"},
+                aggregates=[["n", "sum(id)"], ["and", "sum(cents)"], ["total", "sum(cents)"]],
+            ),
+            ["item", "n", "and", "total", "window_end"],
+        ),
+    ],
+)  # fmt: skip
+def test_columns_named_like_words_of_python_stay_in_their_place(above: Any, names: list[str], tmp_path: Path) -> None:
+    program = compiled(chain(orders(), above, node("sink.print", "Show")))
+    facts = program.validation.facts["n1", "out"]
+    assert isinstance(facts, StreamFacts) and list(facts.columns) == names
+    streams = run_with_taps(program, tmp_path)
+    assert streams["n1", "out"].get_type() == facts.row
+    assert {tuple(batch["names"]) for batch in what_flowed(tmp_path, "n1.out")} == {tuple(names)}
+
+
+def test_the_code_that_a_node_has_by_default_keeps_its_names(tmp_path: Path) -> None:
+    source = node("source.inline", "To euros", type=[["auction", "long"], ["price", "long"]], rows=[[1, 250]])
+    mapped = node("python.map", "Map", type=[["auction", "long"], ["euros", "double"]])
+    program = compiled(chain(source, mapped, node("sink.print", "Show")))
+    assert program.streams["n0", "out"] != "to_euros"
+    run_with_taps(program, tmp_path)
+    (batch,) = what_flowed(tmp_path, "n1.out")
+    assert batch["values"] == ["Row(auction=1, euros=2.5)"]
+
+
+def test_a_line_of_code_is_one_line_of_the_program() -> None:
+    # what splits lines elsewhere, but not in Python's source
+    shared = ["a = '\u2028 \x85 \x1c \x0b'", "\x0cb = 1"]
+    code = ["def f(row):", "    return (1,)"]
+    mapped = node("python.map", "Map", code=code, type=[["a", "long"]])
+    program = compiled(chain(orders(), mapped, node("sink.print", "Show"), code=shared))
+    lines = program.source.split("\n")
+    place = program.source_map.at(lines.index(code[1]) + 1)
+    assert place is not None and (place.node, place.code_line) == ("n1", 2)
+    names = executed(program)
+    assert names["f"].__code__.co_firstlineno == lines.index(code[0]) + 1 and names["b"] == 1
+    for ending in ("\n", "\r", "\r\n"):
+        with pytest.raises(DocumentError, match="/code/0: must match"):
+            read_document(chain(orders(), code=[f"x = 1{ending}"]))
+        mapped["params"]["code"] = [code[0] + ending, code[1]]
+        value = chain(orders(), mapped)
+        (problem,) = compile_pipeline(read_document(value), CATALOG).problems
+        assert (problem.code, problem.field) == (Code.BAD_PARAM, "/params/code/0")
 
 
 # --- literals ---------------------------------------------------------------------------------------------------------

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import copy
 import json
+import random
+from collections import Counter
 from typing import Any
 
 import pytest
 
 from runtime.pipeline import DocumentError, canonical_text, load_catalog, read_document
+from runtime.pipeline.json_schema import violations
 from runtime.pipeline.migrations import migrated
 from tests.pipeline.pipelines import chain, node, orders
 
@@ -25,6 +28,77 @@ def changed(**parts: Any) -> dict[str, Any]:
 
 def test_texts_and_values_are_read_alike() -> None:
     assert read_document(json.dumps(document())).value == read_document(document()).value
+
+
+ODD: tuple[Any, ...] = (
+    None,
+    True,
+    1.0,
+    1.5,
+    2**53,
+    2.0**60,
+    -1,
+    "",
+    "x",
+    "\ud800",
+    "\0",
+    "é",
+    [],
+    {},
+    [[1.0]],
+    {"a": 1.0},
+    {"": []},
+)
+
+
+def test_values_that_are_read_by_parts_are_read_as_their_texts_are() -> None:
+    draw = random.Random(17)
+    outcomes: Counter[str] = Counter()
+    for _ in range(1_500):
+        value = copy.deepcopy(document())
+        if draw.random() < 0.1:
+            value["nodes"]["n1"]["params"]["deep"] = nested(draw.choice([58, 59, 60, 61, 62]))
+        for _ in range(draw.choice([0, 1, 1, 2])):
+            plant(value, draw)
+        found = outcome(value)
+        assert found == outcome(json.dumps(value)), value
+        outcomes["refused" if isinstance(found, tuple) else "read"] += 1
+    assert min(outcomes["read"], outcomes["refused"]) > 200, outcomes
+
+
+def outcome(source: str | dict[str, Any]) -> Any:
+    try:
+        return json.dumps(read_document(source).value)
+    except DocumentError as error:
+        return error.pointer, str(error)
+
+
+def plant(value: Any, draw: random.Random) -> None:
+    """Put something odd somewhere into a value, or take something away."""
+    while True:
+        keys = list(value) if isinstance(value, dict) else list(range(len(value)))
+        key = draw.choice(keys)
+        inner = value[key]
+        if isinstance(inner, dict | list) and inner and draw.random() < 0.8:
+            value = inner
+            continue
+        match draw.choice(["replace", "replace", "remove", "add"]):
+            case "replace":
+                value[key] = copy.deepcopy(draw.choice(ODD))
+            case "remove":
+                del value[key]
+            case _ if isinstance(value, dict):
+                value[draw.choice(["new", "", "\0", "with space", "x" * 65])] = copy.deepcopy(draw.choice(ODD))
+            case _:
+                value.append(copy.deepcopy(draw.choice(ODD)))
+        return
+
+
+def nested(depth: int) -> Any:
+    made: Any = 1
+    for _ in range(depth):
+        made = [made]
+    return made
 
 
 def test_later_changes_of_the_value_do_not_reach_the_document() -> None:
@@ -53,6 +127,10 @@ def test_later_changes_of_the_value_do_not_reach_the_document() -> None:
         (changed(settings={"parallelism": 0}), "must be at least 1"),
         (changed(settings={"checkpointing": {"interval": "soon"}}), "not a duration"),
         (changed(code=["a\nb"]), "must match"),
+        (changed(code=["a\n"]), "must match"),
+        (changed(code=["a\r"]), "must match"),
+        (changed(parameters=[{"name": "a\n", "type": "long"}]), "must match"),
+        (changed(nodes={"n1\n": orders()}, edges={}), "must match"),
         (changed(code=["#" * 70_000]), "more than 64 KiB"),
         (changed(parameters=[{"name": "a", "type": "long"}] * 2), "occurs twice"),
         (changed(types={"t": {"columns": [["a", 1]]}}), "must be a value of type string"),
@@ -64,6 +142,23 @@ def test_later_changes_of_the_value_do_not_reach_the_document() -> None:
 def test_what_is_no_pipeline_is_refused_with_the_place(value: Any, message: str) -> None:
     with pytest.raises(DocumentError, match=message):
         read_document(value)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "right", "wrong"),
+    [
+        ("^a$", ["a"], ["a\n", "ab"]),
+        (r"^a\$$", ["a$"], ["a$\n", "a"]),
+        ("^[$]$", ["$"], ["$\n"]),
+        ("^[]$]+$", ["]$"], ["]\n"]),
+        ("^(a$|b)", ["a", "bc"], ["a\n", "ac"]),
+        (r"^a\Z", ["a"], ["a\n"]),
+    ],
+)
+def test_the_end_of_a_pattern_is_the_end_of_the_text(pattern: str, right: list[str], wrong: list[str]) -> None:
+    schema = {"type": "string", "pattern": pattern}
+    assert [list(violations(schema, text)) for text in right] == [[]] * len(right)
+    assert all(list(violations(schema, text)) for text in wrong)
 
 
 def test_more_nodes_than_the_limit_are_refused() -> None:

@@ -107,6 +107,7 @@ def test_nothing_is_said_of_what_lies_below_an_unfinished_node() -> None:
         (node("time.watermark", "W", column="at", bound="-1 s"), Code.BAD_PARAM, "/params/bound"),
         (node("time.watermark", "W", column="at", idle="0 s"), Code.BAD_PARAM, "/params/idle"),
         (node("split", "S", branches=[["rest", "true"]]), Code.NAME_TAKEN, "/params/branches/1/0"),
+        (node("split", "S", branches=[["dear\n", "true"]]), Code.BAD_PARAM, "/params/branches/0/0"),
         (node("window.aggregate", "A", **{**COUNTS, "keys": ["nope"]}), Code.UNKNOWN_COLUMN, "/params/keys/0"),
         (node("window.aggregate", "A", **{**COUNTS, "aggregates": [["id", "count(*)"]]}), Code.NAME_TAKEN, None),
         (node("window.aggregate", "A", **{**COUNTS, "aggregates": [["n", "sum(item)"]]}), Code.BAD_EXPRESSION, None),
@@ -298,6 +299,135 @@ def test_two_pieces_of_code_may_not_define_one_name() -> None:
     assert (problem.node, problem.code, problem.related) == ("n", Code.NAME_DEFINED_TWICE, (("m", "/params/code"),))
 
 
+def named_twice(first: list[str], second: list[str], shared: tuple[str, ...] = ()) -> list[tuple[str, str, str]]:
+    """Node, name and field of each name that two of three pieces of code define."""
+    codes = {"m": [*first, "def f(row): return row"], "n": [*second, "def g(row): return row"]}
+    nodes: dict[str, Any] = {"a": orders()}
+    for node_id, code in codes.items():
+        nodes[node_id] = node("python.map", f"Map {node_id}", code=code, type=[["a", "double"]])
+    found = validated(pipeline(nodes, "a -> m", "a -> n", code=list(shared))).problems
+    assert all(problem.code is Code.NAME_DEFINED_TWICE for problem in found), found
+    return [(str(problem.node), problem.message.split()[0], str(problem.field)) for problem in found]
+
+
+@pytest.mark.parametrize(
+    "second",
+    [
+        ["LIMIT = 5"],
+        ["LIMIT = 100"],
+        ["LIMIT: int = 5"],
+        ["OTHER = LIMIT = 5"],
+        ["a, (LIMIT, *b) = 1, (2, 3)"],
+        ["LIMIT = 1", "LIMIT += 1"],
+        ["for LIMIT in (): pass"],
+        ["for a in ():", "    with open('x') as LIMIT: pass"],
+        ["import LIMIT"],
+        ["import LIMIT.more"],
+        ["from os import sep as LIMIT"],
+        ["def LIMIT(): pass"],
+        ["async def LIMIT(): pass"],
+        ["class LIMIT: pass"],
+        ["if (LIMIT := 5): pass"],
+        ["a = [LIMIT := x for x in ()]"],
+        ["try: pass", "except OSError as LIMIT: pass"],
+        ["match 1:", "    case [*LIMIT]: pass"],
+        ["match 1:", "    case {**LIMIT}: pass"],
+        ["match 1:", "    case LIMIT: pass"],
+        ["LIMIT = 1", "del LIMIT"],
+    ],
+)
+def test_a_name_that_two_pieces_of_code_bind_is_reported(second: list[str]) -> None:
+    line = next(index for index, text in enumerate(second) if "LIMIT" in text)
+    assert named_twice(["LIMIT = 100"], second) == [("n", "LIMIT", f"/params/code/{line}")]
+    assert named_twice(second, ["LIMIT = 100"]) == [("n", "LIMIT", "/params/code/0")]
+
+
+def test_two_descriptors_of_one_name_are_reported_with_both_nodes() -> None:
+    codes = [
+        [f"def {name}(row): return (row['cents'] > LIMIT,)", f"LIMIT = {limit}"] for name, limit in (("f", 1), ("g", 2))
+    ]
+    nodes = {"a": orders()}
+    for node_id, code in zip("mn", codes, strict=True):
+        nodes[node_id] = node("python.map", f"Map {node_id}", code=code, type=[["a", "boolean"]])
+    (problem,) = validated(pipeline(nodes, "a -> m", "a -> n")).problems
+    assert problem.message == "LIMIT is defined in 'Map m' and in 'Map n': both would use that of 'Map n'"
+    assert (problem.node, problem.field, problem.related) == ("n", "/params/code/1", (("m", "/params/code"),))
+    nodes.pop("m")
+    (problem,) = validated(pipeline(nodes, "a -> n", code=["LIMIT = 3"])).problems
+    assert "in the pipeline's shared code and in 'Map n'" in problem.message
+    assert problem.related == (("", "/code"),)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (["import os.path, sys as s"], ["import os", "import sys as s"]),
+        (["from os import path as p"], ["from os import path as p"]),
+        (["try: import a", "except OSError: import b as a"], ["try: import b as a", "except OSError: import a"]),
+        # names of other scopes, and what binds nothing
+        (["x = [i for i in ()]"], ["y = {i: j for i, j in ()}"]),
+        (["x = lambda i: i"], ["i = 1"]),
+        (["def a(i): j = 1"], ["class b:", "    i = j = 1"]),
+        (["i = 1"], ["i: int"]),
+        (["i = 1", "def a():", "    i = 2"], ["def b():", "    global i", "    i = 3"]),
+        (["x = 1"], ["from os import *"]),
+    ],
+)
+def test_names_that_disturb_no_other_piece_of_code_are_not_reported(first: list[str], second: list[str]) -> None:
+    assert named_twice(first, second) == []
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (["import a as x"], ["import b as x"]),
+        (["from a import x"], ["from b import x"]),
+        (["from a import x"], ["from .a import x"]),
+        (["import x"], ["try: import x", "except OSError: x = None"]),
+    ],
+)
+def test_imports_of_other_things_under_one_name_are_reported(first: list[str], second: list[str]) -> None:
+    assert [name for _, name, _ in named_twice(first, second)] == ["x"]
+
+
+TOTAL = {"keys": ["id"], "aggregates": [["total", "sum(cents)"]]}
+TABLE = {"connection": "pg", "table": "totals", "mode": {"kind": "upsert", "keys": ["id"]}}
+
+
+def totals(*above: dict[str, Any]) -> dict[str, Any]:
+    """A pipeline of running totals that a table is updated by."""
+    total, table = node("aggregate", "Total", **TOTAL), node("sink.postgres", "Table", **TABLE)
+    return chain(orders(), total, *above, table)
+
+
+@pytest.mark.parametrize("partitioning", ["rebalance", "rescale", "shuffle", "broadcast", "global"])
+def test_a_partitioning_before_a_table_that_is_updated_is_taken_off(partitioning: str) -> None:
+    value = totals()
+    value["edges"]["e1"]["partitioning"] = partitioning
+    (problem,) = validated(value).problems
+    assert (problem.node, problem.port, problem.code) == ("n2", "in", Code.CHANGES_OUT_OF_ORDER)
+    assert partitioning in problem.message
+    made = patched(value, problem.fixes[0].patch)
+    assert made["edges"]["e1"]["partitioning"] is None and validated(made).problems == ()
+
+
+def test_a_partitioning_between_the_changelog_and_its_table_is_reported_where_it_is() -> None:
+    value = totals(node("filter", "F", condition="total > 1"), node("columns", "C", rename=[["total", "sum"]]))
+    value["edges"]["e0"]["partitioning"] = "rebalance"
+    value["edges"]["e1"]["partitioning"] = "global"
+    assert problems(value) == []
+    value["edges"]["e2"]["partitioning"] = "shuffle"
+    assert problems(value) == [("n3", Code.CHANGES_OUT_OF_ORDER, None)]
+    value["nodes"]["n4"] = node("sink.print", "Print")
+    assert problems(value) == []
+
+
+def test_new_rows_may_be_dealt_out_before_a_table() -> None:
+    value = chain(orders(), node("sink.postgres", "Table", **TABLE))
+    value["edges"]["e0"]["partitioning"] = "rebalance"
+    assert problems(value) == []
+
+
 def test_a_name_that_is_missing_is_marked_where_it_stands() -> None:
     code = ["def f(row):", '    return "é", missing(row)']
     value = chain(orders(), node("python.map", "M", code=code, type=[["a", "string"], ["b", "long"]]))
@@ -395,6 +525,17 @@ def test_a_memo_changes_nothing_of_the_answer(tmp_path: Path) -> None:
         fresh = validated(value)
         assert first.problems == again.problems == fresh.problems
         assert first.facts == again.facts == fresh.facts
+        assert (first.ports, first.labels) == (again.ports, again.labels) == (fresh.ports, fresh.labels)
+
+
+def test_a_memo_knows_the_values_of_the_pipelines_parameters_apart() -> None:
+    memo = Memo()
+    value = chain(orders(), node("filter", "F", condition={"$parameter": "which"}))
+    for default in ("cents > 1", "cents >", None, "cents > 2"):
+        value["parameters"] = [{"name": "which", "type": "string", "default": default}]
+        found, fresh = validate(read_document(value), CATALOG, memo), validated(value)
+        assert (found.problems, found.labels) == (fresh.problems, fresh.labels)
+        assert found.nodes.keys() == fresh.nodes.keys()
 
 
 def three_hundred() -> dict[str, Any]:

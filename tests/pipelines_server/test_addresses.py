@@ -138,6 +138,36 @@ def test_the_setting_that_is_missing_is_named(admins: APIClient, monkeypatch: py
     )
 
 
+@pytest.mark.usefixtures("never_connected")
+@pytest.mark.parametrize(
+    ("kind", "url"),
+    [
+        ("redis", "redis://:hunter2/x9@host:6379"),
+        ("redis", "redis://:hunter2[x9zz]/@host:6379"),
+        ("redis", "redis://:hunter2"),
+        ("redis", "redis://:x9@host:hunter2"),
+        # too short to be hidden in texts
+        ("redis", "redis://:x9/hunter2@host:6379"),
+        ("postgres", "postgresql://u:hunter2/x9@h/db"),
+        ("postgres", "postgresql://u:x9/hunter2@h/db"),
+        ("postgres", "postgresql://u:p@h:hunter2/db"),
+        ("postgres", "host=h port=hunter2"),
+    ],
+)
+def test_what_is_taken_for_a_port_is_not_shown(
+    admins: APIClient, api: APIClient, monkeypatch: pytest.MonkeyPatch, kind: str, url: str
+) -> None:
+    admins.put(f"{CONNECTIONS}/c", {"kind": kind}, format="json")
+    monkeypatch.setenv("TIDEMARK_SECRET_C_URL", url)
+    tested = admins.post(f"{CONNECTIONS}/c/test").json()["test"]
+    described = api.get(f"{CONNECTIONS}/c/describe")
+    assert (tested["ok"], described.status_code) == (False, 409)
+    assert "its host and port cannot be read" in tested["message"]
+    told = [json.dumps(tested), described.content.decode(), *(str(event.detail) for event in AuditEvent.objects.all())]
+    for secret in ("hunter2", "x9"):
+        assert not [text for text in told if secret in text]
+
+
 @pytest.mark.parametrize("path", ["http://169.254.169.254/latest", "s3://bucket/x.csv"])
 def test_files_of_nodes_are_files_of_this_machine(api: APIClient, path: str) -> None:
     source = node("source.files", "Flights", paths=[path], format={"kind": "csv"})

@@ -9,6 +9,7 @@ from django.contrib.auth.models import User
 from django.db import connection
 from rest_framework.test import APIClient
 
+from backend.cluster import services as cluster_services
 from backend.cluster import storage_calls
 from backend.cluster.models import Artifact, Checkpoint, Job, Operation
 from backend.pipelines import deployments
@@ -54,6 +55,8 @@ def test_a_version_becomes_a_job_as_an_upload_does(api: APIClient) -> None:
     assert (listed["id"], listed["version"], listed["job_id"]) == (answer["id"], 1, job.id)
     of_job = api.get(f"{BASE}/jobs/{job.id}").json()
     assert (of_job["pipeline"], of_job["version"], of_job["operators"]) == (pipeline, 1, answer["operators"])
+    [source] = [operator for operator, node in answer["operators"].items() if node == "n1"]
+    assert of_job["outputs"] == {"n1": {"out": [{"operator": source, "side_output": ""}]}}
     assert api.get(f"{BASE}/jobs/{'0' * 32}").status_code == 404
     assert api.get(f"{BASE}/{pipeline}/deployments/{answer['id']}").json() == answer
     assert api.get(f"{BASE}/{pipeline}/deployments").json()["deployments"] == [answer]
@@ -185,3 +188,98 @@ def test_the_exported_program_makes_the_graph_that_is_deployed(api: APIClient, t
     deployed = Job.objects.get().graph
     assert [v["vertex_id"] for v in deployed["vertices"]] == [v.vertex_id for v in extracted.graph.vertices]
     assert deployed["configuration"] == dict(extracted.graph.configuration)
+
+
+def failed_since(pipeline: str, number: int) -> None:
+    """As many deployments have failed since the one that runs."""
+    running = Deployment.objects.get()
+    values = {"pipeline_id": pipeline, "version": running.version, "created_by": running.created_by, "graph": {}}
+    Deployment.objects.bulk_create(
+        Deployment(
+            **values,
+            created_at=running.created_at + 1 + at,
+            state=("FAILED", "ROLLED_BACK")[at % 2],
+            idempotency_key=f"failed-{at}",
+        )
+        for at in range(number)
+    )
+
+
+@pytest.mark.parametrize("number", [50, 120])
+def test_what_runs_is_found_behind_many_that_have_failed(api: APIClient, running: str, number: int) -> None:
+    first = Deployment.objects.get()
+    failed_since(running, number)
+    listed = api.get(f"{BASE}/{running}/deployments").json()["deployments"]
+    assert (listed[-1]["id"], listed[-1]["job_state"]) == (first.id, "RUNNING")
+    assert len(listed) == min(number, 100) + 1
+    answer = deploy(api, running).json()
+    # it replaces the job, and none is started beside that
+    assert (answer["state"], answer["previous"]) == ("COMPILED", first.id)
+    assert Job.objects.count() == 1
+
+
+def refusal(answer: Any) -> tuple[int, str]:
+    return answer.status_code, answer.json()["errors"][0]["code"]
+
+
+def test_what_was_not_seen_is_not_replaced(api: APIClient, running: str) -> None:
+    first = Deployment.objects.get()
+    for seen in (None, "0" * 32):
+        answer = deploy(api, running, replaces=seen)
+        assert refusal(answer) == (409, "other_runs")
+        assert "Version 1 of the pipeline runs by now" in answer.json()["errors"][0]["message"]
+    # nor is state lost where a job has ended
+    Job.objects.update(state="FINISHED")
+    answer = deploy(api, running, replaces=first.id)
+    assert refusal(answer) == (409, "other_runs")
+    assert "has ended by now" in answer.json()["errors"][0]["message"]
+    assert (Deployment.objects.count(), Operation.objects.count()) == (1, 0)
+    assert deploy(api, running, replaces=7).status_code == 400
+    assert deploy(api, running, replaces=None).status_code == 202
+
+
+def test_what_was_seen_is_replaced_and_scripts_need_not_look(api: APIClient, running: str) -> None:
+    first = Deployment.objects.get()
+    answer = deploy(api, running, replaces=first.id)
+    assert (answer.status_code, answer.json()["previous"]) == (202, first.id)
+    # a key is answered as it was, whatever runs now
+    assert deploy(api, running, replaces=None).json() == answer.json()
+    Deployment.objects.filter(id=answer.json()["id"]).update(state="FAILED")
+    assert deploy(api, running, key="of-a-script").json()["previous"] == first.id
+
+
+@pytest.mark.parametrize("seen", [{}, {"replaces": None}])
+def test_a_job_that_begins_while_a_version_is_planned_or_checked_is_not_overlooked(
+    api: APIClient, monkeypatch: pytest.MonkeyPatch, seen: dict[str, Any]
+) -> None:
+    """Somebody deploys while the storage is asked, and that job runs at once."""
+    pipeline = create(api)
+    check = cluster_services.check_locations
+
+    def overtaken(*args: Any) -> Any:
+        monkeypatch.setattr(cluster_services, "check_locations", check)
+        deploy(api, pipeline, key="a-colleagues")
+        Job.objects.update(state="RUNNING", state_times={"RUNNING": 1})
+        Deployment.objects.update(state="RUNNING")
+        return check(*args)
+
+    monkeypatch.setattr(cluster_services, "check_locations", overtaken)
+    assert refusal(deploy(api, pipeline, **seen)) == (409, "other_runs")
+    assert (Job.objects.count(), Deployment.objects.count()) == (1, 1)
+
+
+def test_a_double_click_where_nothing_was_seen_to_run_is_one_deployment(
+    api: APIClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second request finds the job of the first one, which is its own."""
+    pipeline = create(api)
+    plan, answers = deployments.plan, []
+
+    def overtaken(*args: Any) -> Any:
+        monkeypatch.setattr(deployments, "plan", plan)
+        answers.append(deploy(api, pipeline, replaces=None).json())
+        return plan(*args)
+
+    monkeypatch.setattr(deployments, "plan", overtaken)
+    assert deploy(api, pipeline, replaces=None).json() == answers[0]
+    assert (Job.objects.count(), Deployment.objects.count()) == (1, 1)

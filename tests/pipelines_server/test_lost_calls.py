@@ -54,15 +54,16 @@ def test_a_pipeline_is_created_once_whatever_is_lost(alice: User) -> None:
 
 @pytest.mark.parametrize("key", [None, KEY])
 def test_a_version_is_saved_once_whatever_is_lost(alice: User, key: str | None) -> None:
-    changed = check(document(rows=7))
+    drafted, changed = check(document(rows=6)), check(document(rows=7))
+    seen: list[services.SeenDraft] = []
 
     def reset() -> None:
         Pipeline.objects.all().delete()
         pipeline, _ = services.create_pipeline(check(document()), alice)
-        services.put_draft(pipeline, alice, changed, base=1, tag=None)
+        seen[:] = [services.SeenDraft(services.put_draft(pipeline, alice, drafted, base=1, tag=None).tag)]
 
     def save() -> None:
-        services.save_version(Pipeline.objects.get(), changed, alice, head=1, key=key)
+        services.save_version(Pipeline.objects.get(), changed, alice, head=1, draft=seen[0], key=key)
 
     def is_right() -> bool:
         rows = sorted(Version.objects.values_list("number", flat=True))
@@ -138,6 +139,28 @@ def test_eight_requests_with_one_key_create_one_pipeline(alice: User) -> None:
     found = at_once(8, lambda index: services.create_pipeline(checked, alice, key=KEY)[0].id)
     assert len(set(found)) == 1
     assert (Pipeline.objects.count(), Version.objects.count()) == (1, 1)
+
+
+def _nth(acts: list[Callable[[], Any]], index: int) -> Any:
+    return acts[index]()
+
+
+@needs_processes
+def test_of_a_save_and_a_write_of_its_draft_at_once_none_is_lost(alice: User) -> None:
+    pipeline, _ = services.create_pipeline(check(document()), alice)
+    for turn in range(20):
+        tag = services.put_draft(pipeline, alice, check(document(rows=10)), base=1, tag=None).tag
+        seen, head = services.SeenDraft(tag), Pipeline.objects.get().head
+        acts: list[Callable[[], Any]] = [
+            partial(services.save_version, pipeline, check(document(rows=100 + turn)), alice, head=head, draft=seen),
+            partial(services.put_draft, pipeline, alice, check(document(rows=11)), base=1, tag=tag),
+        ]
+        saved, written = at_once(2, partial(_nth, acts))
+        # whoever was first makes the other one look again
+        assert isinstance(saved, services.DraftMovedError) != isinstance(written, services.DraftMovedError)
+        assert Draft.objects.exists() == isinstance(written, Draft)
+        assert Pipeline.objects.get().head == head + isinstance(saved, Version)
+        Draft.objects.all().delete()
 
 
 def _write(pipeline: Pipeline, user: User, documents: list[Checked], seen: str | None, index: int) -> Draft:

@@ -247,3 +247,18 @@ def test_who_may_preview(api: APIClient, oscar: User, victor: User) -> None:
         assert api.post(PREVIEW, {"document": document(), "rows": rows}, format="json").status_code == 400
     # Redis is away
     assert api.post(PREVIEW, {"document": document()}, format="json").status_code == 503
+
+
+def test_a_preview_is_gone_only_where_redis_says_so(live: redis.Redis, api: APIClient, settings: Settings) -> None:
+    """A page that gets a 404 takes the preview for lost, and asks no more."""
+    name = start(api, **slow())["id"]
+    address, settings.REDIS_URL = settings.REDIS_URL, "redis://127.0.0.1:1/0"
+    bus.disconnect()
+    for method in (api.get, api.delete):
+        assert method(f"{PREVIEW}/{name}").status_code == 503
+    settings.REDIS_URL = address
+    bus.disconnect()
+    assert api.get(f"{PREVIEW}/{name}").json()["state"] == "running"
+    live.delete(bus.PREVIEW_KEY.format(name))
+    for method in (api.get, api.delete):
+        assert method(f"{PREVIEW}/{name}").status_code == 404

@@ -28,10 +28,10 @@ from runtime.task.messages import (
     SlotMessage,
     SlotReport,
     SnapshotCoordinators,
-    StalledCall,
     TriggerCheckpoint,
 )
 from runtime.task.slot_codec import decode_slot_messages, encode_slot_messages
+from runtime.task.stalls import LoopWatch
 from tests.simulation.faults import Point
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ class SimulatedLink:
     def set_listener(self, on_message: Callable[[], None]) -> None:
         """The scheduler is told instead."""
 
-    def set_stall_probe(self, probe: Callable[[], StalledCall | None]) -> None:
+    def set_watch(self, watch: LoopWatch) -> None:
         """Nothing to look into: one thread runs all, and stands still with the loop."""
 
     def close(self) -> None:

@@ -22,12 +22,12 @@ from runtime.task.messages import (
     JobMasterMessage,
     OperatorEvent,
     SlotMessage,
-    StalledCall,
     Start,
     TaskState,
     TaskStateChanged,
 )
 from runtime.task.slot import Slot
+from runtime.task.stalls import LoopWatch
 from runtime.task.task import Task
 from runtime.task.uploads import InlineUploads
 from runtime.testing.clock import ManualClock
@@ -63,7 +63,7 @@ class FakeControlLink:
     def set_listener(self, on_message: Callable[[], None]) -> None:
         pass
 
-    def set_stall_probe(self, probe: Callable[[], StalledCall | None]) -> None:
+    def set_watch(self, watch: LoopWatch) -> None:
         pass
 
     def close(self) -> None:

@@ -122,9 +122,16 @@ def test_every_listed_metric_of_a_task_is_reported_and_every_reported_one_is_lis
         re.sub(r"^(mailboxLatencyMs_).*", r"\1*", name)
         for metrics in reported.values()
         for name in metrics
-        if not any(operator in name for operator in operators) and not name.startswith("latency.")
+        if not any(operator in name for operator in operators) and not name.startswith(("latency.", "edge."))
     }
     assert found == section("Task metrics")
+
+
+def test_every_listed_metric_of_an_edge_is_reported_and_every_reported_one_is_listed(
+    reported: dict[str, dict[str, object]],
+) -> None:
+    names = {name for metrics in reported.values() for name in metrics if name.startswith("edge.")}
+    assert {re.sub(r"^edge\.\d+\.", "edge.<id>.", name) for name in names} == section("Edge metrics")
 
 
 def test_every_listed_metric_of_an_operator_is_reported_and_every_reported_one_is_listed(

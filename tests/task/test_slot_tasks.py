@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -12,7 +13,7 @@ from runtime.common import WatermarkStrategy
 from runtime.connectors import BlackHoleSink, NumberSequenceSource
 from runtime.core.checkpoint_options import CheckpointOptions
 from runtime.core.elements import CheckpointBarrier
-from runtime.core.ids import CheckpointId, SlotId
+from runtime.core.ids import CheckpointId, SlotId, TaskId
 from runtime.network.local import LocalNetwork
 from runtime.task.loop_inbox import LoopInbox
 from runtime.task.messages import (
@@ -27,6 +28,7 @@ from runtime.task.messages import (
 )
 from runtime.task.operator_chain import OperatorChain
 from runtime.task.processing_time import TimerQueue
+from runtime.task.running_task import running_task
 from runtime.task.slot_host import SlotHost
 from runtime.task.slot_reports import SlotReports
 from runtime.task.slot_sources import SlotSources
@@ -60,7 +62,7 @@ class Rig:
         job = SlotRig(env)
         self.clock = ManualClock(1_000_000)
         self.link = FakeControlLink()
-        timers = TimerQueue(self.clock)
+        self._timers = timers = TimerQueue(self.clock)
         reports = SlotReports(self.link, RegisterSlot(SLOT, ATTEMPT, 1, "localhost", ""), self.clock)
         storage = SlotStorage(SLOT, ATTEMPT, None, DEFAULT_RETRIES, lambda restored_bytes: None)
         self.sources = SlotSources(SLOT, reports, timers, self.clock)
@@ -110,6 +112,13 @@ class Rig:
                 return
         raise AssertionError("still busy")
 
+    def timer(self, task: Task, action: Callable[[int], None]) -> None:
+        """Fire a timer of a task at once."""
+        task._timers.register_timer(self.clock.now_ms(), action)
+        due = self._timers.pop_due()
+        assert due is not None
+        due[1](due[0])
+
     def states(self, task: Task) -> list[TaskState]:
         return [m.state for m in self.link.all(TaskStateChanged) if m.task == task.task_id]
 
@@ -134,6 +143,26 @@ def test_what_a_task_raises_fails_it_and_no_other(rig: Rig) -> None:
     assert (failure.task, failure.slot) == (rig.left.task_id, SLOT)
     assert rig.tasks.have_ended()
     assert not rig.tasks.have_work()
+
+
+def test_whose_code_runs_is_known_while_it_runs(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    ran: list[TaskId | None] = []
+
+    def noted(call: Callable[..., Any]) -> Callable[..., Any]:
+        def noting(*args: Any, **options: Any) -> Any:
+            ran.append(running_task())
+            return call(*args, **options)
+
+        return noting
+
+    for name in ("initialize", "step", "close"):
+        monkeypatch.setattr(Task, name, noted(getattr(Task, name)))
+    rig.start()
+    rig.timer(rig.left, lambda _: ran.append(running_task()))
+    assert ran == [rig.left.task_id, rig.right.task_id, rig.left.task_id]
+    rig.run()
+    assert set(ran) == {rig.left.task_id, rig.right.task_id}
+    assert running_task() is None
 
 
 def test_a_task_fails_once(rig: Rig) -> None:

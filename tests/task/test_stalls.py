@@ -12,7 +12,7 @@ import pytest
 from runtime.common import WatermarkStrategy
 from runtime.connectors import BlackHoleSink, NumberSequenceSource
 from runtime.core.ids import TaskId, VertexId
-from runtime.task.stalls import MAX_FRAMES, MAX_LINE_CHARS, LoopWatch, StackSampler
+from runtime.task.stalls import MAX_FRAMES, MAX_LINE_CHARS, LoopStacks, LoopWatch
 from tests.support.waiting import wait_until
 from tests.task.rigs import SlotRig, environment
 
@@ -54,7 +54,7 @@ def test_what_the_runtime_waits_for_is_no_user_code() -> None:
     may_go = threading.Event()
     thread = threading.Thread(target=may_go.wait, args=(10,))
     thread.start()
-    waiting = StackSampler().sample(thread.ident or 0)
+    waiting = LoopStacks().sample(thread.ident or 0)
     may_go.set()
     thread.join()
     assert not waiting.in_user_code
@@ -91,7 +91,7 @@ def test_a_stack_waits_for_no_file(monkeypatch: pytest.MonkeyPatch) -> None:
     thread = threading.Thread(target=waits)
     thread.start()
     assert ENTERED.wait(10)
-    sampler, ident = StackSampler(), thread.ident or 0
+    sampler, ident = LoopStacks(), thread.ident or 0
     for _ in range(3):
         stack = sampler.sample(ident).text
         assert "in waits" in stack and "LEAVE.wait(10)" not in stack
@@ -122,7 +122,7 @@ def test_a_stack_is_short_whatever_the_program_does(tmp_path: Path) -> None:
     thread.start()
     assert ENTERED.wait(10)
     assert thread.ident is not None
-    sampler, ident = StackSampler(), thread.ident
+    sampler, ident = LoopStacks(), thread.ident
     wait_until(lambda: "LEAVE.wait(10)" in sampler.sample(ident).text, 5, "the lines of source")
     lines = sampler.sample(ident).text.splitlines()
     LEAVE.set()
@@ -135,4 +135,4 @@ def test_a_thread_that_has_ended_stands_nowhere() -> None:
     thread = threading.Thread(target=lambda: None)
     thread.start()
     thread.join()
-    wait_until(lambda: StackSampler().sample(thread.ident or 0).text == "", 5, "the thread's end")
+    wait_until(lambda: LoopStacks().sample(thread.ident or 0).text == "", 5, "the thread's end")

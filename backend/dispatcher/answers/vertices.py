@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, NotRequired, TypedDict
+from typing import Any, Literal, NotRequired, TypedDict
 
 from backend.cluster.document_types import ExecutionState
 
@@ -38,6 +38,21 @@ class Summary(TypedDict):
     p25: int
     p75: int
     p95: int
+
+
+class FlameGraph(TypedDict):
+    """Answers what the subtasks of a vertex were seen to do."""
+
+    endTimestamp: int
+    """Epoch ms; -1: the vertex does not run, -3: the first samples are being taken."""
+    data: NotRequired[dict[str, Any]]
+    """{"name", "value", "children": […]}, the root."""
+
+
+class FlameGraphQuery(TypedDict):
+    type: NotRequired[str]
+    """FULL, ON_CPU or OFF_CPU."""
+    subtaskindex: NotRequired[int]
 
 
 Aggregated = TypedDict("Aggregated", {"metrics": dict[str, Summary], "status-duration": dict[str, Summary]})

@@ -25,6 +25,7 @@ from backend.dispatcher.errors import BadRequest
 from backend.dispatcher.presence import has_left
 from backend.dispatcher.programs import extract, read_program_request
 from backend.dispatcher.submissions import find_artifact, run_program
+from backend.dispatcher.uploads import pending_of
 from runtime.client.extract import ExtractedJob
 from runtime.graph.plan import operator_plan
 
@@ -61,7 +62,7 @@ class JarUploadView(FlinkView):
         if len(files) != 1:
             raise BadRequest(f"Exactly one file must be sent, not {len(files)}.")
         try:
-            artifact = artifacts.store(files[0], request.user)
+            artifact = artifacts.store(files[0], request.user, pending_of(request))
         except artifacts.FileTooLarge as error:
             raise PayloadTooLarge(str(error)) from error
         except (artifacts.RefusedFile, ArchiveError) as error:

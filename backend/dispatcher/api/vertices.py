@@ -7,6 +7,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from backend.cluster import services
+from backend.cluster.stack_document import flame_tree
 from backend.cluster.task_metrics import Metrics, flink_metrics, metric_scopes
 from backend.contract.operation import operation
 from backend.dispatcher.answers import vertices as answers
@@ -27,12 +28,38 @@ from backend.dispatcher.shapes.metrics import aggregated, listed, subtask_metric
 from backend.dispatcher.shapes.statistics import AGGREGATIONS
 
 MAX_SUBTASKS = 32768
+FLAME_GRAPHS = ("full", "on_cpu", "off_cpu")
+FLAME_GRAPH_MS = 5_000
+FLAME_GRAPH_AGE_MS = 60_000
+#: Flink's, in place of a time
+ENDED, WAITING = -1, -3
 
 
 class VertexDetailView(VertexView):
     @operation(answers.VertexDetail)
     def get(self, request: Request, job_id: str, vertex_id: str) -> Response:
         return Response(shapes.vertex_detail(self.vertex, self.document["now"]))
+
+
+class FlameGraphView(VertexView):
+    """Flink's: the answer is that of the last samples, and new ones are taken if they are older than a minute."""
+
+    @operation(answers.FlameGraph, query=answers.FlameGraphQuery)
+    def get(self, request: Request, job_id: str, vertex_id: str) -> Response:
+        kind = request.query_params.get("type", "FULL").lower()
+        if kind not in FLAME_GRAPHS:
+            raise BadRequest("type must be one of FULL, ON_CPU, OFF_CPU.")
+        index = request.query_params.get("subtaskindex")
+        subtask = None if index is None else self.subtask(index)["index"]
+        if self.vertex["state"] in ("FINISHED", "CANCELED", "FAILED"):
+            return Response({"endTimestamp": ENDED})
+        stacks = services.vertex_stacks(job_id, vertex_id)
+        has_samples = stacks is not None and stacks["duration"] > 0
+        if stacks is None or not has_samples or services.now_ms() - stacks["ended_at"] > FLAME_GRAPH_AGE_MS:
+            services.want_stacks(job_id, vertex_id, FLAME_GRAPH_MS)
+        if stacks is None or not has_samples:
+            return Response({"endTimestamp": WAITING})
+        return Response({"endTimestamp": stacks["ended_at"], "data": flame_tree(stacks, kind, subtask)})
 
 
 class MetricsOfVertexView(VertexView):

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal, NotRequired, TypedDict
 
 from backend.pipelines.answers.problems import Problem
 
 
 class DocumentBody(TypedDict):
     document: dict[str, Any]
+
+
+class ValidateBody(DocumentBody):
+    known: NotRequired[str]
+    """Tag of an earlier answer that the client still has."""
 
 
 class Column(TypedDict):
@@ -50,6 +55,10 @@ class NodePorts(TypedDict):
 
 
 class ValidationAnswer(TypedDict):
+    tag: str
+    """Of this answer."""
+    since: str | None
+    """Tag of the earlier answer that said the same of all nodes that are not in `ports`; null: all nodes are in it."""
     semantic_hash: str
     is_deployable: bool
     problems: list[Problem]

@@ -75,7 +75,7 @@ class DeploymentAnswer(DeploymentListed):
 
 class DeploymentsAnswer(TypedDict):
     deployments: list[DeploymentAnswer]
-    """Newest first."""
+    """The newest 100, newest first, and the one that runs if it is older."""
 
 
 class NewDeployment(TypedDict):
@@ -86,6 +86,9 @@ class NewDeployment(TypedDict):
     """Whether state of operators that the version does not have may be left behind."""
     location: NotRequired[str]
     """A snapshot to start from where no job runs."""
+    replaces: NotRequired[str | None]
+    """Id of the deployment whose job is to be replaced, null: none runs. If it is another one, the answer is a 409 with
+    the code other_runs. Missing: whatever runs is replaced."""
 
 
 class CompatibilityRequest(TypedDict):
@@ -101,6 +104,13 @@ class CompatibilityAnswer(TypedDict):
     warnings: list[str]
 
 
+class StreamOutput(TypedDict):
+    operator: str
+    """Operator id."""
+    side_output: str
+    """Id of the side output; empty: the main output."""
+
+
 class JobPipeline(TypedDict):
     pipeline: str
     name: str
@@ -108,3 +118,6 @@ class JobPipeline(TypedDict):
     deployment: str
     operators: dict[str, str]
     """Operator id → node."""
+    outputs: dict[str, dict[str, list[StreamOutput]]]
+    """Node → output → the operators' outputs that its stream is made of, several behind a union. Empty: the deployment
+    was made by an earlier release."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypedDict
+from typing import Any, Literal, NotRequired, TypedDict
 
 from backend.pipelines.answers.pipelines import PipelineAnswer
 
@@ -19,8 +19,13 @@ class ExportQuery(TypedDict, total=False):
     """Default: the head."""
 
 
+class ExportBody(TypedDict):
+    document: dict[str, Any]
+    format: NotRequired[Literal["json", "python"]]
+
+
 class Export(TypedDict):
     file_name: str
     text: str
     stripped: list[str]
-    """JSON pointers of URLs that had a user or a password, which were left out."""
+    """JSON pointers of what was left out: users and passwords of URLs, and values under names of secrets."""

@@ -91,6 +91,9 @@ class PipelineChange(TypedDict):
 class NewVersion(TypedDict):
     document: dict[str, Any]
     message: NotRequired[str]
+    draft: NotRequired[str | None]
+    """Tag of the own draft that the document has come from; null: there was none. It ends with the version; another one
+    (412, draft_moved) is kept, and nothing is saved. Without this, a draft ends only if it is the very document."""
 
 
 class RestoreVersion(TypedDict):

@@ -18,7 +18,7 @@ from backend.dispatcher.uploads import MAX_DOCUMENT_BODY_BYTES
 from backend.pipelines import services
 from backend.pipelines.answers.errors import PipelineErrors
 from backend.pipelines.answers.pipelines import DraftAnswer, VersionAnswer, VersionListed
-from backend.pipelines.deployments import NotDeployableError, StateRefusedError
+from backend.pipelines.deployments import NotDeployableError, OtherRunsError, StateRefusedError
 from backend.pipelines.documents import Checked, DocumentRefused, check
 from backend.pipelines.models import Draft, Pipeline, Version
 
@@ -115,6 +115,8 @@ def _as_known(error: Exception) -> exceptions.APIException:
             return Conflict(str(error), "key_taken")
         case NotDeployableError():
             return Conflict(str(error), "not_deployable")
+        case OtherRunsError():
+            return Conflict(str(error), "other_runs")
         case StateRefusedError():
             return Conflict(str(error), "state_refused")
         case services.PipelineError():
@@ -217,6 +219,16 @@ def seen_draft(request: Request) -> str | None:
     if match is None:
         raise exceptions.ValidationError({"If-Match": "Must be the ETag of the draft."})
     return match[1]
+
+
+def draft_in(body: Mapping[str, Any]) -> services.SeenDraft | None:
+    """Return the draft that the author of a version has seen; None: the body says nothing of it."""
+    if "draft" not in body:
+        return None
+    tag = body["draft"]
+    if tag is not None and not (isinstance(tag, str) and _DRAFT_TAG.fullmatch(f'"{tag}"')):
+        raise exceptions.ValidationError({"draft": "Must be the tag of the draft, or null."})
+    return services.SeenDraft(tag)
 
 
 def _if_match(request: Request, what: str) -> str:

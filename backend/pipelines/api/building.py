@@ -10,8 +10,10 @@ from backend.accounts.roles import Role, role_of
 from backend.contract.operation import operation
 from backend.pipelines import building, previews
 from backend.pipelines.answers import building as answers
-from backend.pipelines.api.base import PipelinesView, body_of, document_of
+from backend.pipelines.api.base import PipelinesView, body_of, document_of, text_of
 from runtime.pipeline.templates import templates
+
+MAX_TAG_CHARS = 64
 
 
 class CatalogView(PipelinesView):
@@ -46,13 +48,15 @@ class TemplatesView(PipelinesView):
 class ValidateView(PipelinesView):
     """What is wrong with a document, and what flows at each of its ports. Nothing runs."""
 
-    @operation(answers.ValidationAnswer, body=answers.DocumentBody)
+    @operation(answers.ValidationAnswer, body=answers.ValidateBody)
     def post(self, request: Request) -> Response:
-        document = document_of(body_of(request)).document
+        body = body_of(request)
+        document = document_of(body).document
+        known = text_of(body, "known", MAX_TAG_CHARS) or None
         if role_of(request.user) >= Role.DEVELOPER:
             # somebody edits, and is likely to look at rows
             previews.warm_up()
-        return Response(building.validated(document))
+        return Response(building.validated(document, known))
 
 
 class CompileView(PipelinesView):

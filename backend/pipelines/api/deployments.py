@@ -26,7 +26,7 @@ from backend.pipelines.api.base import (
     number_of,
     text_of,
 )
-from backend.pipelines.deployments import Restore
+from backend.pipelines.deployments import Restore, Seen
 from backend.pipelines.models import Deployment
 from runtime.checkpoint.errors import CheckpointStorageError
 
@@ -45,7 +45,7 @@ class CompatibilityView(PipelineView):
         version = services.get_version(self.pipeline, number_of(body_of(request), "version"))
         planned = deployments.plan(version, self.user, has_left(request))
         running = deployments.running_deployment(self.pipeline)
-        report = deployments.report_of(self.pipeline, planned.extracted.graph)
+        report = deployments.report_of(running, planned.extracted.graph)
         return Response(
             {
                 "running": None if running is None else listed_deployment(running),
@@ -64,7 +64,7 @@ class DeploymentsView(PipelineView):
 
     @operation(answers.DeploymentsAnswer)
     def get(self, request: Request, pipeline_id: str) -> Response:
-        rows = list(deployments.list_deployments(self.pipeline)[:MAX_LISTED])
+        rows = deployments.newest_and_running(self.pipeline, MAX_LISTED)
         states = deployments.job_states(rows)
         return Response({"deployments": [deployment_json(row, states) for row in rows]})
 
@@ -78,7 +78,7 @@ class DeploymentsView(PipelineView):
         is_first = not self.pipeline.deployments.exists()
         if is_first and role_of(request.user) < Role.DEVELOPER:
             raise exceptions.PermissionDenied("The first deployment of a pipeline requires the role developer.")
-        row = deployments.deploy(self.pipeline, version, self.user, key, _restore(body), has_left(request))
+        row = deployments.deploy(self.pipeline, version, self.user, key, _restore(body), has_left(request), _seen(body))
         return Response(_answer(row), status=status.HTTP_202_ACCEPTED)
 
 
@@ -108,6 +108,7 @@ class JobPipelineView(PipelinesView):
                 "version": row.version.number,
                 "deployment": row.id,
                 "operators": row.operators,
+                "outputs": row.outputs,
             }
         )
 
@@ -150,6 +151,15 @@ def deployment_json(row: Deployment, states: Mapping[str, str]) -> DeploymentAns
 
 def _answer(row: Deployment) -> DeploymentAnswer:
     return deployment_json(row, deployments.job_states([row]))
+
+
+def _seen(body: Mapping[str, Any]) -> Seen | None:
+    if "replaces" not in body:
+        return None
+    value = body["replaces"]
+    if value is not None and not isinstance(value, str):
+        raise exceptions.ValidationError({"replaces": "Must be the id of a deployment, or null."})
+    return Seen(value)
 
 
 def _restore(body: Mapping[str, Any]) -> Restore:

@@ -21,6 +21,7 @@ from backend.pipelines.api.base import (
     PipelineView,
     body_of,
     document_of,
+    draft_in,
     draft_json,
     key_of,
     listed_version,
@@ -89,7 +90,7 @@ class PipelineDetailView(PipelineView):
 
 
 class VersionsView(PipelineView):
-    """All versions; POST saves the next one, if If-Match names the head."""
+    """All versions; POST saves the next one, if If-Match names the head, and ends the draft that the body names."""
 
     roles = {"POST": Role.DEVELOPER}  # noqa: RUF012
 
@@ -105,6 +106,7 @@ class VersionsView(PipelineView):
             document_of(body),
             self.user,
             head=seen_head(request),
+            draft=draft_in(body),
             message=message_of(body),
             key=key_of(request),
         )
@@ -119,8 +121,16 @@ class VersionView(PipelineView):
         return _version(services.get_version(self.pipeline, number))
 
 
+class HeadView(PipelineView):
+    """The newest version with its document."""
+
+    @operation(answers.VersionAnswer)
+    def get(self, request: Request, pipeline_id: str) -> Response:
+        return _version(services.get_version(self.pipeline, self.pipeline.head))
+
+
 class RestoreView(PipelineView):
-    """Saves an old version's document as the next version, if If-Match names the head."""
+    """Saves an old version's document as the next version, if If-Match names the head. The draft stays."""
 
     roles = {"POST": Role.DEVELOPER}  # noqa: RUF012
 

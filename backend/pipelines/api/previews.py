@@ -53,6 +53,8 @@ class PreviewView(PipelinesView):
             return Response(_shown(previews.get_preview(preview_id, self.user)))
         except PreviewUnknownError as error:
             raise exceptions.NotFound(str(error)) from error
+        except previews.PreviewsAwayError as error:
+            raise Unavailable(str(error)) from error
 
     @operation(Nothing)
     def delete(self, request: Request, preview_id: str) -> Response:
@@ -61,6 +63,8 @@ class PreviewView(PipelinesView):
             previews.stop_preview(preview_id, self.user)
         except PreviewUnknownError as error:
             raise exceptions.NotFound(str(error)) from error
+        except previews.PreviewsAwayError as error:
+            raise Unavailable(str(error)) from error
         return Response({})
 
 

@@ -5,6 +5,7 @@ import type {
   ClusterDocument,
   FailureGroups,
   JobConfig,
+  JobLog,
   JobManagers,
   JobTimeline,
   LiveJob,
@@ -12,6 +13,7 @@ import type {
   LogFiles,
   LogMatch,
   LogText,
+  Routes,
   TaskManagerDetail,
 } from '../gen/contract';
 import { call } from './client';
@@ -64,6 +66,15 @@ export function fetchTaskManager(id: string): Promise<TaskManagerDetail> {
 
 export function fetchLogFiles(id: string): Promise<LogFiles> {
   return call('GET /api/v1/jobs/{job_id}/logs', { path: { job_id: id } });
+}
+
+/** Entries of all logs of a job by time; a request searches only so much, and its cursor says where to go on. */
+export function searchJobLog(
+  id: string,
+  query: Routes['GET /api/v1/jobs/{job_id}/logs/search']['query'],
+  signal: AbortSignal,
+): Promise<JobLog> {
+  return call('GET /api/v1/jobs/{job_id}/logs/search', { path: { job_id: id }, query, signal });
 }
 
 /** Reads text from a byte offset; a negative one counts from the end of the file. */

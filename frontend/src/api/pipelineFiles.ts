@@ -1,7 +1,7 @@
 /** Pipelines as files: export, import, copies; and the archive. */
 
 import type { Export, ImportedPipeline } from '../gen/contract';
-import { freeName } from '../model/pipeline/document';
+import { type PipelineDocument, freeName } from '../model/pipeline/document';
 import { call } from './client';
 import { type Pipeline, type PipelineListed, createPipeline, fetchVersion, send } from './pipelines';
 
@@ -11,6 +11,11 @@ export type ExportFormat = 'json' | 'python';
 export function exportPipeline(id: string, format: ExportFormat, version?: number): Promise<Export> {
   const query = version === undefined ? { format } : { format, version };
   return call('GET /api/v1/pipelines/{pipeline_id}/export', { path: { pipeline_id: id }, query });
+}
+
+/** A document as a file's name and text, as it is drawn. */
+export function exportDocument(document: PipelineDocument, format: ExportFormat): Promise<Export> {
+  return send('/export', { method: 'POST', body: { document, format } });
 }
 
 /** `key` makes a repeated request create one pipeline only. */

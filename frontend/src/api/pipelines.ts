@@ -70,10 +70,13 @@ export interface Pipeline extends PipelineListed {
 
 /** Somebody else was faster: `current` is what is there now; null: nothing. */
 export class OutdatedError extends ApiError {
+  /** `head_moved`: `current` is a version; `draft_moved`: it is a draft. */
+  readonly code: string;
   readonly current: Draft | Version | null;
 
-  constructor(message: string, current: Draft | Version | null) {
+  constructor(message: string, code: string, current: Draft | Version | null) {
     super(412, message);
+    this.code = code;
     this.current = current;
   }
 }
@@ -88,6 +91,13 @@ export class StateRefusedError extends ApiError {
   }
 }
 
+/** What runs is not what was to be replaced. */
+export class OtherRunsError extends ApiError {
+  constructor(message: string) {
+    super(409, message);
+  }
+}
+
 interface Sent {
   readonly method?: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
   readonly body?: unknown;
@@ -97,7 +107,7 @@ interface Sent {
 }
 
 interface Failure {
-  readonly errors?: readonly { readonly message?: string }[];
+  readonly errors?: readonly { readonly code?: string; readonly message?: string }[];
   readonly current?: Draft | Version | null;
   readonly report?: Report;
 }
@@ -130,8 +140,10 @@ export async function send<T>(path: string, sent: Sent = {}): Promise<T> {
   const failure = failureOf(text);
   const said = (failure.errors ?? []).map(({ message }) => message ?? '').filter(Boolean);
   const message = said.length > 0 ? said.join('\n') : `The server refused (status ${response.status}).`;
-  if (response.status === 412) throw new OutdatedError(message, failure.current ?? null);
+  if (response.status === 412)
+    throw new OutdatedError(message, failure.errors?.[0]?.code ?? '', failure.current ?? null);
   if (failure.report !== undefined) throw new StateRefusedError(message, failure.report);
+  if (failure.errors?.some(({ code }) => code === 'other_runs') === true) throw new OtherRunsError(message);
   throw new ApiError(response.status, message);
 }
 
@@ -167,20 +179,31 @@ export function fetchVersion(id: string, number: number): Promise<Version> {
   return send(`/${id}/versions/${number}`);
 }
 
+/** The newest version. */
+export function fetchHead(id: string): Promise<Version> {
+  return send(`/${id}/versions/head`);
+}
+
 export async function fetchVersions(id: string): Promise<readonly VersionListed[]> {
   return (await send<{ versions: VersionListed[] }>(`/${id}/versions`)).versions;
 }
 
-/** Saves a document as the next version after `head`. Throws OutdatedError with the newer one. */
+export interface Saving {
+  readonly head: number;
+  /** Tag of the draft that the document has come from; null: there was none. It ends with the version. */
+  readonly draft: string | null;
+  readonly message: string;
+  readonly key: string;
+}
+
+/** Saves a document as the next version after `head`. Throws OutdatedError with a newer version or another draft. */
 export function saveVersion(
   id: string,
   document: PipelineDocument,
-  head: number,
-  message: string,
-  key: string,
+  { head, draft, message, key }: Saving,
 ): Promise<Version> {
   const headers = { 'If-Match': `"${head}"`, 'Idempotency-Key': key };
-  return send(`/${id}/versions`, { method: 'POST', body: { document, message }, headers });
+  return send(`/${id}/versions`, { method: 'POST', body: { document, message, draft }, headers });
 }
 
 /** The user's own draft; null if there is none. */
@@ -217,7 +240,10 @@ export function fetchCatalog(): Promise<Catalog> {
   return send('/catalog');
 }
 
-interface ValidationAnswer {
+export interface ValidationAnswer {
+  readonly tag: string;
+  /** Tag of the earlier answer that said the same of all nodes that are not in `ports`; null: all nodes are in it. */
+  readonly since: string | null;
   readonly problems: readonly Problem[];
   /** By node and output; null: not known yet. */
   readonly facts: Readonly<Record<string, Readonly<Record<string, Facts | null>>>>;
@@ -228,14 +254,29 @@ interface ValidationAnswer {
   readonly is_deployable: boolean;
 }
 
-export async function validate(document: PipelineDocument, signal: AbortSignal): Promise<Validation> {
-  const answer = await send<ValidationAnswer>('/validate', { method: 'POST', body: { document }, signal });
+/** What the server says of a document, of which `before` is an earlier answer. */
+export async function validate(
+  document: PipelineDocument,
+  before: Validation,
+  signal: AbortSignal,
+): Promise<Validation> {
+  const body = before.tag === null ? { document } : { document, known: before.tag };
+  return validationOf(await send('/validate', { method: 'POST', body, signal }), document, before);
+}
+
+/** What an answer says of a document, together with the earlier answer to which it refers. */
+export function validationOf(answer: ValidationAnswer, document: PipelineDocument, before: Validation): Validation {
   const inactive = new Set(answer.inactive);
-  const nodes = Object.entries(answer.ports).map(([id, ports]): [string, NodeState] => [
-    id,
-    { ports, outputs: answer.facts[id] ?? {}, is_active: !inactive.has(id), label: answer.labels[id] ?? '' },
-  ]);
-  return { problems: answer.problems, is_deployable: answer.is_deployable, nodes: Object.fromEntries(nodes) };
+  const nodes: Record<string, NodeState> = {};
+  for (const id of Object.keys(document.nodes)) {
+    const ports = answer.ports[id];
+    const is_active = !inactive.has(id);
+    const known = answer.since === null ? undefined : before.nodes[id];
+    if (ports !== undefined)
+      nodes[id] = { ports, outputs: answer.facts[id] ?? {}, is_active, label: answer.labels[id] ?? '' };
+    else if (known !== undefined) nodes[id] = known.is_active === is_active ? known : { ...known, is_active };
+  }
+  return { tag: answer.tag, problems: answer.problems, is_deployable: answer.is_deployable, nodes };
 }
 
 export interface Program {

@@ -554,7 +554,7 @@ export interface DeploymentListed {
 }
 
 export interface DeploymentsAnswer {
-  /** Newest first. */
+  /** The newest 100, newest first, and the one that runs if it is older. */
   deployments: DeploymentAnswer[];
 }
 
@@ -631,6 +631,24 @@ export interface DraftPlanAnswer {
   problems: Problem[];
 }
 
+/** Figures of an edge, of all its channels together; see `EdgeMetrics`. */
+export type EdgeFigures = [records_sent: number, records_received: number, records_per_second: number, bytes_per_second: number, queued_buffers: number, queued_bytes: number, watermark: Watermark];
+
+/** Figures of an edge, of all its channels together. */
+export interface EdgeMetrics {
+  /** A record that is broadcast counts once for each consumer. */
+  records_sent: number;
+  /** The same, and once the job has finished equal to it. */
+  records_received: number;
+  records_per_second: number;
+  bytes_per_second: number;
+  /** Batches, or frames of them, that wait at either end. */
+  queued_buffers: number;
+  queued_bytes: number;
+  /** The lowest that has been sent. */
+  watermark: Watermark;
+}
+
 /** Somebody else with a draft. */
 export interface Editor {
   user: string | null;
@@ -688,8 +706,13 @@ export type ExecutionState = 'CREATED' | 'SCHEDULED' | 'DEPLOYING' | 'INITIALIZI
 export interface Export {
   file_name: string;
   text: string;
-  /** JSON pointers of URLs that had a user or a password, which were left out. */
+  /** JSON pointers of what was left out: users and passwords of URLs, and values under names of secrets. */
   stripped: string[];
+}
+
+export interface ExportBody {
+  document: Record<string, unknown>;
+  format?: 'json' | 'python';
 }
 
 export interface Externalization {
@@ -774,6 +797,14 @@ export interface Fix {
   title: string;
   /** RFC 6902, on the document. */
   patch: Record<string, unknown>[];
+}
+
+/** Answers what the subtasks of a vertex were seen to do. */
+export interface FlameGraph {
+  /** Epoch ms; -1: the vertex does not run, -3: the first samples are being taken. */
+  endTimestamp: number;
+  /** {"name", "value", "children": […]}, the root. */
+  data?: Record<string, unknown>;
 }
 
 export interface FlinkConfig {
@@ -959,6 +990,10 @@ export interface JobDocument {
   parallelism: number;
   max_parallelism: number;
   vertices: Vertex[];
+  /** By id; missing in documents of earlier releases. */
+  edges?: Record<string, EdgeMetrics>;
+  /** By uid; missing in documents of earlier releases. */
+  operators?: Record<string, OperatorMetrics>;
   /** The newest cause since the submission; null: none. */
   failure?: JobFailure | null;
   /** Total number of failures; `exceptions` has the latest. */
@@ -1028,6 +1063,51 @@ export interface JobIdAndStatus {
   status: JobState;
 }
 
+/** Entries of all logs of a job by time, and how far the server has looked for them in this request. */
+export interface JobLog {
+  entries: JobLogEntry[];
+  /** Where the next request goes on. Oldest first, also for what is written later; newest first null: that is all. */
+  cursor: string | null;
+  /** A cursor, oldest first, for what is written after this answer. */
+  follow: string;
+  /** All that is there was searched, and is among the entries or was so before. */
+  is_complete: boolean;
+  /** What is not searched is not newer than this; or, oldest first, not older. null: nothing is left, or unknown. */
+  searched_to: number | null;
+  /** Bytes that are not searched yet. */
+  left: number;
+  /** Of all the logs. */
+  size: number;
+  /** Number of logs that are searched. */
+  logs: number;
+  /**
+   * Number of logs that are not searched unless `attempt` or `slot` says so: of earlier attempts, or of too many
+   * slots.
+   */
+  left_out: number;
+}
+
+/** A record of a log with all its lines, or a line that belongs to none, as what was printed. */
+export interface JobLogEntry {
+  /** When it was logged; of what was printed, when it arrived; null: nobody knows. */
+  time: number | null;
+  level: LogLevel | '';
+  attempt: number;
+  slot: number;
+  kind: 'out' | 'log';
+  /** Id of the vertex whose task has logged it; empty: none, or it is not known. */
+  vertex: string;
+  subtask: number | null;
+  /** The file. */
+  name: string;
+  /** Of its first byte in the file. */
+  offset: number;
+  /** Without time and level: logger and message. */
+  text: string;
+  /** Only the part around what was looked for is here. */
+  is_cut: boolean;
+}
+
 export interface JobManager {
   /** host:pid */
   id: string;
@@ -1066,6 +1146,11 @@ export interface JobPipeline {
   deployment: string;
   /** Operator id → node. */
   operators: Record<string, string>;
+  /**
+   * Node → output → the operators' outputs that its stream is made of, several behind a union. Empty: the deployment
+   * was made by an earlier release.
+   */
+  outputs: Record<string, Record<string, StreamOutput[]>>;
 }
 
 export interface JobPlan {
@@ -1136,6 +1221,25 @@ export interface JobsOverview {
   jobs: JobOverview[];
 }
 
+export interface KeyField {
+  /** Empty: the key is one value. */
+  name: string;
+  type: string;
+}
+
+export interface KeyedState {
+  name: string;
+  /** columnar: rows of a vectorised operator. */
+  kind: 'value' | 'list' | 'map' | 'reducing' | 'aggregating' | 'columnar';
+  /** Of its values. */
+  type: string;
+  /** It has a value for each window. */
+  is_namespaced: boolean;
+  has_ttl: boolean;
+  /** Its values are pickled, and not decoded. */
+  is_pickled: boolean;
+}
+
 export interface LatestCheckpointDetails {
   completed: CheckpointDetails | null;
   savepoint: CheckpointDetails | null;
@@ -1184,9 +1288,13 @@ export interface LiveJobStatus {
 }
 
 export interface LiveOperator {
+  /** Operator id, 32 hex digits; by it go the operators of a pipeline's nodes. */
+  id: string;
   name: string;
   /** Place in the program, "file:line". */
   defined_at?: string;
+  /** The operator of the same chain whose records it takes; missing: it is the head of its chain. */
+  input?: OperatorInput;
 }
 
 export interface LiveSubtaskStatus {
@@ -1239,6 +1347,9 @@ export interface LogFiles {
   files: LogFile[];
 }
 
+/** Ascending. */
+export type LogLevel = 'DEBUG' | 'INFO' | 'WARN' | 'ERROR' | 'FATAL';
+
 export interface LogMatch {
   /** From 1. */
   line: number;
@@ -1284,6 +1395,20 @@ export interface Metric {
   id: string;
   /** Missing if the query names no metric. */
   value?: string;
+}
+
+export interface MetricHistory {
+  /** false: Redis does not answer in time, or others are reading, so that nothing is known. */
+  is_available: boolean;
+  begin: number;
+  end: number;
+  step: number;
+  /** Ascending, the same for all series. */
+  times: number[];
+  /** Name → its values at these times; null: nobody knows it. */
+  series: Record<string, (number | null)[]>;
+  /** Checkpoints, operations, rescalings and failures in this time, oldest first; at most 200, the newest. */
+  events: TimelineEvent[];
 }
 
 /** An operator of a chain; its metrics' ids begin with the scope and a dot. */
@@ -1332,6 +1457,10 @@ export interface MovingJob {
   vertices: Record<string, LiveVertexStatus>;
   /** By the vertex's id. */
   figures: Record<string, Figures>;
+  /** By the edge's id. */
+  edges: Record<string, EdgeFigures>;
+  /** By the operator's uid. */
+  operators: Record<string, OperatorFigures>;
   /** The latest; a newer one has a greater timestamp in its key or, if they are equal, a greater number after it. */
   exceptions: Record<string, JobException>;
   /** Calls of user code that have not returned for some seconds, by task. */
@@ -1348,6 +1477,11 @@ export interface NewDeployment {
   allows_loss?: boolean;
   /** A snapshot to start from where no job runs. */
   location?: string;
+  /**
+   * Id of the deployment whose job is to be replaced, null: none runs. If it is another one, the answer is a 409 with
+   * the code other_runs. Missing: whatever runs is replaced.
+   */
+  replaces?: string | null;
 }
 
 export interface NewDraft {
@@ -1380,6 +1514,11 @@ export interface NewUser {
 export interface NewVersion {
   document: Record<string, unknown>;
   message?: string;
+  /**
+   * Tag of the own draft that the document has come from; null: there was none. It ends with the version; another one
+   * (412, draft_moved) is kept, and nothing is saved. Without this, a draft ends only if it is the very document.
+   */
+  draft?: string | null;
 }
 
 export interface NodeExample {
@@ -1460,6 +1599,8 @@ export interface Operator {
   uid: string;
   /** Place in the program, "file:line". */
   defined_at?: string;
+  /** The operator of the same chain whose records it takes; missing: it is the head of its chain. */
+  input?: OperatorInput;
 }
 
 export interface OperatorEdge {
@@ -1468,6 +1609,28 @@ export interface OperatorEdge {
   ship_strategy: string;
   /** Tag of the side output; "" = the main output. */
   side_output: string;
+}
+
+/** Figures of an operator, of all its subtasks together; see `OperatorMetrics`. */
+export type OperatorFigures = [records_in: number, records_out: number, records_in_per_second: number, records_out_per_second: number, watermark: Watermark];
+
+export interface OperatorInput {
+  /** Its uid. */
+  operator: string;
+  /** Id of the side output that is read; empty: the main output. */
+  side_output: string;
+}
+
+/** Figures of an operator, of all its subtasks together. */
+export interface OperatorMetrics {
+  /** Of a source: records read. */
+  records_in: number;
+  /** A record that goes several ways counts once. */
+  records_out: number;
+  records_in_per_second: number;
+  records_out_per_second: number;
+  /** The lowest that has reached it; of a source: that it has sent. */
+  watermark: Watermark;
 }
 
 /** Describes what the program defines, before its operators are chained. */
@@ -1509,6 +1672,33 @@ export interface Overview {
   'flink-version': string;
   'flink-commit': string;
   'tidemark-version': string;
+}
+
+/** Elements that were seen after that position, as far as they are kept. */
+export interface PeekAnswer {
+  elements: SeenElement[];
+  rows: number;
+  dropped: number;
+  subtasks: number[];
+  problem: string;
+}
+
+export interface PeekBegun {
+  id: string;
+  /** ms; the peek ends if nobody looks for so long. */
+  lease: number;
+}
+
+/** Names either an edge, or an operator. */
+export interface PeekRequest {
+  /** Id of an edge, as an input of a vertex has it. */
+  edge?: string;
+  /** Uid of the operator that an edge within a chain leads to. */
+  operator?: string;
+  /** Those that write to the edge; missing or empty: all. */
+  subtasks?: number[];
+  /** Shown in a second, of all subtasks together; at most 20, which is the default. */
+  rows?: number;
 }
 
 export interface PendingSubtask {
@@ -1888,6 +2078,8 @@ export interface RunRequest {
   restoreMode?: string | null;
 }
 
+export type SampledStack = [subtask: number, frames: number[], on_cpu: number, off_cpu: number];
+
 export interface Savepoint {
   location: string;
   job_id: string;
@@ -1954,6 +2146,26 @@ export interface ScalingDecision {
   changes: Record<string, ScalingChange>;
 }
 
+/** A row, or a mark between rows. */
+export interface SeenElement {
+  /** Grows by one with each element. */
+  number: number;
+  kind: 'row' | 'watermark' | 'status' | 'barrier' | 'end';
+  subtask: number;
+  /** Epoch ms, by the clock of its host. */
+  passed_at: number;
+  /** Of a row its event time, null if it has none; of a watermark its own; epoch ms. */
+  timestamp: Watermark;
+  /** Of a row, shortened and masked. */
+  value: unknown;
+  /** Of a status "ACTIVE" or "IDLE", of a barrier the number of its checkpoint; else empty. */
+  text: string;
+  /** "+I", "-U", "+U" or "-D"; empty: the row has none. */
+  row_kind: string;
+  /** Parts of the value are left out. */
+  is_cut: boolean;
+}
+
 export type ServerMessage = Snapshot | Change | Gone | Refusal | Tick | Pong;
 
 export interface Session {
@@ -1983,6 +2195,21 @@ export interface SqlFunction {
   is_aggregate: boolean;
 }
 
+export interface StacksAnswer {
+  /** null: nothing was sampled in the last ten minutes. */
+  stacks: VertexStacks | null;
+}
+
+export interface StacksRequest {
+  /** ms, at most 60,000; 0: only the stacks of all threads are wanted. */
+  duration: number;
+}
+
+/** Samples are being taken, unless that is so already; they are there a moment after that time. */
+export interface StacksWanted {
+  duration: number;
+}
+
 /** A call that does not return; `vertex` is "" and `subtask` -1 if the task is unknown. */
 export interface Stall {
   vertex: string;
@@ -1995,6 +2222,120 @@ export interface Stall {
   in_user_code?: boolean;
 }
 
+/** The operators of a snapshot that have state per key, from sources to sinks. */
+export interface StateContents {
+  /** null: the job has completed no checkpoint that is kept. */
+  snapshot: StateSnapshot | null;
+  operators: StateOperator[];
+}
+
+export interface StateExport {
+  snapshot: StateSnapshot;
+  /** A file with a header. A text that a spreadsheet would take for a formula begins with an apostrophe. */
+  csv: string;
+  /** At most 10,000. */
+  num_rows: number;
+  /** There is more than that. */
+  is_cut: boolean;
+}
+
+/** Without `key` and `encoded_key`, keys that have the state are exported, else what the key has. */
+export interface StateExportRequest {
+  /** See `StateQuery`. */
+  snapshot?: string;
+  /** Its id. */
+  operator: string;
+  state: string;
+  /** This and the next two: see `StateLookupRequest`. */
+  key?: unknown;
+  key_type?: string;
+  encoded_key?: string;
+}
+
+export interface StateKey {
+  key: unknown;
+  /** Stands for exactly this key. */
+  encoded_key: string;
+}
+
+/** Keys that have a state, in no order. */
+export interface StateKeys {
+  snapshot: StateSnapshot;
+  keys: StateKey[];
+  /** There are no others. */
+  is_all: boolean;
+}
+
+export interface StateKeysRequest {
+  /** See `StateQuery`. */
+  snapshot?: string;
+  /** Its id. */
+  operator: string;
+  state: string;
+  /** At most 100, which is the default. */
+  limit?: number;
+}
+
+/** State and timers of one key in a snapshot. */
+export interface StateLookup {
+  snapshot: StateSnapshot;
+  key: unknown;
+  encoded_key: string;
+  key_group: number;
+  subtask: number;
+  /** One for each namespace, the first 100. */
+  values: StateValue[];
+  num_values: number;
+  /** Of the key, of all states of the operator; the first 100. */
+  timers: StateTimer[];
+  num_timers: number;
+  /** Bytes of the snapshot that were read for it. */
+  read_bytes: number;
+}
+
+export interface StateLookupRequest {
+  /** See `StateQuery`. */
+  snapshot?: string;
+  /** Its id. */
+  operator: string;
+  state: string;
+  /** Of the type of the operator's keys, an array of several fields; numbers may be texts, dates are ISO texts. */
+  key?: unknown;
+  /** Of `key`, if the program has declared none. */
+  key_type?: string;
+  /** In place of `key`, as `StateKey` has it. */
+  encoded_key?: string;
+}
+
+export interface StateOperator {
+  id: string;
+  uid: string;
+  name: string;
+  parallelism: number;
+  max_parallelism: number;
+  /** Empty: the program has not declared it. */
+  key_type: string;
+  /** Fields of a key; none: its type is unknown. */
+  key_fields: KeyField[];
+  /** Empty: none. */
+  window_type: string;
+  /** Formats of its state: canonical, hashmap, rocksdb. */
+  formats: string[];
+  /** Bytes of its files. */
+  size: number;
+  has_timers: boolean;
+  /** null: they are not recorded, as by earlier versions. */
+  states: KeyedState[] | null;
+}
+
+export interface StateSnapshot {
+  kind: 'checkpoint' | 'savepoint';
+  checkpoint_id: number | null;
+  /** When it was completed. */
+  timestamp: number;
+  location: string;
+}
+
 export interface StateSpan {
   state: JobState;
   /** null: no attempt had begun. */
@@ -2004,6 +2345,28 @@ export interface StateSpan {
   end: number | null;
   /** Of a failure; else empty. */
   cause: string;
+}
+
+export interface StateTimer {
+  service: string;
+  is_event_time: boolean;
+  timestamp: number;
+  namespace: unknown;
+}
+
+export interface StateValue {
+  /** The window; null: none. */
+  namespace: unknown;
+  /** A map is an array of {"key", "value"}; null if it is not decoded. */
+  value: unknown;
+  /** When it was last touched, ms, of state with time to live; of lists and maps for each item. */
+  touched: number | number[] | null;
+  /** Otherwise it is pickled. */
+  is_decoded: boolean;
+  /** Of lists and maps. */
+  num_items: number | null;
+  /** Parts of it are left out. */
+  is_cut: boolean;
 }
 
 /** A named state of an operator. */
@@ -2048,6 +2411,13 @@ export interface StopRequest {
   drain?: boolean | null;
   formatType?: string | null;
   triggerId?: string | null;
+}
+
+export interface StreamOutput {
+  /** Operator id. */
+  operator: string;
+  /** Id of the side output; empty: the main output. */
+  side_output: string;
 }
 
 /** Asks for a snapshot, and for changes from then on; also of a client that has missed a change. */
@@ -2296,6 +2666,13 @@ export interface TestsRequest {
   only?: string[];
 }
 
+export interface ThreadStack {
+  slot: string;
+  name: string;
+  /** As in a traceback, innermost line last. */
+  stack: string;
+}
+
 export interface Throwable {
   class: string;
   message: string;
@@ -2371,7 +2748,17 @@ export interface Users {
   users: UserEntry[];
 }
 
+export interface ValidateBody {
+  document: Record<string, unknown>;
+  /** Tag of an earlier answer that the client still has. */
+  known?: string;
+}
+
 export interface ValidationAnswer {
+  /** Of this answer. */
+  tag: string;
+  /** Tag of the earlier answer that said the same of all nodes that are not in `ports`; null: all nodes are in it. */
+  since: string | null;
   semantic_hash: string;
   is_deployable: boolean;
   problems: Problem[];
@@ -2454,7 +2841,13 @@ export interface VertexDetail {
 export interface VertexInput {
   /** The vertex that it reads from. */
   id: string;
+  /** Id of the edge, a number as text; documents of earlier releases have none. */
+  edge?: string;
   ship_strategy: string;
+  /** Id of the side output that it reads; empty: the main output. */
+  side_output?: string;
+  /** Uid of the operator of that vertex whose output it reads. */
+  operator?: string;
 }
 
 /** All metrics of a vertex, by Flink's ids. */
@@ -2468,6 +2861,24 @@ export interface VertexScaling {
   /** Parallelism. */
   wanted: number;
   reason: string;
+}
+
+/** Samples of the stacks of a vertex's subtasks. */
+export interface VertexStacks {
+  /** Grows with each report of the job. */
+  number: number;
+  /** Epoch ms. */
+  ended_at: number;
+  /** ms; 0: only the threads were asked for. */
+  duration: number;
+  /** Number of samples of all slots, also those in which another task, or none, was stepped. */
+  count: number;
+  /** Those whose slots have answered. */
+  subtasks: number[];
+  /** "function (file:line)", with the line at which the function begins. */
+  frames: string[];
+  stacks: SampledStack[];
+  threads: ThreadStack[];
 }
 
 export interface VertexTaskManager {
@@ -2550,6 +2961,12 @@ export interface Routes {
     body: undefined;
     answer: FailureGroups;
   };
+  'GET /api/v1/jobs/{job_id}/history': {
+    path: { job_id: string };
+    query: { from?: number; series: string; step?: number; to?: number };
+    body: undefined;
+    answer: MetricHistory;
+  };
   'GET /api/v1/jobs/{job_id}/live': {
     path: { job_id: string };
     query: Record<never, never>;
@@ -2567,6 +2984,12 @@ export interface Routes {
     query: Record<never, never>;
     body: undefined;
     answer: LogFiles;
+  };
+  'GET /api/v1/jobs/{job_id}/logs/search': {
+    path: { job_id: string };
+    query: { attempt?: number; cursor?: string; from?: number; kind?: 'out' | 'log'; level?: LogLevel; limit?: number; order?: 'newest' | 'oldest'; q?: string; slot?: number; vertex?: string };
+    body: undefined;
+    answer: JobLog;
   };
   'GET /api/v1/jobs/{job_id}/logs/{name}': {
     path: { job_id: string; name: string };
@@ -2586,11 +3009,53 @@ export interface Routes {
     body: undefined;
     answer: Operation;
   };
+  'POST /api/v1/jobs/{job_id}/peeks': {
+    path: { job_id: string };
+    query: Record<never, never>;
+    body: PeekRequest;
+    answer: PeekBegun;
+  };
+  'DELETE /api/v1/jobs/{job_id}/peeks/{peek_id}': {
+    path: { job_id: string; peek_id: string };
+    query: Record<never, never>;
+    body: undefined;
+    answer: Nothing;
+  };
+  'GET /api/v1/jobs/{job_id}/peeks/{peek_id}': {
+    path: { job_id: string; peek_id: string };
+    query: { after?: number };
+    body: undefined;
+    answer: PeekAnswer;
+  };
   'GET /api/v1/jobs/{job_id}/restore-points': {
     path: { job_id: string };
     query: Record<never, never>;
     body: undefined;
     answer: RestorePoints;
+  };
+  'GET /api/v1/jobs/{job_id}/state': {
+    path: { job_id: string };
+    query: { snapshot?: string };
+    body: undefined;
+    answer: StateContents;
+  };
+  'POST /api/v1/jobs/{job_id}/state/export': {
+    path: { job_id: string };
+    query: Record<never, never>;
+    body: StateExportRequest;
+    answer: StateExport;
+  };
+  'POST /api/v1/jobs/{job_id}/state/keys': {
+    path: { job_id: string };
+    query: Record<never, never>;
+    body: StateKeysRequest;
+    answer: StateKeys;
+  };
+  'POST /api/v1/jobs/{job_id}/state/lookup': {
+    path: { job_id: string };
+    query: Record<never, never>;
+    body: StateLookupRequest;
+    answer: StateLookup;
   };
   'GET /api/v1/jobs/{job_id}/timeline': {
     path: { job_id: string };
@@ -2609,6 +3074,18 @@ export interface Routes {
     query: Record<never, never>;
     body: undefined;
     answer: VertexMetrics;
+  };
+  'GET /api/v1/jobs/{job_id}/vertices/{vertex_id}/stacks': {
+    path: { job_id: string; vertex_id: string };
+    query: Record<never, never>;
+    body: undefined;
+    answer: StacksAnswer;
+  };
+  'POST /api/v1/jobs/{job_id}/vertices/{vertex_id}/stacks': {
+    path: { job_id: string; vertex_id: string };
+    query: Record<never, never>;
+    body: StacksRequest;
+    answer: StacksWanted;
   };
   'GET /api/v1/jobs/{job_id}/vertices/{vertex_id}/topic': {
     path: { job_id: string; vertex_id: string };
@@ -2676,6 +3153,12 @@ export interface Routes {
     body: undefined;
     answer: ConnectionAnswer;
   };
+  'POST /api/v1/pipelines/export': {
+    path: Record<never, never>;
+    query: Record<never, never>;
+    body: ExportBody;
+    answer: Export;
+  };
   'POST /api/v1/pipelines/import': {
     path: Record<never, never>;
     query: Record<never, never>;
@@ -2739,7 +3222,7 @@ export interface Routes {
   'POST /api/v1/pipelines/validate': {
     path: Record<never, never>;
     query: Record<never, never>;
-    body: DocumentBody;
+    body: ValidateBody;
     answer: ValidationAnswer;
   };
   'DELETE /api/v1/pipelines/{pipeline_id}': {
@@ -2830,6 +3313,12 @@ export interface Routes {
     path: { pipeline_id: string };
     query: Record<never, never>;
     body: NewVersion;
+    answer: VersionAnswer;
+  };
+  'GET /api/v1/pipelines/{pipeline_id}/versions/head': {
+    path: { pipeline_id: string };
+    query: Record<never, never>;
+    body: undefined;
     answer: VersionAnswer;
   };
   'GET /api/v1/pipelines/{pipeline_id}/versions/{number}': {
@@ -3137,6 +3626,12 @@ export interface Routes {
     query: Record<never, never>;
     body: undefined;
     answer: BackPressure;
+  };
+  'GET /v1/jobs/{job_id}/vertices/{vertex_id}/flamegraph': {
+    path: { job_id: string; vertex_id: string };
+    query: { subtaskindex?: number; type?: string };
+    body: undefined;
+    answer: FlameGraph;
   };
   'GET /v1/jobs/{job_id}/vertices/{vertex_id}/metrics': {
     path: { job_id: string; vertex_id: string };

@@ -20,10 +20,12 @@ export interface Deployments {
   readonly newest: DeploymentAnswer | null;
   readonly running: DeploymentAnswer | null;
   readonly error: string | null;
+  /** When `all` was read, epoch ms; 0: not yet. */
+  readonly readAt: number;
 }
 
 export function useDeployments(pipeline: string): Deployments {
-  const { data, error } = useQuery({
+  const { data, error, dataUpdatedAt } = useQuery({
     queryKey: deploymentsKey(pipeline),
     queryFn: () => fetchDeployments(pipeline),
     refetchInterval: ({ state }) => (state.data?.some(isUnderWay) === true ? FAST_MS : SLOW_MS),
@@ -33,6 +35,7 @@ export function useDeployments(pipeline: string): Deployments {
     newest: data?.[0] ?? null,
     running: data === undefined ? null : runningOf(data),
     error: error?.message ?? null,
+    readAt: dataUpdatedAt,
   };
 }
 

@@ -23,9 +23,12 @@ export interface JobProgram {
   readonly lines: readonly ProgramLines[];
 }
 
-/** The document of the version that a job is of, and which lines of its program belong to which node. */
-export function useJobProgram(pipeline: JobPipeline | null, isWanted: boolean): JobProgram | null {
-  const { data } = useQuery({
+/** The document of the version that a job is of, and which lines of its program belong to which node; why not, if not. */
+export function useJobProgram(
+  pipeline: JobPipeline | null,
+  isWanted: boolean,
+): { readonly program: JobProgram | null; readonly error: string | null } {
+  const { data, error } = useQuery({
     queryKey: ['job-program', pipeline?.pipeline, pipeline?.version],
     queryFn: async ({ signal }) => {
       const { document } = await fetchVersion(pipeline?.pipeline ?? '', pipeline?.version ?? 0);
@@ -35,5 +38,5 @@ export function useJobProgram(pipeline: JobPipeline | null, isWanted: boolean): 
     staleTime: Infinity,
     retry: 1,
   });
-  return data ?? null;
+  return { program: data ?? null, error: error?.message ?? null };
 }

@@ -1,5 +1,6 @@
 /** Asks the server what it says of the document, a moment after each edit that may change the answer. */
 
+import { replaceEqualDeep } from '@tanstack/react-query';
 import { useEffect } from 'react';
 
 import { ApiError } from '../api/client';
@@ -30,10 +31,12 @@ export function useValidation(store: EditorStore): void {
       running?.abort();
       const controller = new AbortController();
       running = controller;
-      validate(document, controller.signal).then(
-        (validation) => {
+      validate(document, store.getState().validation, controller.signal).then(
+        (answer) => {
           if (running !== controller) return;
           running = undefined;
+          // what has not changed stays the same object: only nodes that an edit reaches are painted again
+          const validation = replaceEqualDeep(store.getState().validation, answer);
           store.setState({ validation, validated: document, validationError: null });
         },
         (error: unknown) => {

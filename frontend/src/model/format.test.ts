@@ -11,6 +11,7 @@ import {
   formatRate,
   formatShare,
   formatTime,
+  formatTimes,
   formatWatermark,
 } from './format';
 
@@ -38,6 +39,7 @@ test('rates carry their unit, and nothing has none', () => {
   expect(plain(formatRate(2500))).toBe('2.50 k/s');
   expect(formatRate(undefined)).toBe('–');
   expect(plain(formatByteRate(2048))).toBe('2.00 KiB/s');
+  expect([plain(formatTimes(1250)), formatTimes(null)]).toEqual(['1.25 k ×', '–']);
 });
 
 test.each([

@@ -43,6 +43,12 @@ export function formatShare(perThousand: number): string {
   return `${Math.round(clamp(perThousand, 0, 1000) / 10)}%`;
 }
 
+/** A multiple: 0.5 ×, 1.2 k ×. */
+export function formatTimes(value: number | null | undefined): string {
+  const text = formatCompact(value);
+  return text === NOTHING ? text : `${text}${GAP}×`;
+}
+
 /** The two largest units: 850 ms, 12 s, 3 m 05 s, 2 h 07 m, 3 d 04 h. */
 export function formatDuration(ms: number | null | undefined): string {
   if (ms === null || ms === undefined || !Number.isFinite(ms)) return NOTHING;

@@ -3,8 +3,8 @@
  * same key have the same picture, so the layout is computed only when the key changes.
  */
 
-import type { LiveJob, OperatorPlan, Plan } from '../gen/contract';
-import { type Vertex, metricsOfVertex } from './job';
+import type { OperatorPlan, Plan } from '../gen/contract';
+import type { Vertex } from './job';
 
 export interface GraphNode {
   readonly id: string;
@@ -15,6 +15,11 @@ export interface GraphEdge {
   readonly source: string;
   readonly target: string;
   readonly shipStrategy: string;
+  /** Id of the job's edge, by which its figures go; missing where the graph is only planned. */
+  readonly edge?: string | undefined;
+  /** Where it leaves and enters the nodes, from 0 at the top to 1; missing: in the middle. */
+  readonly leaves?: number | undefined;
+  readonly enters?: number | undefined;
 }
 
 export interface Topology {
@@ -24,6 +29,13 @@ export interface Topology {
 
 export function topologyOfVertices(vertices: readonly Vertex[]): Topology {
   return topology(vertices.map(({ id, inputs }) => ({ id, inputs })));
+}
+
+interface Input {
+  readonly id: string;
+  readonly ship_strategy: string;
+  readonly edge?: string;
+  readonly side_output?: string;
 }
 
 export function topologyOfPlan(plan: Plan): Topology {
@@ -37,14 +49,16 @@ export function topologyOfOperators({ nodes, edges }: OperatorPlan): Topology {
       id: `${source}>${target}#${position}`,
       source,
       target,
-      shipStrategy: side_output === '' ? ship_strategy : `${ship_strategy} · ${side_output}`,
+      shipStrategy: withSideOutput(ship_strategy, side_output),
     })),
   };
 }
 
-function topology(
-  vertices: readonly { id: string; inputs: readonly { id: string; ship_strategy: string }[] }[],
-): Topology {
+function withSideOutput(strategy: string, tag: string): string {
+  return tag === '' ? strategy : `${strategy} · ${tag}`;
+}
+
+function topology(vertices: readonly { id: string; inputs: readonly Input[] }[]): Topology {
   const known = new Set(vertices.map((vertex) => vertex.id));
   const edges = vertices.flatMap((vertex) =>
     vertex.inputs
@@ -54,7 +68,8 @@ function topology(
         id: `${input.id}>${vertex.id}#${position}`,
         source: input.id,
         target: vertex.id,
-        shipStrategy: input.ship_strategy,
+        shipStrategy: withSideOutput(input.ship_strategy, input.side_output ?? ''),
+        edge: input.edge,
       })),
   );
   return { nodes: vertices.map(({ id }) => ({ id })), edges };
@@ -66,15 +81,4 @@ export function topologyKey({ nodes, edges }: Topology): string {
     nodes.map((node) => node.id),
     edges.map((edge) => [edge.source, edge.target, edge.shipStrategy]),
   ]);
-}
-
-/**
- * Records per second along one edge, or null where the counters cannot tell: a vertex counts what it reads from all its
- * inputs together and what it writes to all its outputs together.
- */
-export function edgeRate({ source, target }: GraphEdge, job: LiveJob): number | null {
-  const { vertices } = job.static;
-  if (vertices[target]?.inputs.length === 1) return metricsOfVertex(job, target)?.records_in_per_second ?? null;
-  const readers = Object.values(vertices).flatMap(({ inputs }) => inputs.filter(({ id }) => id === source));
-  return readers.length === 1 ? (metricsOfVertex(job, source)?.records_out_per_second ?? null) : null;
 }

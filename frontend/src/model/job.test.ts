@@ -1,7 +1,16 @@
 import { describe, expect, test } from 'vitest';
 
 import type { LiveJob } from '../gen/contract';
-import { exceptionsOf, jobOf, lagOf, metricsOf, metricsOfVertex, subtasksOf, vertexOf, verticesOf } from './job';
+import {
+  exceptionsOf,
+  jobOf,
+  metricsOf,
+  metricsOfEdge,
+  metricsOfVertex,
+  subtasksOf,
+  vertexOf,
+  verticesOf,
+} from './job';
 import { applyMergePatch } from './mergePatch';
 import { figures, jobException, liveJob, metrics } from './testData';
 
@@ -38,9 +47,25 @@ describe('what a change does not name keeps its identity', () => {
 });
 
 test('a vertex has the operators of its chain, by name', () => {
-  expect(vertex(before, 'map')?.operators).toEqual([{ uid: 'map-uid', name: 'operator of map' }]);
+  expect(vertex(before, 'map')?.operators).toEqual([{ uid: 'map-uid', id: 'map-id', name: 'operator of map' }]);
   expect(vertex(before, 'gone')).toBeUndefined();
   expect(metricsOfVertex(before, 'gone')).toBeUndefined();
+});
+
+test('an edge has the figures of its own id, by name', () => {
+  const edges = { '4': [10, 9, 2.5, 100, 1, 64, 'max'] } as LiveJob['moving']['edges'];
+  const job = liveJob({ source: [], window: ['source'] }, { edges });
+  expect(metricsOfEdge(job, '4')).toEqual({
+    records_sent: 10,
+    records_received: 9,
+    records_per_second: 2.5,
+    bytes_per_second: 100,
+    queued_buffers: 1,
+    queued_bytes: 64,
+    watermark: 'max',
+  });
+  expect(metricsOfEdge(job, '5')).toBeUndefined();
+  expect(metricsOfEdge(job, undefined)).toBeUndefined();
 });
 
 test('figures have names in the order in which they are sent', () => {
@@ -58,8 +83,4 @@ test('exceptions are listed newest first, and so are those of one moment', () =>
 test('subtasks are listed by index', () => {
   const status = { state: 'RUNNING', attempt: 1, taskmanager: '', host: '', start_time: 0, end_time: -1 } as const;
   expect(subtasksOf({ '10': { ...status }, '9': { ...status } }).map(({ index }) => index)).toEqual([9, 10]);
-});
-
-test('a watermark lags behind the time of its document', () => {
-  expect([lagOf(40, 100), lagOf('max', 100), lagOf(null, 100)]).toEqual([60, null, null]);
 });

@@ -6,6 +6,8 @@
  */
 
 import type {
+  EdgeFigures,
+  EdgeMetrics,
   Figures,
   JobEventTime,
   JobException,
@@ -16,6 +18,8 @@ import type {
   LiveVertex,
   LiveVertexStatus,
   MovingJob,
+  OperatorFigures,
+  OperatorMetrics,
   Stall,
   StaticJob,
   StaticVertex,
@@ -83,6 +87,12 @@ export function metricsOfVertex({ moving }: LiveJob, id: string): Metrics | unde
   return figures === undefined ? undefined : metricsOf(figures);
 }
 
+/** Undefined: nothing is known of the edge, such as in a document of an earlier release. */
+export function metricsOfEdge({ moving }: LiveJob, edge: string | undefined): EdgeMetrics | undefined {
+  const figures = moving.edges[edge ?? ''];
+  return figures === undefined ? undefined : edgeMetricsOf(figures);
+}
+
 /** Undefined: the server says nothing of it. */
 export function eventTimeOf({ moving, derived }: LiveJob): JobEventTime | undefined {
   return derived.event_time === undefined ? undefined : timeOf(derived.event_time, moving.figures);
@@ -133,10 +143,30 @@ export const metricsOf = kept((figures: Figures): Metrics => {
   };
 });
 
-/** ms by which a watermark is behind the document's time; null: it is no time. */
-export function lagOf(watermark: Watermark, now: number): number | null {
-  return typeof watermark === 'number' ? now - watermark : null;
+/** Undefined: nothing is known of the operator, such as in a document of an earlier release. */
+export function metricsOfOperator({ moving }: LiveJob, uid: string): OperatorMetrics | undefined {
+  const figures = moving.operators[uid];
+  return figures === undefined ? undefined : operatorMetricsOf(figures);
 }
+
+const operatorMetricsOf = kept((figures: OperatorFigures): OperatorMetrics => {
+  const [records_in, records_out, records_in_per_second, records_out_per_second, watermark] = figures;
+  return { records_in, records_out, records_in_per_second, records_out_per_second, watermark };
+});
+
+const edgeMetricsOf = kept((figures: EdgeFigures): EdgeMetrics => {
+  const [records_sent, records_received, records_per_second, bytes_per_second, ...rest] = figures;
+  const [queued_buffers, queued_bytes, watermark] = rest;
+  return {
+    records_sent,
+    records_received,
+    records_per_second,
+    bytes_per_second,
+    queued_buffers,
+    queued_bytes,
+    watermark,
+  };
+});
 
 function numberOf(key: string): number {
   return Number(key.slice(key.lastIndexOf('-') + 1));

@@ -36,6 +36,17 @@ export const TASK_STATES: readonly ExecutionState[] = [
   'FINISHED',
 ];
 
+/** The state of the whole whose parts have these states. Source: Flink, getAggregateJobVertexState. */
+export function stateOfAll(states: readonly ExecutionState[]): ExecutionState {
+  const first = DECISIVE.find((state) => states.includes(state));
+  if (first !== undefined) return first;
+  if (states.every((state) => state === 'FINISHED')) return 'FINISHED';
+  return states.includes('RUNNING') || states.includes('FINISHED') ? 'RUNNING' : 'CREATED';
+}
+
+/** What one part is in, the whole is in. */
+const DECISIVE = ['FAILED', 'CANCELING', 'CANCELED', 'INITIALIZING', 'DEPLOYING', 'SCHEDULED'] as const;
+
 export function toneOf(state: AnyState): Tone {
   // a newer server may know a state that this page does not
   return (TONES as Partial<Record<string, Tone>>)[state] ?? 'waiting';

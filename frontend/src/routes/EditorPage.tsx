@@ -6,7 +6,8 @@ import { useEffect, useMemo } from 'react';
 import { useParams, useSearchParams } from 'react-router';
 
 import { ApiError } from '../api/client';
-import { fetchCatalog, fetchDraft, fetchPipeline, fetchVersion } from '../api/pipelines';
+import { takeOpening } from '../api/opening';
+import { fetchCatalog, fetchDraft, fetchVersion } from '../api/pipelines';
 import { Editor } from '../components/Editor/Editor';
 import classes from '../components/Editor/Opening.module.css';
 import { FailureState } from '../components/EmptyState/EmptyState';
@@ -16,8 +17,8 @@ import { useRole, useSession } from '../hooks/useSession';
 import { maySubmit } from '../model/access';
 import type { Catalog } from '../model/pipeline/catalog';
 import type { PipelineDocument } from '../model/pipeline/document';
-import { type Conflict, mergeDocuments } from '../model/pipeline/merge';
-import { localDraft } from '../store/drafts';
+import type { Conflict } from '../model/pipeline/merge';
+import { localDrafts, mergeCopies } from '../store/drafts';
 import { createEditor } from '../store/editor';
 
 interface Loaded {
@@ -32,27 +33,30 @@ interface Loaded {
 /** A saved version, to be read. */
 async function loadVersion(id: string, number: number, user: string): Promise<Loaded> {
   const [catalog, { document }] = await Promise.all([fetchCatalog(), fetchVersion(id, number)]);
-  const begun = { tag: null, onServer: document, user };
+  const begun = { tag: null, onServer: document, user, copies: [] };
   return { catalog, head: { number, document }, begun, document, conflicts: [], others: [] };
 }
 
 async function load(id: string, user: string, mayEdit: boolean): Promise<Loaded> {
-  const [catalog, pipeline, draft] = await Promise.all([
-    fetchCatalog(),
-    fetchPipeline(id),
+  const opening = takeOpening(id);
+  const [catalog, pipeline, head, draft] = await Promise.all([
+    opening.catalog,
+    opening.pipeline,
+    opening.head,
     mayEdit ? fetchDraft(id) : null,
   ]);
-  const version = await fetchVersion(id, draft?.base ?? pipeline.head.number);
+  const base = draft?.base ?? head.number;
+  const version = base === head.number ? head : await fetchVersion(id, base);
   const onServer = draft?.document ?? version.document;
-  const kept = mayEdit ? localDraft(id, user) : null;
   // what this browser has kept is newer than what it had seen of the server
-  const merged = kept === null ? null : mergeDocuments(kept.base, kept.document, onServer);
+  const copies = mayEdit ? localDrafts(id, user) : [];
+  const merged = mergeCopies(onServer, copies);
   return {
     catalog,
     head: { number: version.number, document: version.document },
-    begun: { tag: draft?.tag ?? null, onServer, user },
-    document: merged?.document ?? onServer,
-    conflicts: merged?.conflicts ?? [],
+    begun: { tag: draft?.tag ?? null, onServer, user, copies },
+    document: merged.document,
+    conflicts: merged.conflicts,
     others: pipeline.editors.flatMap((editor) => editor.user ?? []),
   };
 }

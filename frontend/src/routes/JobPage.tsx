@@ -13,7 +13,7 @@ import { EventTime } from '../components/EventTime/EventTime';
 import { ExceptionHistory } from '../components/ExceptionList/ExceptionGroups';
 import { ExceptionList } from '../components/ExceptionList/ExceptionList';
 import { JobActions } from '../components/JobActions/JobActions';
-import { JobGraph } from '../components/JobGraph/JobGraph';
+import { JobPicture } from '../components/JobPipeline/JobPicture';
 import { FailedNode, PipelineLink } from '../components/JobPipeline/JobPipeline';
 import { JobRequirements } from '../components/JobRequirements/JobRequirements';
 import { JobNotices } from '../components/JobNotices/JobNotices';
@@ -59,6 +59,7 @@ const JobConfiguration = lazy(async () => ({
   default: (await import('../components/JobConfiguration/JobConfiguration')).JobConfiguration,
 }));
 const LogViewer = lazy(async () => ({ default: (await import('../components/LogViewer/LogViewer')).LogViewer }));
+const StateTab = lazy(async () => ({ default: (await import('../components/StateBrowser/StateTab')).StateTab }));
 const VertexDrawer = lazy(async () => ({
   default: (await import('../components/VertexDrawer/VertexDrawer')).VertexDrawer,
 }));
@@ -66,6 +67,7 @@ const VertexDrawer = lazy(async () => ({
 const TABS = [
   ['overview', 'Overview'],
   ['checkpoints', 'Checkpoints'],
+  ['state', 'State'],
   ['exceptions', 'Exceptions'],
   ['logs', 'Logs'],
   ['configuration', 'Configuration'],
@@ -129,6 +131,9 @@ function JobTabs() {
           <Tabs.Panel value="checkpoints">
             <CheckpointsTab />
           </Tabs.Panel>
+          <Tabs.Panel value="state">
+            <StateTab jobId={useJobId()} />
+          </Tabs.Panel>
           <Tabs.Panel value="exceptions">
             <Exceptions />
           </Tabs.Panel>
@@ -164,7 +169,7 @@ function Exceptions() {
   };
   const exceptions = useExceptions();
   const drawn = useJobPipeline(useJobId());
-  const program = useJobProgram(drawn, exceptions.length > 0);
+  const { program } = useJobProgram(drawn, exceptions.length > 0);
   const origin = (exception: JobException) =>
     drawn === null || program === null ? null : <FailedNode exception={exception} drawn={drawn} program={program} />;
   return (
@@ -179,7 +184,7 @@ function Exceptions() {
 }
 
 function Logs() {
-  return <LogViewer jobId={useJobId()} isLive={!useIsEnded()} />;
+  return <LogViewer jobId={useJobId()} isLive={!useIsEnded()} vertices={useVertices()} />;
 }
 
 /** The program's output when it was run from this page; gone with the next navigation. */
@@ -278,9 +283,7 @@ function Overview() {
   return (
     <>
       <Why onSelect={select} />
-      <Panel flush label="Job graph">
-        <JobGraph selected={selected} onSelect={select} coveredRight={coveredRight} />
-      </Panel>
+      <JobPicture selected={selected} onSelect={select} coveredRight={coveredRight} />
       <Panel flush title="Vertices">
         <VertexTable selected={selected} onSelect={select} />
       </Panel>

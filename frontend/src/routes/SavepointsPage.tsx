@@ -1,7 +1,7 @@
 /** All savepoints with job, time, size and actions. */
 
 import { Button, Group, Modal, Skeleton, Stack, Text, Tooltip } from '@mantine/core';
-import { IconBookmark, IconPlayerPlay, IconTrash } from '@tabler/icons-react';
+import { IconBookmark, IconDatabase, IconPlayerPlay, IconTrash } from '@tabler/icons-react';
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import { Link, useNavigate } from 'react-router';
@@ -140,6 +140,17 @@ function Actions({ savepoint, onDispose }: ActionsProps) {
           Restore
         </Button>
       </Tooltip>
+      {isThere && (
+        <Button
+          size="compact-sm"
+          variant="default"
+          leftSection={<IconDatabase size={14} />}
+          component={Link}
+          to={`/jobs/${savepoint.job_id}?${new URLSearchParams({ tab: 'state', snapshot: savepoint.location }).toString()}`}
+        >
+          State
+        </Button>
+      )}
       <Tooltip label={whyNot ?? ''} disabled={whyNot === null}>
         <Button
           size="compact-sm"

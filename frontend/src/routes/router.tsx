@@ -2,6 +2,7 @@
 
 import { createBrowserRouter } from 'react-router';
 
+import { beginOpening } from '../api/opening';
 import { Shell } from '../components/Shell/Shell';
 import { LoginPage } from './LoginPage';
 import { NotFoundPage, RouteFailure } from './NotFoundPage';
@@ -27,6 +28,11 @@ export const router = createBrowserRouter(
             },
             {
               path: '/pipelines/:pipelineId/edit',
+              loader: ({ params, request }) => {
+                if (!new URL(request.url).searchParams.has('version')) beginOpening(params.pipelineId ?? '');
+                return null;
+              },
+              shouldRevalidate: ({ currentUrl, nextUrl }) => currentUrl.pathname !== nextUrl.pathname,
               lazy: async () => ({ Component: (await import('./EditorPage')).EditorPage }),
             },
             {

@@ -1,10 +1,13 @@
 /**
  * Unsaved work in this browser: every edit is written at once, so that a tab that is killed loses nothing.
  *
- * The server's draft comes a second later; what is here wins where it is newer than what the server had seen.
+ * The server's draft comes a second later; what is here wins where it is newer than what the server had seen. Every
+ * editor that is open has a copy of its own: tabs neither overwrite nor drop the work of others. Whoever opens the
+ * pipeline merges all copies, and takes those away that it has come from once that is kept or written.
  */
 
 import type { PipelineDocument } from '../model/pipeline/document';
+import { type Merge, mergeDocuments } from '../model/pipeline/merge';
 
 export interface LocalDraft {
   readonly document: PipelineDocument;
@@ -15,38 +18,109 @@ export interface LocalDraft {
   readonly user: string;
 }
 
+/** A copy as it was read. */
+export interface LocalCopy extends LocalDraft {
+  readonly key: string;
+  readonly text: string;
+  /** Epoch ms; 0: written by an earlier release. */
+  readonly keptAt: number;
+}
+
 /** Browsers keep 5 MiB of one site; more than this of one draft would crowd out others. */
 const MAX_CHARS = 2 << 20;
 
-function keyOf(pipelineId: string): string {
+/** Earlier releases had one copy of a pipeline, under this key alone. */
+function prefixOf(pipelineId: string): string {
   return `tidemark.draft.${pipelineId}`;
 }
 
-/** Returns whether it was kept: storage may be full, blocked, or the document too large. */
-export function keepLocalDraft(pipelineId: string, draft: LocalDraft): boolean {
+function keyOf(pipelineId: string, editorId: string): string {
+  return `${prefixOf(pipelineId)}.${editorId}`;
+}
+
+/**
+ * Returns whether it was kept: storage may be full, blocked, or the document too large. Then no older copy of this
+ * editor stays either: it would bring back what has been changed since.
+ */
+export function keepLocalDraft(pipelineId: string, editorId: string, draft: LocalDraft): boolean {
   try {
-    const text = JSON.stringify(draft);
-    if (text.length > MAX_CHARS) return false;
-    localStorage.setItem(keyOf(pipelineId), text);
-    return true;
+    const text = JSON.stringify({ ...draft, keptAt: Date.now() });
+    if (text.length <= MAX_CHARS) {
+      localStorage.setItem(keyOf(pipelineId, editorId), text);
+      return true;
+    }
   } catch {
-    return false;
+    // full, or blocked
+  }
+  dropLocalDraft(pipelineId, editorId);
+  return false;
+}
+
+/** The user's own work of all editors, those that are open and those that are gone; the oldest first. */
+export function localDrafts(pipelineId: string, user: string): readonly LocalCopy[] {
+  try {
+    const prefix = prefixOf(pipelineId);
+    const keys = Array.from({ length: localStorage.length }, (_, index) => localStorage.key(index) ?? '');
+    return keys
+      .filter((key) => key === prefix || key.startsWith(`${prefix}.`))
+      .flatMap((key) => copyOf(key, user) ?? [])
+      .sort((one, other) => one.keptAt - other.keptAt);
+  } catch {
+    return [];
   }
 }
 
-/** The user's own work; null if there is none. */
-export function localDraft(pipelineId: string, user: string): LocalDraft | null {
+function copyOf(key: string, user: string): LocalCopy | null {
+  const text = localStorage.getItem(key) ?? 'null';
   try {
-    const draft = JSON.parse(localStorage.getItem(keyOf(pipelineId)) ?? 'null') as LocalDraft | null;
-    return draft !== null && draft.user === user && typeof draft.document.nodes === 'object' ? draft : null;
+    const draft = JSON.parse(text) as (LocalDraft & { readonly keptAt?: number }) | null;
+    const isMine = draft?.user === user && isDocument(draft.document) && isDocument(draft.base);
+    return isMine ? { ...draft, keptAt: draft.keptAt ?? 0, key, text } : null;
   } catch {
     return null;
   }
 }
 
-export function dropLocalDraft(pipelineId: string): void {
+function isDocument(value: { readonly nodes?: unknown } | undefined): boolean {
+  return typeof value?.nodes === 'object';
+}
+
+/** The server's document with all that copies have changed in theirs; the newest of them wins. */
+export function mergeCopies(onServer: PipelineDocument, copies: readonly LocalCopy[]): Merge {
+  return copies.reduce<Merge>(
+    (merged, { base, document }) => {
+      const next = mergeDocuments(base, document, merged.document);
+      return { document: next.document, conflicts: [...merged.conflicts, ...next.conflicts] };
+    },
+    { document: onServer, conflicts: [] },
+  );
+}
+
+export function dropLocalDraft(pipelineId: string, editorId: string): void {
+  drop(keyOf(pipelineId, editorId));
+}
+
+/** Takes a copy away that is part of another one now. One that was written again since it was read stays. */
+export function dropCopy({ key, text }: LocalCopy): void {
   try {
-    localStorage.removeItem(keyOf(pipelineId));
+    if (localStorage.getItem(key) === text) localStorage.removeItem(key);
+  } catch {
+    // then there is none
+  }
+}
+
+/** Calls back when another tab has taken this editor's copy away: it cannot know which tabs are still there. */
+export function onDropped(pipelineId: string, editorId: string, act: () => void): () => void {
+  const onStorage = ({ key, newValue }: StorageEvent) => {
+    if (key === keyOf(pipelineId, editorId) && newValue === null) act();
+  };
+  window.addEventListener('storage', onStorage);
+  return () => window.removeEventListener('storage', onStorage);
+}
+
+function drop(key: string): void {
+  try {
+    localStorage.removeItem(key);
   } catch {
     // then there is none
   }

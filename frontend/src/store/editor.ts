@@ -16,6 +16,7 @@ import * as history from '../model/pipeline/history';
 import { applyPatch } from '../model/pipeline/jsonPatch';
 import type { Conflict } from '../model/pipeline/merge';
 import { tidied } from '../model/pipeline/merge';
+import type { SaveState } from '../model/pipeline/saving';
 
 export interface Selection {
   readonly nodes: readonly string[];
@@ -24,8 +25,6 @@ export interface Selection {
 }
 
 export const NO_SELECTION: Selection = { nodes: [], edges: [], notes: [] };
-
-export type SaveState = 'saved' | 'pending' | 'saving' | 'failed';
 
 /** Where the quick-add opens: on the screen, with the output or the edge that it adds to. */
 export interface QuickAddAt {
@@ -62,6 +61,8 @@ export interface EditorState {
   readonly saveState: SaveState;
   readonly saveError: string | null;
   readonly savedAt: number | null;
+  /** Whether this browser has a copy of what is not on the server. */
+  readonly isKept: boolean;
   /** The head: what Save makes the next version of. */
   readonly head: { readonly number: number; readonly document: PipelineDocument };
   readonly quickAdd: QuickAddAt | null;
@@ -112,6 +113,7 @@ export function createEditor({ document, ...opened }: Opened) {
     saveState: 'saved',
     saveError: null,
     savedAt: null,
+    isKept: false,
     quickAdd: null,
     focus: null,
     announcement: '',

@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
 
+import { ApiError } from '../api/client';
 import type { PreviewAnswer } from '../gen/contract';
 import { line } from '../model/pipeline/testPipelines';
 import { createPreview } from './preview';
@@ -19,7 +20,7 @@ function answer(id: string, more: Partial<PreviewAnswer> = {}): PreviewAnswer {
 }
 
 /** A server whose answers the test gives. */
-function scripted() {
+function scripted(stopped: () => Promise<void> = () => Promise.resolve()) {
   const asked: string[] = [];
   const waiting: ((id: string | Error) => void)[] = [];
   let now = 1000;
@@ -33,7 +34,7 @@ function scripted() {
       },
       stop: (id) => {
         asked.push(`stop ${id}`);
-        return Promise.resolve();
+        return stopped();
       },
     },
     () => now,
@@ -100,4 +101,39 @@ test('a refused start says why, and keeps what was shown', async () => {
   expect(store.getState().error).toBe('Too many previews are running');
   expect(store.getState().shown?.id).toBe('a');
   expect(store.getState().isStarting).toBe(false);
+});
+
+test('a preview that the server has forgotten is lost, with the rows that it has shown, and another one starts', async () => {
+  const { store, reply } = scripted();
+  void store.getState().start(line());
+  await reply('a');
+  store.getState().take(answer('a', { version: 2, ports }));
+  store.getState().lose('another');
+  expect(store.getState().shown?.state).toBe('running');
+  store.getState().lose('a');
+  expect(store.getState().shown).toMatchObject({ state: 'lost', ports });
+  void store.getState().start(line());
+  await reply('b');
+  expect(store.getState().shown).toMatchObject({ id: 'b', state: 'running' });
+});
+
+test('a preview that has ended stays as it ended, though it is forgotten', async () => {
+  const { store, reply } = scripted();
+  void store.getState().start(line());
+  await reply('a');
+  store.getState().take(answer('a', { version: 2, state: 'finished' }));
+  store.getState().lose('a');
+  expect(store.getState().shown?.state).toBe('finished');
+});
+
+test('a stop of a forgotten preview finds it lost; another failure is told', async () => {
+  let failure: Error = new ApiError(503, 'Redis does not answer');
+  const { store, reply } = scripted(() => Promise.reject(failure));
+  void store.getState().start(line());
+  await reply('a');
+  await store.getState().stop();
+  expect(store.getState()).toMatchObject({ shown: { state: 'running' }, error: 'Redis does not answer' });
+  failure = new ApiError(404, 'There is no such preview');
+  await store.getState().stop();
+  expect(store.getState()).toMatchObject({ shown: { state: 'lost' }, isStopping: false, error: null });
 });

@@ -7,6 +7,7 @@
 
 import { createStore } from 'zustand/vanilla';
 
+import { ApiError } from '../api/client';
 import type { PreviewAnswer } from '../gen/contract';
 import type { PipelineDocument } from '../model/pipeline/document';
 import { completed } from '../model/pipeline/preview';
@@ -31,6 +32,8 @@ export interface PreviewState {
   readonly start: (document: PipelineDocument) => Promise<void>;
   readonly stop: () => Promise<void>;
   readonly take: (answer: PreviewAnswer) => void;
+  /** The server does not know the preview any more: what was shown of it stays. */
+  readonly lose: (id: string) => void;
   readonly setRows: (rows: number) => void;
 }
 
@@ -72,7 +75,8 @@ export function createPreview(calls: PreviewCalls, now: () => number = Date.now)
       try {
         await calls.stop(shown.id);
       } catch (error) {
-        set({ isStopping: false, error: messageOf(error) });
+        if (isForgotten(error)) get().lose(shown.id);
+        else set({ isStopping: false, error: messageOf(error) });
       }
     },
     take: (answer) => {
@@ -86,8 +90,18 @@ export function createPreview(calls: PreviewCalls, now: () => number = Date.now)
         ...(answer.state === 'running' ? {} : { isStopping: false }),
       });
     },
+    lose: (id) => {
+      const { shown } = get();
+      if (shown?.id !== id || shown.state !== 'running') return;
+      set({ shown: { ...shown, state: 'lost' }, isStopping: false });
+    },
     setRows: (rows) => set({ rows }),
   }));
+}
+
+/** Whether the server says that there is no such preview: ten minutes after its end, or without Redis' data. */
+export function isForgotten(error: unknown): boolean {
+  return error instanceof ApiError && error.status === 404;
 }
 
 function messageOf(error: unknown): string {

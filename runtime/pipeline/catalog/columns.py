@@ -10,7 +10,7 @@ from runtime.common.typeinfo import RowTypeInfo, TypeInformation
 from runtime.operators.columnar.expressions import Projection, checked_condition, extension, quoted, selection
 from runtime.operators.columnar.unnest import UnnestOperatorFactory
 from runtime.pipeline.catalog import fields
-from runtime.pipeline.emit import Expr, Literal, Method
+from runtime.pipeline.emit import Expr, Literal, Method, is_argument
 from runtime.pipeline.facts import StreamFacts, origins_of
 from runtime.pipeline.identifiers import identifier
 from runtime.pipeline.node_type import OUT, EmitContext, Example, NodeInput, NodeType, Port, Ports
@@ -24,9 +24,9 @@ Named = Sequence[tuple[str, str]]
 def arguments(columns: Named) -> tuple[list[str], dict[str, str]]:
     """Return columns as the arguments of `select` and its kin: texts and named ones.
 
-    A name that cannot be that of an argument makes all of them texts, which keeps them in order.
+    A name that cannot be that of an argument, such as "from", makes all of them texts, which keeps them in order.
     """
-    if all(name.isascii() and name.isidentifier() and name != "self" for name, _ in columns):
+    if all(is_argument(name) and name != "self" for name, _ in columns):
         return [], dict(columns)
     return [f"{text} AS {quoted(name)}" for name, text in columns], {}
 

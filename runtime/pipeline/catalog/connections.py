@@ -17,7 +17,7 @@ from runtime.pipeline.catalog import fields
 from runtime.pipeline.catalog.event_time import TIME, TIME_OR_OWN, facts_with_time, strategy
 from runtime.pipeline.catalog.sinks import SinkType, check_changelog
 from runtime.pipeline.catalog.sources import BAD, SourceType, source_facts, with_dead_letters
-from runtime.pipeline.emit import Expr, Imported, Listing, Literal, duration, plain, type_expr
+from runtime.pipeline.emit import Expr, Imported, Listing, Literal, duration, plain, texts, type_expr
 from runtime.pipeline.facts import StreamFacts, origins_of
 from runtime.pipeline.node_type import (
     APPENDS,
@@ -29,6 +29,7 @@ from runtime.pipeline.node_type import (
     OutsideTable,
     Port,
     Ports,
+    is_key,
 )
 from runtime.pipeline.problems import Code, NodeProblem, Problem, unknown_column
 
@@ -348,8 +349,8 @@ class PostgresSink(SinkType):
     icon = "database"
     keywords = ("sql", "jdbc", "upsert", "database")
     docs = (
-        "By key, rows take the place of those of the same key, and rows that are taken back are deleted; writing "
-        f"again after a failure changes nothing. {_BEHIND}"
+        "By key, rows take the place of those of the same key, and rows that are taken back are deleted; all rows of a "
+        f"key are written by one subtask. Writing again after a failure changes nothing in the end. {_BEHIND}"
     )
     schema = fields.form(
         ("connection", "table"),
@@ -397,16 +398,24 @@ class PostgresSink(SinkType):
     def emit(self, context: EmitContext) -> Mapping[str, Expr]:
         params, mode = context.node.params, context.node.params["mode"]
         named: dict[str, Expr] = {}
+        stream = context.input()
         if mode["kind"] == "upsert":
             named["key_columns"] = plain(mode["keys"])
+            columns = context.node.input().columns
+            if all(is_key(columns[name]) for name in mode["keys"]):
+                # each subtask writes on its own: a row's later changes must not overtake it through another one
+                stream = stream.call("key_by_columns", *texts(mode["keys"]))
         elif mode["kind"] == "exactly_once":
             guarantee = Imported("runtime.operators.sink", "DeliveryGuarantee")
             named["delivery_guarantee"] = guarantee.attribute("EXACTLY_ONCE")
         sink = Imported("runtime.connectors.postgres_sink", "PostgresSink")(
             secret(params["connection"]), Literal(params["table"]), **named
         )
-        context.run(context.operator(context.input().call("sink_to", sink)))
+        context.run(context.operator(stream.call("sink_to", sink)))
         return {}
+
+    def updates_by_key(self, params: Mapping[str, Any]) -> bool:
+        return bool(params["mode"]["kind"] == "upsert")
 
     def renamed(self, params: Mapping[str, Any], names: Mapping[str, Mapping[str, str]]) -> Mapping[str, Any]:
         mode = params["mode"]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -223,10 +224,47 @@ def read_hashmap_state(handle: KeyedStateHandle, key_groups: range, files: State
     Raises:
         DamagedSnapshotError: a file is missing or is corrupt.
     """
+    opened = (BlockFile.of_bytes(files.read(file), file.uri) for _, file in sorted(handle.files.items()))
+    return _overlaid(handle, opened, key_groups)
+
+
+class HashmapParts:
+    """Reads key groups of a handle of the hashmap format one by one, each with its parts of the files only.
+
+    Raises:
+        DamagedSnapshotError: a file is missing or is corrupt; each method may raise it.
+    """
+
+    def __init__(self, handle: KeyedStateHandle, files: StateFileReader) -> None:
+        self._handle = handle
+        self._files = [
+            BlockFile(partial(files.read_range, file), file.size, file.uri) for _, file in sorted(handle.files.items())
+        ]
+
+    @property
+    def key_groups(self) -> list[int]:
+        """Return the key groups that may have state, ascending."""
+        return sorted({number for file in self._files for number in file.numbers})
+
+    @property
+    def metas(self) -> Mapping[str, StateMeta]:
+        """Return the states by name."""
+        return _overlaid(self._handle, self._files, range(0)).metas
+
+    def snapshot(self, key_group: int) -> KeyedSnapshot:
+        """Return the content of a key group."""
+        return _overlaid(self._handle, self._files, range(key_group, key_group + 1))
+
+
+def _overlaid(handle: KeyedStateHandle, files: Iterable[BlockFile], key_groups: range) -> KeyedSnapshot:
+    """Return the content of some key groups.
+
+    Args:
+        files: of the handle, in the order of their names.
+    """
     groups: dict[int, _Group] = {}
     metas: dict[str, StateMeta] = {}
-    for position, name in enumerate(sorted(handle.files)):
-        file = BlockFile.of_bytes(files.read(handle.files[name]), handle.files[name].uri)
+    for position, (name, file) in enumerate(zip(sorted(handle.files), files, strict=True)):
         is_expected = file.header.get("format") == HASHMAP_FORMAT and file.header["is_base"] is (position == 0)
         if not is_expected or not name.startswith(f"{position:04d}-"):
             raise DamagedSnapshotError(file.name, "it is not the file that its handle describes")

@@ -7,22 +7,36 @@ used directly; in others, ranges are deleted or rows are copied. Task's thread.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from runtime.state.handles import DamagedSnapshotError, KeyedStateHandle, StateFileReader
 from runtime.state.key_groups import KeyGroupRange
 from runtime.state.rocksdb.instance import RocksDBInstance, RocksDBReadError
 from runtime.state.rocksdb.options import RocksDBSettings
-from runtime.state.rocksdb.rows import KEY_GROUP, group_end, states_from_json
+from runtime.state.rocksdb.rows import KEY_GROUP, MayDecode, StoredState, group_end, states_from_json
 from runtime.state.rocksdb.snapshot import RocksDBSource
 
 _BATCH_ROWS = 10_000
 _LAST_GROUP_END = b"\xff\xff"
 
 
-def download_rocksdb_state(handle: KeyedStateHandle, files: StateFileReader, path: Path) -> RocksDBSource:
-    """Download the database of a handle into a new directory.
+def states_of(handle: KeyedStateHandle) -> Mapping[str, StoredState]:
+    """Return how the states of a handle of the rocksdb format are stored, by name.
+
+    Raises:
+        DamagedSnapshotError: the handle does not say.
+    """
+    try:
+        return states_from_json(handle.metadata)
+    except (ValueError, KeyError, TypeError) as error:
+        raise DamagedSnapshotError("of rocksdb state", f"its handle does not say what is in it: {error}") from error
+
+
+def download_rocksdb_state(
+    handle: KeyedStateHandle, files: StateFileReader, path: Path, may_decode: MayDecode = lambda _: True
+) -> RocksDBSource:
+    """Download the database of a handle into a new directory. Maps whose rows must not be decoded are hidden.
 
     Raises:
         DamagedSnapshotError: a file is missing or is corrupt.
@@ -33,10 +47,7 @@ def download_rocksdb_state(handle: KeyedStateHandle, files: StateFileReader, pat
         if Path(name).name != name:
             raise DamagedSnapshotError(file.uri, f"its handle names it {name!r}")
         files.download(file, path / name)
-    try:
-        states = states_from_json(handle.metadata)
-    except (ValueError, KeyError, TypeError) as error:
-        raise DamagedSnapshotError(str(path), f"its handle does not say what is in it: {error}") from error
+    states = {name: state.hidden_unless(may_decode) for name, state in states_of(handle).items()}
     shared = {name: file for name, file in handle.files.items() if file.is_shared}
     return RocksDBSource(path, states, handle.key_groups, shared)
 

@@ -36,6 +36,10 @@ EVENT_COLUMN: Final = "event timers:"
 PROCESSING_COLUMN: Final = "processing timers:"
 
 
+MayDecode = Callable[[str], bool]
+"""Returns whether values of a serializer, given by its name, may be decoded: unpickling runs their writer's code."""
+
+
 @dataclass(frozen=True, slots=True)
 class StoredState:
     """Description of a state's rows, for reading them without its descriptor."""
@@ -43,6 +47,12 @@ class StoredState:
     meta: StateMeta
     map_serializers: tuple[str, str] | None = None
     """Names of the key's and the value's serializers, of a map with one row per entry."""
+    is_hidden: bool = False
+    """Whether the entries of a map are left out, because nothing may decode them: its value is b"" then."""
+
+    def hidden_unless(self, may_decode: MayDecode) -> StoredState:
+        """Return the state, hidden if the rows of a map would be decoded and must not be."""
+        return self if all(map(may_decode, self.map_serializers or ())) else replace(self, is_hidden=True)
 
     @property
     def column(self) -> str:
@@ -92,7 +102,11 @@ def timer_of(row: bytes, key_size: int) -> TimerEntry:
 
 def read_entries(db: RocksDBInstance, state: StoredState, key_group: int) -> Iterator[StateEntry]:
     """Yield the content of a state in a key group, in the canonical form."""
-    rows = db.scan(state.column, KEY_GROUP.pack(key_group), group_end(key_group))
+    return entries_of(db.scan(state.column, KEY_GROUP.pack(key_group), group_end(key_group)), state)
+
+
+def entries_of(rows: Iterator[tuple[bytes, bytes]], state: StoredState) -> Iterator[StateEntry]:
+    """Yield the content of a state's rows, in the canonical form."""
     if state.map_serializers is not None:
         yield from _map_entries(rows, state)
     elif state.meta.namespaced:
@@ -131,18 +145,22 @@ def read_group(
     for column in db.columns:
         for prefix, target in zip((EVENT_COLUMN, PROCESSING_COLUMN), timers, strict=True):
             if column.startswith(prefix):
-                rows = db.scan(column, KEY_GROUP.pack(key_group), group_end(key_group))
-                timers_found = [(timer_of(row, size), seq) for row, size, seq in _timer_rows(rows)]
-                # in firing order, as in every canonical snapshot
-                timers_found.sort(key=lambda found: (found[0].timestamp, found[1]))
+                timers_found = timers_of(db.scan(column, KEY_GROUP.pack(key_group), group_end(key_group)))
                 if timers_found:
-                    target[column.removeprefix(prefix)] = [timer for timer, _ in timers_found]
+                    target[column.removeprefix(prefix)] = timers_found
     return KeyGroupSnapshot(found, *timers)
 
 
-def _timer_rows(rows: Iterator[tuple[bytes, bytes]]) -> Iterator[tuple[bytes, int, int]]:
+def timers_of(rows: Iterable[tuple[bytes, bytes]], key: bytes | None = None) -> list[TimerEntry]:
+    """Return the timers of rows in firing order, as in every canonical snapshot; of one key, or of all."""
+    found: list[tuple[TimerEntry, int]] = []
     for row, value in rows:
-        yield row, *TIMER_VALUE.unpack(value)
+        size, sequence = TIMER_VALUE.unpack(value)
+        timer = timer_of(row, size)
+        if key is None or timer.key == key:
+            found.append((timer, sequence))
+    found.sort(key=lambda pair: (pair[0].timestamp, pair[1]))
+    return [timer for timer, _ in found]
 
 
 def _map_entries(rows: Iterator[tuple[bytes, bytes]], state: StoredState) -> Iterator[StateEntry]:
@@ -159,8 +177,9 @@ def _map_entries(rows: Iterator[tuple[bytes, bytes]], state: StoredState) -> Ite
         where = row[KEY_GROUP.size : end], row[end:namespace_end]
         if where != current:
             if current is not None:
-                yield StateEntry(*current, encode(mapping))
+                yield StateEntry(*current, b"" if state.is_hidden else encode(mapping))
             current, mapping = where, {}
-        mapping[dict_key(decode_key(row[namespace_end:]))] = decode(value)
+        if not state.is_hidden:
+            mapping[dict_key(decode_key(row[namespace_end:]))] = decode(value)
     if current is not None:
-        yield StateEntry(*current, encode(mapping))
+        yield StateEntry(*current, b"" if state.is_hidden else encode(mapping))

@@ -22,22 +22,35 @@ import {
   type NodeProps,
   ReactFlow,
   SelectionMode,
+  type Viewport,
+  getViewportForBounds,
   useConnection,
   useNodesInitialized,
   useReactFlow,
+  useStore,
 } from '@xyflow/react';
-import { type DragEvent, type ReactNode, useCallback, useEffect, useMemo, useRef, useState } from 'react';
+import {
+  type DragEvent,
+  type ReactNode,
+  memo,
+  startTransition,
+  useCallback,
+  useEffect,
+  useMemo,
+  useRef,
+  useState,
+} from 'react';
 
 import { useEditor, useEditorStore } from '../../hooks/useEditor';
-import { typeOf, worst } from '../../model/pipeline/catalog';
-import { type PipelineDocument, type Point, nameOf, positionOf } from '../../model/pipeline/document';
+import { type Problem, typeOf, worst } from '../../model/pipeline/catalog';
+import { type Group, type PipelineDocument, type Point, nameOf, positionOf } from '../../model/pipeline/document';
 import * as groups from '../../model/pipeline/groups';
 import * as operations from '../../model/pipeline/operations';
 import { type Selection, documentOf, factsOf, hiddenIn, makeId, portsOfNode } from '../../store/editor';
 import { addAt } from './actions';
 import classes from './Canvas.module.css';
 import { GroupBox, GroupFrame } from './GroupBox';
-import { NodeBox } from './NodeBox';
+import { BoxDetails, ConnectingFrom, NodeBox } from './NodeBox';
 import { StreamEdge } from './StreamEdge';
 
 export const DRAG_TYPE = 'application/x-tidemark-node-type';
@@ -47,6 +60,19 @@ const GRID: [number, number] = [10, 10];
 const FIT = { padding: 0.18, maxZoom: 1 };
 const MARKER = { type: MarkerType.ArrowClosed, width: 15, height: 15, color: 'var(--tm-border-strong)' };
 const BOX: Point = [220, 62];
+/** Zoom below which nothing in a box can be read: boxes are drawn in the colour of their category then. */
+const FAR = 0.32;
+const MIN_ZOOM = 0.15;
+/** Number of boxes from which on details wait for the first paint, and for how long. */
+const MANY = 60;
+const DETAILS_AFTER_MS = 600;
+/** About what is beside and above the canvas. */
+const AROUND: Point = [560, 160];
+const MAP_SIZE = { width: 140, height: 84 };
+// React Flow compares what it is given: all of it is made once
+const PAN_BUTTONS = [1, 2];
+const MULTI_SELECTION_KEYS = ['Shift', 'Meta', 'Control'];
+const PRO_OPTIONS = { hideAttribution: true };
 const GROUP_MARGIN = 26;
 /** Free space around a box that is brought into sight. */
 const EDGE = 48;
@@ -92,6 +118,7 @@ export function Canvas() {
     () => flowNodes(document, hidden, selection, dragged, sizes, !isReadOnly).map((node) => kept.node(node)),
     [document, hidden, selection, dragged, sizes, isReadOnly, kept],
   );
+  const [viewport] = useState(() => firstViewport(nodes));
   const edges = useMemo(() => flowEdges(document, hidden, selection, near), [document, hidden, selection, near]);
 
   const onNodesChange = useCallback(
@@ -200,17 +227,36 @@ export function Canvas() {
     [store],
   );
 
-  const onDrop = (event: DragEvent) => {
-    const type = typeOf(store.getState().catalog, event.dataTransfer.getData(DRAG_TYPE));
-    if (type === undefined) return;
-    event.preventDefault();
-    const at = screenToFlowPosition({ x: event.clientX, y: event.clientY });
-    const edge = edgeAt(event.clientX, event.clientY);
-    addAt(store, type, [at.x - BOX[0] / 2, at.y - BOX[1] / 2], edge === null ? {} : { edge });
-  };
+  const onDrop = useCallback(
+    (event: DragEvent) => {
+      const type = typeOf(store.getState().catalog, event.dataTransfer.getData(DRAG_TYPE));
+      if (type === undefined) return;
+      event.preventDefault();
+      const at = screenToFlowPosition({ x: event.clientX, y: event.clientY });
+      const edge = edgeAt(event.clientX, event.clientY);
+      addAt(store, type, [at.x - BOX[0] / 2, at.y - BOX[1] / 2], edge === null ? {} : { edge });
+    },
+    [store, screenToFlowPosition],
+  );
 
-  return (
+  const onSelectionDragStop = useCallback(
+    (event: unknown, all: Node[]) => {
+      const [first] = all;
+      if (first !== undefined) onDragStop(event, first, all);
+    },
+    [onDragStop],
+  );
+  const onEdgeEnter = useCallback((_: unknown, { id }: Edge) => setNear(id), []);
+  const onEdgeLeave = useCallback(() => setNear(null), []);
+  const onPaneClick = useCallback(() => store.getState().openQuickAdd(null), [store]);
+
+  const isFar = useStore(({ transform }) => transform[2] < FAR);
+  const hasDetails = useDetails(nodes.length > MANY && viewport.zoom < FAR, isFar);
+  const from = useConnection((connection) => (connection.inProgress ? connection.fromHandle : null));
+
+  const flow = (
     <ReactFlow
+      data-far={isFar || undefined}
       nodes={nodes}
       edges={edges}
       nodeTypes={NODE_TYPES}
@@ -218,29 +264,24 @@ export function Canvas() {
       onNodesChange={onNodesChange}
       onEdgesChange={onEdgesChange}
       onNodeDragStop={onDragStop}
-      onSelectionDragStop={(event, all) => {
-        const [first] = all;
-        if (first !== undefined) onDragStop(event, first, all);
-      }}
+      onSelectionDragStop={onSelectionDragStop}
       onConnect={onConnect}
       onConnectEnd={onConnectEnd}
       isValidConnection={isValid}
-      onEdgeMouseEnter={(_, { id }) => setNear(id)}
-      onEdgeMouseLeave={() => setNear(null)}
-      onDragOver={(event) => {
-        if (event.dataTransfer.types.includes(DRAG_TYPE)) event.preventDefault();
-      }}
+      onEdgeMouseEnter={onEdgeEnter}
+      onEdgeMouseLeave={onEdgeLeave}
+      onDragOver={onDragOver}
       onDrop={onDrop}
-      onPaneClick={() => store.getState().openQuickAdd(null)}
+      onPaneClick={onPaneClick}
       connectionMode={ConnectionMode.Strict}
       connectionRadius={28}
       selectionMode={SelectionMode.Partial}
       selectionOnDrag={!isReadOnly}
-      panOnDrag={isReadOnly ? true : [1, 2]}
+      panOnDrag={isReadOnly ? true : PAN_BUTTONS}
       panOnScroll
       zoomOnDoubleClick={false}
       panActivationKeyCode="Space"
-      multiSelectionKeyCode={['Shift', 'Meta', 'Control']}
+      multiSelectionKeyCode={MULTI_SELECTION_KEYS}
       selectionKeyCode={null}
       deleteKeyCode={null}
       snapToGrid
@@ -252,37 +293,80 @@ export function Canvas() {
       disableKeyboardA11y
       elevateNodesOnSelect={false}
       onlyRenderVisibleElements={false}
-      minZoom={0.15}
+      minZoom={MIN_ZOOM}
       maxZoom={1.8}
-      proOptions={{ hideAttribution: true }}
+      defaultViewport={viewport}
+      proOptions={PRO_OPTIONS}
     >
       <Background gap={20} size={1.2} color="var(--tm-border-strong)" />
       <Controls orientation="horizontal" showInteractive={false} fitViewOptions={FIT} position="bottom-left" />
-      <MiniMap
-        pannable
-        zoomable
-        position="bottom-right"
-        ariaLabel="Map of the pipeline"
-        nodeColor={(node) => colourOf(store.getState(), node)}
-        nodeBorderRadius={14}
-        style={{ width: 140, height: 84 }}
-      />
+      <Overview />
       <RefusalLine why={why} />
       <KeepInView />
       <FitOnce />
       {Object.keys(document.nodes).length === 0 && !isReadOnly && <EmptyCanvas />}
     </ReactFlow>
   );
+  return (
+    <BoxDetails value={hasDetails}>
+      <ConnectingFrom value={from}>{flow}</ConnectingFrom>
+    </BoxDetails>
+  );
 }
 
-function colourOf(state: Parameters<typeof documentOf>[0], node: Node): string {
+/** Whether boxes have texts and icons: where many are seen from afar, only a while after they are there. */
+function useDetails(isLate: boolean, isFar: boolean): boolean {
+  const [hasDetails, setDetails] = useState(!isLate);
+  useEffect(() => {
+    if (hasDetails) return;
+    const add = () => startTransition(() => setDetails(true));
+    const waiting = setTimeout(add, isFar ? DETAILS_AFTER_MS : 0);
+    return () => clearTimeout(waiting);
+  }, [hasDetails, isFar]);
+  return hasDetails;
+}
+
+function onDragOver(event: DragEvent): void {
+  if (event.dataTransfer.types.includes(DRAG_TYPE)) event.preventDefault();
+}
+
+/** The map: drawn anew where a node moves, and as a whole when there are other problems. */
+const Overview = memo(function Overview() {
+  const problems = useEditor((state) => state.validation.problems);
+  const all = useEditor((state) => documentOf(state).layout?.groups);
+  const colour = useCallback((node: Node) => colourOf(problems, all, node), [problems, all]);
+  return (
+    <MiniMap
+      pannable
+      zoomable
+      position="bottom-right"
+      ariaLabel="Map of the pipeline"
+      nodeColor={colour}
+      nodeBorderRadius={14}
+      style={MAP_SIZE}
+    />
+  );
+});
+
+function colourOf(problems: readonly Problem[], all: Readonly<Record<string, Group>> | undefined, node: Node): string {
   if (node.type === 'note') return '#f0e1a0';
   if (node.type === 'group') return 'transparent';
-  const group = documentOf(state).layout?.groups?.[groups.groupOfBox(node.id) ?? ''];
-  const nodes = group?.nodes ?? [node.id];
-  const severity = worst(state.validation.problems.filter((problem) => nodes.includes(problem.node ?? '')));
+  const nodes = all?.[groups.groupOfBox(node.id) ?? '']?.nodes ?? [node.id];
+  const severity = worst(problems.filter((problem) => nodes.includes(problem.node ?? '')));
   if (severity === 'error') return 'var(--tm-failed)';
   return severity === 'warning' ? 'var(--tm-trouble)' : 'var(--tm-border-strong)';
+}
+
+/** About what `FitOnce` shows: boxes that are seen from afar are not painted in full before they are measured. */
+function firstViewport(nodes: readonly Node[]): Viewport {
+  if (nodes.length === 0) return { x: 0, y: 0, zoom: 1 };
+  const left = Math.min(...nodes.map(({ position }) => position.x));
+  const top = Math.min(...nodes.map(({ position }) => position.y));
+  const right = Math.max(...nodes.map(({ position, width }) => position.x + (width ?? BOX[0])));
+  const bottom = Math.max(...nodes.map(({ position, height }) => position.y + (height ?? BOX[1])));
+  const bounds = { x: left, y: top, width: right - left, height: bottom - top };
+  const [width, height] = [Math.max(200, innerWidth - AROUND[0]), Math.max(200, innerHeight - AROUND[1])];
+  return getViewportForBounds(bounds, width, height, MIN_ZOOM, FIT.maxZoom, FIT.padding);
 }
 
 function flowNodes(

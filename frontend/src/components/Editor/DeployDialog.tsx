@@ -5,11 +5,12 @@
 
 import { Button, Checkbox, Group, Loader, Modal, Radio, TextInput } from '@mantine/core';
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
-import { type ReactNode, useMemo, useState } from 'react';
+import { type ReactNode, useEffect, useMemo, useState } from 'react';
 import { Link } from 'react-router';
 
+import { ApiError } from '../../api/client';
 import { checkCompatibility, deploy } from '../../api/deployments';
-import { fetchVersion } from '../../api/pipelines';
+import { OtherRunsError, fetchVersion } from '../../api/pipelines';
 import type { CompatibilityAnswer, NewDeployment } from '../../gen/contract';
 import type { Autosave } from '../../hooks/useAutosave';
 import { type Deployments, deploymentsKey } from '../../hooks/useDeployments';
@@ -18,7 +19,7 @@ import { useSingleFlight } from '../../hooks/useSingleFlight';
 import type { Problem } from '../../model/pipeline/catalog';
 import { isUnderWay, nodeStates } from '../../model/pipeline/deployment';
 import { nameOf } from '../../model/pipeline/document';
-import { deployKey, dropDeployKey } from '../../store/deployKeys';
+import { deployOnce } from '../../store/deployKeys';
 import { documentOf } from '../../store/editor';
 import classes from './Deploy.module.css';
 import { DeployProgress } from './DeployProgress';
@@ -40,47 +41,75 @@ interface Props {
 }
 
 const CLOSE = { 'aria-label': 'Close' };
+const NONE: ReadonlySet<string> = new Set();
 
 export function DeployDialog(props: Props) {
   const { step, onStep, onClose, deployments } = props;
   const id = useEditor((state) => state.pipelineId);
   const client = useQueryClient();
-  const { mutate, isPending, error } = useMutation({
-    mutationFn: async (wanted: NewDeployment) => {
-      const known = new Set(deployments.all?.map((each) => each.id));
-      let made = await deploy(id, wanted, deployKey(id, wanted));
-      if (known.has(made.id)) {
-        // the key is of a wish whose answer was lost, and which has long been granted
-        dropDeployKey(id);
-        made = await deploy(id, wanted, deployKey(id, wanted));
-      }
-      dropDeployKey(id);
-      return made;
-    },
+  const before = useBefore(deployments);
+  const [reports, setReports] = useState(0);
+  const { mutate, isPending, error, variables } = useMutation({
+    mutationFn: (wanted: NewDeployment) => deployOnce(id, wanted, before ?? NONE, (each, key) => deploy(id, each, key)),
     onSuccess: (made) => onStep({ kind: 'follow', deployment: made.id }),
+    onError: (failure, { version }) => {
+      if (!(failure instanceof OtherRunsError)) return;
+      // what was chosen was about another job
+      setReports((count) => count + 1);
+      onStep({ kind: 'report', version });
+    },
     onSettled: () => void client.invalidateQueries({ queryKey: deploymentsKey(id) }),
   });
   const send = useSingleFlight(mutate);
-  const sending = { onDeploy: send, isSending: isPending, sendError: error?.message ?? null };
+  const sending = {
+    onDeploy: send,
+    isSending: isPending,
+    sendError: error?.message ?? null,
+    unanswered: isUnanswered(error) ? (variables ?? null) : null,
+    isRead: before !== null,
+  };
   const isReplacing = deployments.running !== null;
   const title = step.kind === 'follow' ? 'Deployment' : isReplacing ? 'Redeploy' : 'Deploy';
   return (
     <Modal opened onClose={onClose} title={title} size="lg" centered closeButtonProps={CLOSE}>
       {step.kind === 'ask' && <Ask {...props} {...sending} version={step.version} />}
-      {step.kind === 'report' && <Report {...props} {...sending} version={step.version} />}
+      {step.kind === 'report' && (
+        <Report key={reports} {...props} {...sending} version={step.version} count={reports} />
+      )}
       {step.kind === 'follow' && <Follow {...props} id={step.deployment} />}
     </Modal>
   );
+}
+
+/** Whether a request may have done its work though it failed. */
+function isUnanswered(error: Error | null): boolean {
+  return error !== null && !(error instanceof ApiError && error.status > 0 && error.status < 500);
+}
+
+/** The deployments that there were when the dialog opened; null: they are being read. What the page knew may be old. */
+function useBefore({ all, readAt }: Deployments): ReadonlySet<string> | null {
+  const id = useEditor((state) => state.pipelineId);
+  const client = useQueryClient();
+  const [openedAt] = useState(Date.now);
+  const [before, setBefore] = useState<ReadonlySet<string> | null>(null);
+  useEffect(() => void client.invalidateQueries({ queryKey: deploymentsKey(id) }), [client, id]);
+  if (before === null && all !== null && readAt > openedAt) setBefore(new Set(all.map((each) => each.id)));
+  return before;
 }
 
 interface SendingProps extends Props {
   readonly onDeploy: (wanted: NewDeployment) => void;
   readonly isSending: boolean;
   readonly sendError: string | null;
+  /** What was sent last, if its answer was lost. */
+  readonly unanswered: NewDeployment | null;
+  /** Whether it is known what runs now. */
+  readonly isRead: boolean;
 }
 
 function Ask(props: SendingProps & { readonly version: number | null }) {
-  const { version, onStep, onClose, autosave, deployments, isChanged, onDeploy, isSending, sendError } = props;
+  const { version, onStep, onClose, autosave, deployments, isChanged } = props;
+  const { onDeploy, isSending, sendError, unanswered, isRead } = props;
   const head = useEditor((state) => state.head.number);
   const blocking = useEditor((state) => state.validation.problems);
   const isDeployable = useEditor((state) => state.validation.is_deployable);
@@ -88,6 +117,8 @@ function Ask(props: SendingProps & { readonly version: number | null }) {
   const [message, setMessage] = useState('');
   const isSaving = version === null && isChanged;
   const isReplacing = deployments.running !== null;
+  // what runs by now may be what was asked for: a second try is the same wish
+  const isRepeating = !isSaving && unanswered?.version === (version ?? head);
   const { mutate, isPending, error } = useMutation({
     mutationFn: async () => {
       if (!isSaving) return version ?? head;
@@ -96,14 +127,18 @@ function Ask(props: SendingProps & { readonly version: number | null }) {
         throw new Error('Somebody saved a version in the meantime; both were merged. Review the result first.');
       return saved.number;
     },
-    onSuccess: (number) => (isReplacing ? onStep({ kind: 'report', version: number }) : onDeploy({ version: number })),
+    onSuccess: (number) => {
+      if (unanswered?.version === number) onDeploy(unanswered);
+      else if (isReplacing) onStep({ kind: 'report', version: number });
+      else onDeploy({ version: number, replaces: null });
+    },
   });
   const go = useSingleFlight(mutate);
   if (version === null && isChecked && !isDeployable) {
     const found = blocking.filter(({ severity }) => severity === 'error' || severity === 'incomplete');
     return <Blocked problems={found} onClose={onClose} />;
   }
-  const what = isReplacing ? 'review the state' : 'deploy';
+  const what = isRepeating ? 'try again' : isReplacing ? 'review the state' : 'deploy';
   return (
     <form
       className={classes.body}
@@ -128,19 +163,15 @@ function Ask(props: SendingProps & { readonly version: number | null }) {
       ) : (
         <p>Version {version ?? head} becomes a job.</p>
       )}
-      {deployments.running !== null && (
+      {deployments.running !== null && !isRepeating && (
         <p>
           Version {deployments.running.version} <RunsAs jobId={deployments.running.job_id} />. It keeps running until
           you have reviewed what happens to its state.
         </p>
       )}
-      <Trouble text={error?.message ?? sendError} />
+      <Trouble text={error?.message ?? sendError ?? (isRead ? null : deployments.error)} />
       <Buttons onClose={onClose}>
-        <Button
-          type="submit"
-          loading={isPending || isSending}
-          disabled={deployments.all === null || (version === null && !isChecked)}
-        >
+        <Button type="submit" loading={isPending || isSending} disabled={!isRead || (version === null && !isChecked)}>
           {isSaving ? `Save and ${what}` : what.charAt(0).toUpperCase() + what.slice(1)}
         </Button>
       </Buttons>
@@ -192,11 +223,11 @@ function RunsAs({ jobId }: { readonly jobId: string | null }) {
   );
 }
 
-function Report(props: SendingProps & { readonly version: number }) {
-  const { version, onClose, onDeploy, isSending, sendError, deployments } = props;
+function Report(props: SendingProps & { readonly version: number; readonly count: number }) {
+  const { version, count, onClose, onDeploy, isSending, sendError, deployments } = props;
   const id = useEditor((state) => state.pipelineId);
   const { data, error, refetch } = useQuery({
-    queryKey: ['pipeline-compatibility', id, version],
+    queryKey: ['pipeline-compatibility', id, version, count],
     queryFn: async ({ signal }) => {
       const [report, { document }] = await Promise.all([
         checkCompatibility(id, version, signal),
@@ -209,6 +240,8 @@ function Report(props: SendingProps & { readonly version: number }) {
     gcTime: 0,
     retry: false,
     refetchOnWindowFocus: false,
+    // a second try is about what the first one was about
+    refetchOnReconnect: false,
   });
   const [isKeeping, setKeeping] = useState(true);
   const [isLeaving, setLeaving] = useState(false);
@@ -248,7 +281,8 @@ function Report(props: SendingProps & { readonly version: number }) {
       className={classes.body}
       onSubmit={(event) => {
         event.preventDefault();
-        onDeploy({ version, keeps_state: isKeeping, allows_loss: isLosing && isLeaving });
+        const replaces = running?.id ?? null;
+        onDeploy({ version, keeps_state: isKeeping, allows_loss: isLosing && isLeaving, replaces });
       }}
     >
       <p>

@@ -27,7 +27,8 @@ import { useTimes } from '../../hooks/useTimes';
 import { useValidation } from '../../hooks/useValidation';
 import { redoLabel, undoLabel } from '../../model/pipeline/history';
 import * as operations from '../../model/pipeline/operations';
-import { canonicalText, isSameDocument } from '../../model/pipeline/order';
+import { isSameDocument } from '../../model/pipeline/order';
+import { whereKept } from '../../model/pipeline/saving';
 import type { EditorStore } from '../../store/editor';
 import { documentOf, portsOfNode } from '../../store/editor';
 import * as actions from './actions';
@@ -35,7 +36,7 @@ import { Canvas } from './Canvas';
 import look from './Canvas.module.css';
 import { Deploy, RunningChip } from './Deploy';
 import type { Step } from './DeployDialog';
-import { Conflicts, ConnectDialog, SaveDialog, ShortcutSheet } from './Dialogs';
+import { ConnectDialog, SaveDialog } from './Dialogs';
 import { Dock, Problems } from './Dock';
 import { editorCommands } from './editorCommands';
 import classes from './Editor.module.css';
@@ -47,8 +48,11 @@ import { Palette } from './Palette';
 import { PreviewButton } from './PreviewButton';
 import { PreviewScope } from './PreviewScope';
 import { QuickAdd } from './QuickAdd';
+import { useExport } from './useExport';
 
 const Versions = lazy(async () => ({ default: (await import('./Versions')).Versions }));
+const Conflicts = lazy(async () => ({ default: (await import('./Conflicts')).Conflicts }));
+const ShortcutSheet = lazy(async () => ({ default: (await import('./ShortcutSheet')).ShortcutSheet }));
 const Compare = lazy(async () => ({ default: (await import('./Compare')).Compare }));
 
 interface Props {
@@ -82,6 +86,7 @@ type Side = 'palette' | 'outline' | null;
 
 function Workbench({ store, begun, others }: Props) {
   const isReadOnly = useEditor((state) => state.isReadOnly);
+  const hasConflicts = useEditor((state) => state.conflicts.length > 0);
   useValidation(store);
   const autosave = useAutosave(store, begun, isReadOnly);
   const [side, setSide] = useState<Side>(isReadOnly ? 'outline' : 'palette');
@@ -166,7 +171,11 @@ function Workbench({ store, begun, others }: Props) {
           />
         }
       />
-      <Conflicts />
+      {hasConflicts && (
+        <Suspense>
+          <Conflicts />
+        </Suspense>
+      )}
       {links.compare !== null && (
         <Suspense>
           <Compare sides={links.compare} onClose={() => links.go({ compare: null })} />
@@ -243,7 +252,11 @@ function Workbench({ store, begun, others }: Props) {
       <Announcer />
       <QuickAdd />
       {connecting !== null && <ConnectDialog id={connecting} onClose={() => setConnecting(null)} />}
-      {isSheet && <ShortcutSheet onClose={() => setSheet(false)} />}
+      {isSheet && (
+        <Suspense>
+          <ShortcutSheet onClose={() => setSheet(false)} />
+        </Suspense>
+      )}
       {saving.dialog}
     </div>
   );
@@ -408,6 +421,7 @@ function Header({ others, onSave, onSheet, onVersions, onSide, isSideOpen, runni
   const undoable = useEditor((state) => undoLabel(state.history));
   const redoable = useEditor((state) => redoLabel(state.history));
   const isChanged = useIsChanged();
+  const saveFile = useExport();
   return (
     <header className={classes.header}>
       <ActionIcon
@@ -462,9 +476,7 @@ function Header({ others, onSave, onSheet, onVersions, onSide, isSideOpen, runni
           </Menu.Item>
           <Menu.Item onClick={onVersions}>Versions</Menu.Item>
           <Menu.Item onClick={() => store.getState().select({})}>Settings of the pipeline</Menu.Item>
-          <Menu.Item onClick={() => download(`${document.name}.json`, canonicalText(document))}>
-            Export as JSON
-          </Menu.Item>
+          <Menu.Item onClick={saveFile}>Export as JSON</Menu.Item>
           <Menu.Divider />
           <Menu.Item onClick={onSheet}>Keyboard</Menu.Item>
         </Menu.Dropdown>
@@ -480,14 +492,6 @@ function Header({ others, onSave, onSheet, onVersions, onSide, isSideOpen, runni
       {deploy}
     </header>
   );
-}
-
-function download(name: string, text: string): void {
-  const link = document.createElement('a');
-  link.href = URL.createObjectURL(new Blob([text], { type: 'application/json' }));
-  link.download = name;
-  link.click();
-  URL.revokeObjectURL(link.href);
 }
 
 function Crumbs() {
@@ -524,6 +528,8 @@ function HistoryButton({ label, what, onClick, children }: HistoryButtonProps) {
   );
 }
 
+const NOT_KEPT = 'This browser keeps no copy: the pipeline is too large for it, or its storage is full or blocked.';
+
 /** Says which of version, draft and this browser is meant. */
 function VersionChip({ isChanged }: { readonly isChanged: boolean }) {
   const times = useTimes();
@@ -531,18 +537,15 @@ function VersionChip({ isChanged }: { readonly isChanged: boolean }) {
   const saveState = useEditor((state) => state.saveState);
   const saveError = useEditor((state) => state.saveError);
   const savedAt = useEditor((state) => state.savedAt);
+  const isKept = useEditor((state) => state.isKept);
   const isReadOnly = useEditor((state) => state.isReadOnly);
   if (isReadOnly) return <span className={classes.chip}>Version {head} · read only</span>;
   if (!isChanged) return <span className={classes.chip}>Version {head}</span>;
-  const state = {
-    saved: savedAt === null ? 'saved' : `saved ${times.time(savedAt)}`,
-    pending: 'kept in this browser',
-    saving: 'kept in this browser',
-    failed: 'kept in this browser only',
-  }[saveState];
+  const where = whereKept(saveState, isKept, savedAt === null ? null : times.time(savedAt));
+  const why = [saveError, saveState === 'saved' || isKept ? null : NOT_KEPT].filter((text) => text !== null);
   return (
-    <span className={classes.chip} data-failed={saveState === 'failed' || undefined} title={saveError ?? ''}>
-      Draft of version {head} · {state}
+    <span className={classes.chip} data-failed={saveState === 'failed' || undefined} title={why.join(' ')}>
+      Draft of version {head} · {where}
     </span>
   );
 }

@@ -8,7 +8,7 @@ import { useShallow } from 'zustand/react/shallow';
 import { useEditor, useEditorStore } from '../../hooks/useEditor';
 import { bySeverity } from '../../model/pipeline/catalog';
 import * as groups from '../../model/pipeline/groups';
-import { documentOf, portsOfNode } from '../../store/editor';
+import { documentOf, factsOf, portsOfNode } from '../../store/editor';
 import { toggleGroups } from './actions';
 import look from './Canvas.module.css';
 import { SEVERITY_TEXT, SeverityIcon } from './icons';
@@ -114,7 +114,16 @@ export const GroupBox = memo(function GroupBox({ id, selected }: NodeProps) {
         </div>
         <div className={classes.outputs}>
           {edge.outputs.map(({ id: handle, node, port, label }) => (
-            <PortRow key={handle} node={node} port={port} kind="source" isPlain={false} handle={handle} name={label} />
+            <PortRow
+              key={handle}
+              node={node}
+              port={port}
+              kind="source"
+              isPlain={false}
+              columns={factsOf(store.getState(), [node, port.name])?.columns ?? null}
+              handle={handle}
+              name={label}
+            />
           ))}
         </div>
       </div>

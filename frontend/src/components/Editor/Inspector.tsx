@@ -2,7 +2,7 @@
 
 import { Button, Group, NumberInput, Select, Switch, Tabs, TextInput, Textarea } from '@mantine/core';
 import { IconTableImport } from '@tabler/icons-react';
-import { Suspense, lazy, useMemo, useRef, useState } from 'react';
+import { Suspense, lazy, useEffect, useMemo, useRef, useState } from 'react';
 
 import { useEditor, useEditorStore } from '../../hooks/useEditor';
 import { useRole } from '../../hooks/useSession';
@@ -19,10 +19,11 @@ import { TypeIcon, hueOf } from './icons';
 import classes from './Inspector.module.css';
 import { NameField } from './NameField';
 import box from './NodeBox.module.css';
-import { PipelinePanel } from './PipelinePanel';
-import { SchemaForm } from './SchemaForm';
 import { useFieldFocus, useForm } from './useForm';
 
+const loadForm = () => import('./SchemaForm');
+const SchemaForm = lazy(async () => ({ default: (await loadForm()).SchemaForm }));
+const PipelinePanel = lazy(async () => ({ default: (await import('./PipelinePanel')).PipelinePanel }));
 const ReadSchema = lazy(async () => ({ default: (await import('./ReadSchema')).ReadSchema }));
 
 export function Inspector() {
@@ -30,12 +31,18 @@ export function Inspector() {
   const [node] = nodes;
   const [edge] = edges;
   const [note] = notes;
+  // the canvas is useful without it, and it is there when a node is selected
+  useEffect(() => void loadForm(), []);
   const count = nodes.length + edges.length + notes.length;
   if (count > 1) return <Several nodes={nodes} count={count} />;
   if (node !== undefined) return <NodePanel key={node} id={node} />;
   if (edge !== undefined) return <EdgePanel key={edge} id={edge} />;
   if (note !== undefined) return <NotePanel key={note} id={note} />;
-  return <PipelinePanel />;
+  return (
+    <Suspense fallback={<div className={classes.inspector} />}>
+      <PipelinePanel />
+    </Suspense>
+  );
 }
 
 function NodePanel({ id }: { readonly id: string }) {
@@ -99,7 +106,9 @@ function NodePanel({ id }: { readonly id: string }) {
               it cannot run.
             </p>
           ) : (
-            <SchemaForm schema={type.schema} value={node.params} pointer="/params" around={around} onChange={set} />
+            <Suspense>
+              <SchemaForm schema={type.schema} value={node.params} pointer="/params" around={around} onChange={set} />
+            </Suspense>
           )}
           <Operator
             id={id}

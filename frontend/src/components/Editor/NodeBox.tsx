@@ -1,31 +1,60 @@
 /** A node on the canvas: icon and name, one line of what it does, its ports, and what is wrong with it. */
 
-import { Handle, type NodeProps, Position, useConnection, useUpdateNodeInternals } from '@xyflow/react';
+import { Handle, type NodeProps, Position, useUpdateNodeInternals } from '@xyflow/react';
 import { IconPlayerPauseFilled, IconPlus } from '@tabler/icons-react';
-import { memo, useEffect, useMemo } from 'react';
+import { createContext, memo, useContext, useEffect, useMemo, useRef } from 'react';
 import { useShallow } from 'zustand/react/shallow';
 
 import { useEditor, useEditorStore } from '../../hooks/useEditor';
-import { type Port, type Ports, bySeverity, portsOf, typeOf } from '../../model/pipeline/catalog';
+import { usePreview } from '../../hooks/usePreview';
+import { type Facts, type Port, bySeverity, endsAt, portsWith } from '../../model/pipeline/catalog';
 import { realEnd } from '../../model/pipeline/groups';
 import { refusal } from '../../model/pipeline/operations';
-import { documentOf, factsOf, portsOfNode } from '../../store/editor';
+import { isPinned } from '../../model/pipeline/samples';
+import { documentOf, factsOf, portsOfNode, typeOfNode } from '../../store/editor';
 import { TypeIcon, SeverityIcon, hueOf, SEVERITY_TEXT } from './icons';
 import classes from './NodeBox.module.css';
-import { PreviewBadge } from './PreviewBadge';
+import { PinBadge, PreviewBadge } from './PreviewBadge';
 
 const PLAIN = new Set(['in', 'out']);
 
+interface End {
+  readonly nodeId: string;
+  readonly id?: string | null;
+  readonly type: 'source' | 'target';
+}
+
+/** Where the connection that is being drawn begins; null: none is. */
+export const ConnectingFrom = createContext<End | null>(null);
+
+/** Whether boxes have their texts and icons; false: they are too far away to be read, and get them after the first paint. */
+export const BoxDetails = createContext(true);
+
 export const NodeBox = memo(function NodeBox({ id, selected }: NodeProps) {
-  const node = useEditor((state) => documentOf(state).nodes[id]);
-  const type = useEditor((state) => typeOf(state.catalog, documentOf(state).nodes[id]?.type ?? ''));
-  const state = useEditor((each) => each.validation.nodes[id]);
-  const ports = usePorts(id);
+  // as few subscriptions as can be: there may be hundreds of boxes
+  const { node, type, state, isReadOnly, isPin } = useEditor(
+    useShallow((each) => ({
+      node: documentOf(each).nodes[id],
+      type: typeOfNode(each, id),
+      state: each.validation.nodes[id],
+      isReadOnly: each.isReadOnly,
+      isPin: isPinned(documentOf(each), id),
+    })),
+  );
+  const ends = useEditor(useShallow((each) => endsAt(documentOf(each).edges, id)));
+  const ports = useMemo(() => portsWith(ends, type, state), [ends, type, state]);
   const problems = useEditor(useShallow((each) => each.validation.problems.filter((problem) => problem.node === id)));
-  const isReadOnly = useEditor((each) => each.isReadOnly);
+  const hasPreview = usePreview(({ shown }) => shown !== null);
+  const hasDetails = useContext(BoxDetails);
   const update = useUpdateNodeInternals();
   const key = [...ports.inputs.map(({ name }) => name), '>', ...ports.outputs.map(({ name }) => name)].join(' ');
-  useEffect(() => update(id), [id, key, update]);
+  const measured = useRef(key);
+  useEffect(() => {
+    // React Flow measures a new box by itself; told so for each of 300, it would tell all 300 each time
+    if (measured.current === key) return;
+    measured.current = key;
+    update(id);
+  }, [id, key, update]);
   if (node === undefined) return null;
   const [problem] = bySeverity(problems);
   const isPlain = [...ports.inputs, ...ports.outputs].every(({ name }) => PLAIN.has(name));
@@ -41,12 +70,13 @@ export const NodeBox = memo(function NodeBox({ id, selected }: NodeProps) {
     >
       <div className={classes.top}>
         <span className={classes.icon} data-hue={hueOf(type?.category ?? '')}>
-          <TypeIcon name={type?.icon ?? ''} size={16} />
+          {hasDetails && <TypeIcon name={type?.icon ?? ''} size={16} />}
         </span>
         <span className={classes.texts}>
-          <span className={classes.name}>{node.name}</span>
+          <span className={classes.name}>{hasDetails && node.name}</span>
           <span className={classes.summary} title={label}>
-            {type === undefined ? `${node.type} is not installed here` : label === '' ? type.title : label}
+            {hasDetails &&
+              (type === undefined ? `${node.type} is not installed here` : label === '' ? type.title : label)}
           </span>
         </span>
         {node.disabled === true && (
@@ -55,7 +85,8 @@ export const NodeBox = memo(function NodeBox({ id, selected }: NodeProps) {
             <span className="tm-visually-hidden">Disabled</span>
           </span>
         )}
-        <PreviewBadge id={id} />
+        {isPin && <PinBadge />}
+        {hasPreview && <PreviewBadge id={id} />}
         {problem !== undefined && (
           <span className={classes.badge} title={`${SEVERITY_TEXT[problem.severity]}: ${problem.message}`}>
             <SeverityIcon severity={problem.severity} />
@@ -71,24 +102,27 @@ export const NodeBox = memo(function NodeBox({ id, selected }: NodeProps) {
         </div>
         <div className={classes.outputs}>
           {ports.outputs.map((port) => (
-            <PortRow key={port.name} node={id} port={port} kind="source" isPlain={isPlain} />
+            <PortRow
+              key={port.name}
+              node={id}
+              port={port}
+              kind="source"
+              isPlain={isPlain}
+              columns={state?.outputs[port.name]?.columns ?? null}
+            />
           ))}
         </div>
       </div>
-      {!isReadOnly && ports.outputs[0] !== undefined && <AddNext node={id} port={ports.outputs[0].name} />}
+      {hasDetails && !isReadOnly && ports.outputs[0] !== undefined && (
+        <AddNext node={id} port={ports.outputs[0].name} />
+      )}
     </div>
   );
-});
+}, isSameBox);
 
-function usePorts(id: string): Ports {
-  const edges = useEditor((state) => documentOf(state).edges);
-  const type = useEditor((state) => typeOf(state.catalog, documentOf(state).nodes[id]?.type ?? ''));
-  const state = useEditor((each) => each.validation.nodes[id]);
-  // only edges matter of the document
-  return useMemo(
-    () => portsOf({ format: 'tidemark.pipeline', version: 1, name: '', nodes: {}, edges }, id, type, state),
-    [edges, id, type, state],
-  );
+/** Where the box is and how large is the canvas's business. */
+function isSameBox(one: NodeProps, other: NodeProps): boolean {
+  return one.id === other.id && one.selected === other.selected;
 }
 
 interface PortRowProps {
@@ -97,18 +131,16 @@ interface PortRowProps {
   readonly kind: 'source' | 'target';
   /** The port alone, without its name. */
   readonly isPlain: boolean;
+  /** What leaves an output, where that is known. */
+  readonly columns?: Facts['columns'];
   /** Where the port is one of a collapsed group: its id there, and its name. */
   readonly handle?: string;
   readonly name?: string;
 }
 
-export function PortRow({ node, port, kind, isPlain, handle, name }: PortRowProps) {
+export function PortRow({ node, port, kind, isPlain, columns, handle, name }: PortRowProps) {
   const refused = useRefusal(node, port.name, kind);
-  const columns = useEditor((state) =>
-    kind === 'source' ? state.validation.nodes[node]?.outputs[port.name]?.columns : undefined,
-  );
-  const known =
-    columns === undefined || columns === null ? '' : columns.map((each) => `${each.name}: ${each.type}`).join('\n');
+  const known = (columns ?? []).map((each) => `${each.name}: ${each.type}`).join('\n');
   const label = name ?? (port.label === '' ? port.name : port.label);
   return (
     <div className={classes.port} data-kind={kind} data-refused={refused !== null || undefined}>
@@ -128,7 +160,7 @@ export function PortRow({ node, port, kind, isPlain, handle, name }: PortRowProp
 /** Why the connection that is being drawn cannot end here; null if it can, or if none is drawn. */
 function useRefusal(node: string, port: string, kind: 'source' | 'target'): string | null {
   const store = useEditorStore();
-  const from = useConnection((connection) => (connection.inProgress ? connection.fromHandle : null));
+  const from = useContext(ConnectingFrom);
   if (from?.id === null || from?.id === undefined) return null;
   const [fromNode, fromPort] = realEnd([from.nodeId, from.id]);
   if (fromNode === node && fromPort === port && from.type === kind) return null;

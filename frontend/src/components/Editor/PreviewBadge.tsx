@@ -2,27 +2,18 @@
 
 import { IconAlertTriangleFilled, IconPinFilled } from '@tabler/icons-react';
 
-import { useEditor, useEditorStore } from '../../hooks/useEditor';
+import { useEditorStore } from '../../hooks/useEditor';
 import { useIsStale, usePreview, useRowsAt } from '../../hooks/usePreview';
 import { formatCompact, formatCount } from '../../model/format';
 import { type Place, rowsOfNode } from '../../model/pipeline/preview';
-import { isPinned } from '../../model/pipeline/samples';
-import { documentOf } from '../../store/editor';
 import classes from './PreviewBadge.module.css';
 
 export function PreviewBadge({ id }: { readonly id: string }) {
   const rows = usePreview(({ shown }) => rowsOfNode(shown, id));
   const hasFailed = usePreview(({ shown }) => shown?.state === 'failed' && shown.end?.node === id);
   const isStale = useIsStale(id);
-  const isPin = useEditor((state) => isPinned(documentOf(state), id));
   return (
     <>
-      {isPin && (
-        <span className={classes.pin} title="Previews use its pinned rows">
-          <IconPinFilled size={12} aria-hidden />
-          <span className="tm-visually-hidden">Pinned rows</span>
-        </span>
-      )}
       {hasFailed && (
         <span className={classes.failed} title="The preview failed here">
           <IconAlertTriangleFilled size={13} aria-hidden />
@@ -31,6 +22,15 @@ export function PreviewBadge({ id }: { readonly id: string }) {
       )}
       {rows !== null && <Rows rows={rows} isStale={isStale} />}
     </>
+  );
+}
+
+export function PinBadge() {
+  return (
+    <span className={classes.pin} title="Previews use its pinned rows">
+      <IconPinFilled size={12} aria-hidden />
+      <span className="tm-visually-hidden">Pinned rows</span>
+    </span>
   );
 }
 

@@ -7,6 +7,7 @@ import { fetchPreview } from '../../api/pipelines';
 import type { PreviewAnswer } from '../../gen/contract';
 import { useTopic } from '../../hooks/useLive';
 import { usePreview, usePreviewStore } from '../../hooks/usePreview';
+import { isForgotten } from '../../store/preview';
 
 /** Nobody announces that the process of a preview is gone: only a reader finds out. */
 const LOOK_MS = 3_000;
@@ -19,10 +20,11 @@ export function PreviewFeed() {
 function Feed({ id }: { readonly id: string }) {
   const store = usePreviewStore();
   const live = useTopic(`preview:${id}`, (state) => state.data) as PreviewAnswer | undefined;
-  const { data: read } = useQuery({
+  const { data: read, error } = useQuery({
     queryKey: ['preview', id],
     queryFn: () => fetchPreview(id),
     refetchInterval: LOOK_MS,
+    retry: false,
     gcTime: 0,
   });
   useEffect(() => {
@@ -31,5 +33,8 @@ function Feed({ id }: { readonly id: string }) {
   useEffect(() => {
     if (read !== undefined) store.getState().take(read);
   }, [store, read]);
+  useEffect(() => {
+    if (isForgotten(error)) store.getState().lose(id);
+  }, [store, id, error]);
   return null;
 }

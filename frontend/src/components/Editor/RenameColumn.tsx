@@ -37,6 +37,10 @@ export function RenameColumn({ place, column, facts, onClose }: Props) {
   const isElsewhere = origin !== undefined && at.place[0] === place[0] && origin[0] !== place[0];
   const names = (ids: readonly string[]) => ids.map((id) => nameOf(document, id)).join(', ');
   const below = data?.nodes.slice(1) ?? [];
+  const parts = new Set(
+    (data?.patch as unknown as readonly PatchStep[] | undefined)?.map(({ path }) => path.split('/')[1]),
+  );
+  const kept = ['samples', 'tests'].filter((part) => parts.has(part));
   const rename = () => {
     if (data === undefined || !isNew) return;
     store.getState().transact(`Renamed the column ${at.column} to ${name}`, (before) =>
@@ -78,8 +82,9 @@ export function RenameColumn({ place, column, facts, onClose }: Props) {
         {data !== undefined && isNew && (
           <p className="tm-dim" role="status">
             {below.length === 0
-              ? 'Nothing below uses it.'
+              ? 'No node below uses it.'
               : `Also in ${below.length} ${below.length === 1 ? 'node' : 'nodes'} below: ${names(below)}.`}
+            {kept.length > 0 && ` Also in the pipeline's ${kept.join(' and ')}.`}
             {data.by_hand.length > 0 && ` Python to look at by hand: ${names(data.by_hand)}.`}
           </p>
         )}

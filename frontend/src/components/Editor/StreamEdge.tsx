@@ -3,8 +3,10 @@
 import { IconPlus, IconRefresh } from '@tabler/icons-react';
 import { BaseEdge, EdgeLabelRenderer, type EdgeProps, getBezierPath } from '@xyflow/react';
 import { memo } from 'react';
+import { useShallow } from 'zustand/react/shallow';
 
 import { useEditor, useEditorStore } from '../../hooks/useEditor';
+import { useRowsAt } from '../../hooks/usePreview';
 import { type EditorState, documentOf, factsOf } from '../../store/editor';
 import classes from './Canvas.module.css';
 import { EdgeRows } from './PreviewBadge';
@@ -14,20 +16,29 @@ const SHOWN_COLUMNS = 6;
 export const StreamEdge = memo(function StreamEdge(props: EdgeProps) {
   const { id, selected, data } = props;
   const store = useEditorStore();
-  const facts = useEditor((state) => edgeFacts(state, id));
-  const isReadOnly = useEditor((state) => state.isReadOnly);
-  const from = useEditor((state) => documentOf(state).edges[id]?.from);
+  const { facts, isReadOnly, from } = useEditor(
+    useShallow((state) => ({
+      facts: edgeFacts(state, id),
+      isReadOnly: state.isReadOnly,
+      from: documentOf(state).edges[id]?.from,
+    })),
+  );
   const [path, x, y] = getBezierPath(props);
   const isNear = selected === true || data?.isNear === true;
   const columns = facts?.columns ?? [];
   const more = columns.length - SHOWN_COLUMNS;
+  const hasRows = useRowsAt(from) !== null;
+  const line = (
+    <BaseEdge
+      path={path}
+      interactionWidth={24}
+      className={`${classes.edge ?? ''} ${facts === null ? (classes.unknown ?? '') : ''}`}
+    />
+  );
+  if (!isNear && !hasRows && facts?.changelog !== 'retract') return line;
   return (
     <>
-      <BaseEdge
-        path={path}
-        interactionWidth={24}
-        className={`${classes.edge ?? ''} ${facts === null ? (classes.unknown ?? '') : ''}`}
-      />
+      {line}
       <EdgeLabelRenderer>
         <div
           className={classes.edgeMiddle}

@@ -1,5 +1,5 @@
 /**
- * A graph with automatic layout, pan and zoom; the caller renders nodes and edges.
+ * A graph with pan and zoom, laid out by itself or as the caller says; the caller renders nodes and edges.
  *
  * React Flow gets node objects that change only with the topology, so that moving numbers never touch the layout: what
  * the caller renders into nodes and edges reads its own numbers.
@@ -28,7 +28,7 @@ import {
 import { type ComponentType, type ReactNode, createContext, useContext, useEffect, useMemo } from 'react';
 
 import { type GraphEdge, type Topology, topologyKey } from '../../model/graph';
-import { type Layout, type NodeSize, edgePath, layoutOf } from '../../model/layout';
+import { type Layout, type NodeSize, type Position as Place, edgePath, layoutOf } from '../../model/layout';
 import classes from './GraphCanvas.module.css';
 
 interface Contents {
@@ -37,7 +37,7 @@ interface Contents {
   readonly edges: ReadonlyMap<string, GraphEdge>;
   readonly renderLine: (edge: GraphEdge, path: string) => ReactNode;
   readonly lanes: Layout['lanes'];
-  readonly nodeWidth: number;
+  readonly size: NodeSize;
 }
 
 const ContentsContext = createContext<Contents | null>(null);
@@ -46,6 +46,8 @@ interface Props {
   readonly topology: Topology;
   /** Must be constant: a new object triggers a new layout. */
   readonly size: NodeSize;
+  /** Upper left corners of the nodes, by id, from 0 on; null: they are laid out here. Must be constant, too. */
+  readonly places?: ReadonlyMap<string, Place> | null;
   readonly label: string;
   readonly renderNode: (id: string) => ReactNode;
   readonly renderEdge: (edge: GraphEdge) => ReactNode;
@@ -75,6 +77,7 @@ export function GraphCanvas(props: Props) {
   const {
     topology,
     size,
+    places = null,
     label,
     renderNode,
     renderEdge,
@@ -83,7 +86,7 @@ export function GraphCanvas(props: Props) {
     selected = null,
     coveredRight = 0,
   } = props;
-  const { layout, shown } = useLayout(topology, size);
+  const { layout, shown } = useLayout(topology, size, places);
   const { ref, width } = useElementSize();
   const nodes = useMemo(
     () =>
@@ -110,7 +113,7 @@ export function GraphCanvas(props: Props) {
   );
   const edgesById = useMemo(() => new Map(shown.edges.map((edge) => [edge.id, edge])), [shown]);
   const contents = useMemo(
-    () => ({ renderNode, renderEdge, edges: edgesById, renderLine, lanes: layout.lanes, nodeWidth: size.width }),
+    () => ({ renderNode, renderEdge, edges: edgesById, renderLine, lanes: layout.lanes, size }),
     [renderNode, renderEdge, edgesById, renderLine, layout, size],
   );
   const picture = width === 0 ? null : pictureOf(layout, size, width);
@@ -172,10 +175,16 @@ export function GraphCanvas(props: Props) {
 }
 
 /** The layout, computed only when the topology changes: its object does with every document. */
-function useLayout(topology: Topology, size: NodeSize) {
+function useLayout(topology: Topology, size: NodeSize, places: ReadonlyMap<string, Place> | null) {
   const key = topologyKey(topology);
-  // eslint-disable-next-line react-hooks/exhaustive-deps -- the key stands for the topology
-  return useMemo(() => ({ shown: topology, layout: layoutOf(topology, size) }), [key, size]);
+  return useMemo(
+    () => ({
+      shown: topology,
+      layout: places === null ? layoutOf(topology, size) : { key, positions: places, lanes: new Map() },
+    }),
+    // eslint-disable-next-line react-hooks/exhaustive-deps -- the key stands for the topology
+    [key, size, places],
+  );
 }
 
 interface Picture {
@@ -244,11 +253,13 @@ function LabelledEdge({ id, sourceX, sourceY, targetX, targetY }: EdgeProps) {
   const contents = useContext(ContentsContext);
   const edge = contents?.edges.get(id);
   if (contents === null || edge === undefined) return null;
+  const { width, height } = contents.size;
+  const { leaves = 0.5, enters = 0.5 } = edge;
   const { path, label } = edgePath(
-    { x: sourceX, y: sourceY },
-    { x: targetX, y: targetY },
+    { x: sourceX, y: sourceY + (leaves - 0.5) * height },
+    { x: targetX, y: targetY + (enters - 0.5) * height },
     contents.lanes.get(id) ?? [],
-    contents.nodeWidth,
+    width,
   );
   return (
     <>

@@ -6,8 +6,9 @@ import { memo, useCallback, useMemo } from 'react';
 import { useBehind, useJobPart, useLiveLag, useMetrics, useVertex, useVertices } from '../../hooks/useJob';
 import { useTimes } from '../../hooks/useTimes';
 import { loadColour } from '../../model/colour';
-import { NOTHING, formatDuration, formatRate } from '../../model/format';
-import { type GraphEdge, edgeRate, topologyOfVertices } from '../../model/graph';
+import { NOTHING, formatBytes, formatDuration, formatRate } from '../../model/format';
+import { type GraphEdge, topologyOfVertices } from '../../model/graph';
+import { metricsOfEdge } from '../../model/job';
 import { GraphCanvas, Line } from '../GraphCanvas/GraphCanvas';
 import { LoadBar } from '../LoadBar/LoadBar';
 import { StateBadge } from '../StateBadge/StateBadge';
@@ -50,22 +51,22 @@ export function JobGraph({ selected, onSelect, coveredRight }: Props) {
 const renderEdge = (edge: GraphEdge) => <EdgeLabel edge={edge} />;
 const renderLine = (edge: GraphEdge, path: string) => <EdgeLine edge={edge} path={path} />;
 
-function useEdgeRate(edge: GraphEdge): number | null {
-  return useJobPart((job) => edgeRate(edge, job));
-}
-
 function EdgeLabel({ edge }: { readonly edge: GraphEdge }) {
-  const rate = useEdgeRate(edge);
+  const metrics = useJobPart((job) => metricsOfEdge(job, edge.edge));
+  const queued = metrics?.queued_bytes ?? 0;
   return (
     <span className={classes.edge}>
       <span className={classes.strategy}>{edge.shipStrategy}</span>
-      <span className={`tm-live ${classes.rate ?? ''}`}>{rate === null ? NOTHING : formatRate(rate)}</span>
+      <span className={`tm-live ${classes.rate ?? ''}`}>
+        {metrics === undefined ? NOTHING : formatRate(metrics.records_per_second)}
+      </span>
+      {queued > 0 && <span className={classes.queue}>{formatBytes(queued)} queued</span>}
     </span>
   );
 }
 
 function EdgeLine({ edge, path }: { readonly edge: GraphEdge; readonly path: string }) {
-  const isFlowing = (useEdgeRate(edge) ?? 0) > 0;
+  const isFlowing = useJobPart((job) => (metricsOfEdge(job, edge.edge)?.records_per_second ?? 0) > 0);
   return <Line path={path} isFlowing={isFlowing} />;
 }
 
@@ -142,8 +143,17 @@ export const VertexNode = memo(function VertexNode({ id, isSelected, onSelect }:
 
 /** Apart from its node: it grows with the clock. */
 function Lag({ id }: { readonly id: string }) {
-  const lag = useLiveLag(id);
-  const behind = useBehind(id);
+  return <Lateness lag={useLiveLag(id)} behind={useBehind(id)} />;
+}
+
+interface LatenessProps {
+  /** ms behind the clock; null unless sources are live. */
+  readonly lag: number | null;
+  /** ms of event time behind the newest watermark; null: unknown. */
+  readonly behind: number | null;
+}
+
+export function Lateness({ lag, behind }: LatenessProps) {
   // of replayed data the distance to the clock is only its age
   const [name, ms] = lag === null ? ['Behind', behind] : ['Lag', lag];
   if (ms === null || (lag === null && ms === 0)) return null;
@@ -160,7 +170,7 @@ const LEGEND = [
   ['Idle', 'var(--tm-idle)'],
 ] as const;
 
-function Legend() {
+export function Legend() {
   return (
     <div className={classes.legend}>
       {LEGEND.map(([name, colour]) => (

@@ -1,4 +1,4 @@
-/** Standard output and logs of a job's slots: pick a file, follow, search or save it. */
+/** Standard output and logs of a job's slots: all of them by time, or a file to follow, search or save. */
 
 import { Select, Skeleton } from '@mantine/core';
 import { IconFileText } from '@tabler/icons-react';
@@ -10,16 +10,20 @@ import { useQueryParam } from '../../hooks/useQueryParam';
 import { formatBytes } from '../../model/format';
 import { EmptyState, FailureState } from '../EmptyState/EmptyState';
 import { Panel } from '../Panel/Panel';
+import { JobLogText, type NamedVertex } from './JobLogText';
 import { LogText } from './LogText';
+
+/** In place of a file. */
+const ALL = '';
 
 interface Props {
   readonly jobId: string;
   readonly isLive: boolean;
+  readonly vertices: readonly NamedVertex[];
 }
 
-export function LogViewer({ jobId, isLive }: Props) {
+export function LogViewer({ jobId, isLive, vertices }: Props) {
   const [chosen, choose] = useQueryParam('log');
-  const [attempt] = useQueryParam('attempt');
   const { data, error, refetch } = useQuery({
     queryKey: ['logs', jobId],
     queryFn: () => fetchLogFiles(jobId),
@@ -30,14 +34,8 @@ export function LogViewer({ jobId, isLive }: Props) {
   }
   if (data === undefined) return <Skeleton height={420} radius={10} />;
   const files = data.files.toSorted((a, b) => b.attempt - a.attempt || a.slot - b.slot || a.name.localeCompare(b.name));
-  const wanted = files.filter((file) => attempt === null || String(file.attempt) === attempt);
-  const current =
-    files.find(({ name }) => name === chosen) ??
-    // the first non-empty file
-    wanted.find(({ size }) => size > 0) ??
-    wanted[0] ??
-    files[0];
-  if (current === undefined) {
+  const current = files.find(({ name }) => name === chosen);
+  if (files.length === 0) {
     return (
       <Panel label="Logs">
         <EmptyState icon={IconFileText} title="No logs yet">
@@ -54,17 +52,23 @@ export function LogViewer({ jobId, isLive }: Props) {
       w={260}
       allowDeselect={false}
       searchable={files.length > 12}
-      value={current.name}
-      onChange={choose}
-      data={attempts.map((each) => ({
-        group: `Attempt ${each}`,
-        items: files
-          .filter((file) => file.attempt === each)
-          .map((file) => ({ value: file.name, label: describe(file) })),
-      }))}
+      value={current?.name ?? ALL}
+      onChange={(value) => choose(value === ALL ? null : value)}
+      data={[
+        { value: ALL, label: 'All logs, by time' },
+        ...attempts.map((each) => ({
+          group: `Attempt ${each}`,
+          items: files
+            .filter((file) => file.attempt === each)
+            .map((file) => ({ value: file.name, label: describe(file) })),
+        })),
+      ]}
       comboboxProps={{ width: 320, position: 'bottom-start' }}
     />
   );
+  if (current === undefined) {
+    return <JobLogText jobId={jobId} isLive={isLive} files={files} vertices={vertices} picker={picker} />;
+  }
   return <LogText key={current.name} jobId={jobId} name={current.name} isLive={isLive} picker={picker} />;
 }
 

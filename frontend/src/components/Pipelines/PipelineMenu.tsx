@@ -19,7 +19,7 @@ import { type ExportFormat, bringBack, duplicatePipeline, exportPipeline } from 
 import type { PipelineListed } from '../../api/pipelines';
 import { useSingleFlight } from '../../hooks/useSingleFlight';
 import { makeId } from '../../store/editor';
-import { saveFile } from './saveFile';
+import { exportFailed, saveExport } from './saveExport';
 
 interface Props {
   readonly pipeline: PipelineListed;
@@ -48,18 +48,8 @@ export function PipelineMenu({ pipeline, mayEdit, taken, onArchive, onDelete }: 
   });
   const { mutate: save } = useMutation({
     mutationFn: (format: ExportFormat) => exportPipeline(pipeline.id, format),
-    onSuccess: ({ file_name, text, stripped }) => {
-      saveFile(file_name, text);
-      if (stripped.length > 0) {
-        notifications.show({
-          title: 'Exported without secrets',
-          message: `Users and passwords were left out of addresses: ${stripped.join(', ')}`,
-          autoClose: false,
-          withCloseButton: true,
-        });
-      }
-    },
-    onError: failed('The pipeline cannot be exported'),
+    onSuccess: saveExport,
+    onError: exportFailed,
   });
   const { mutate: restore } = useMutation({
     mutationFn: () => bringBack(pipeline.id),

@@ -1,9 +1,9 @@
-/** Lines over the last minutes, with axis, legend, statistics and a cursor that shows the values. Plain SVG. */
+/** Lines over time, with axis, legend, statistics, marks, and a cursor that shows the values. Plain SVG. */
 
 import { type PointerEvent, useId, useState } from 'react';
 
 import { useTimes } from '../../hooks/useTimes';
-import { HISTORY_MS, niceCeiling, statistics } from '../../model/history';
+import { type Mark, niceCeiling, statistics } from '../../model/history';
 import classes from './TimeChart.module.css';
 
 export interface Series {
@@ -14,7 +14,10 @@ export interface Series {
 interface Props {
   readonly title: string;
   readonly times: readonly number[];
+  /** Maximum span, ms. */
+  readonly windowMs: number;
   readonly series: readonly Series[];
+  readonly marks?: readonly Mark[];
   readonly format: (value: number) => string;
   /** Factor between units. */
   readonly base?: 1000 | 1024;
@@ -27,14 +30,18 @@ const HEIGHT = 120;
 const COLOURS = ['var(--tm-line-1)', 'var(--tm-line-2)', 'var(--tm-line-3)'];
 /** Minimum span, so that the first seconds are wider than a pixel. */
 const MIN_SPAN_MS = 60_000;
+/** With a longer one, times are ambiguous without their dates. */
+const DATED_MS = 12 * 3_600_000;
+/** The cursor is at a mark if it is this near, as a part of the span. */
+const NEAR = 0.01;
 
-export function TimeChart({ title, times, series, format, base = 1000, top }: Props) {
+export function TimeChart({ title, times, windowMs, series, marks = [], format, base = 1000, top }: Props) {
   const [cursor, setCursor] = useState<number | null>(null);
   const clock = useTimes();
   const id = useId();
   const last = times.at(-1) ?? 0;
   const first = times[0] ?? 0;
-  const span = Math.min(HISTORY_MS, Math.max(MIN_SPAN_MS, last - first));
+  const span = Math.min(windowMs, Math.max(MIN_SPAN_MS, last - first));
   const largest = Math.max(0, ...series.flatMap(({ values }) => values.filter((value) => value !== null)));
   const ceiling = top ?? niceCeiling(largest, base);
   const x = (time: number) => WIDTH - ((last - time) / span) * WIDTH;
@@ -46,13 +53,19 @@ export function TimeChart({ title, times, series, format, base = 1000, top }: Pr
     setCursor(nearest(times, time));
   };
   const at = cursor === null ? undefined : times[cursor];
+  const shown = marks.filter(({ time }) => time >= last - span && time <= last);
+  const marked = at === undefined ? undefined : shown.findLast(({ time }) => Math.abs(time - at) <= NEAR * span);
+  const timeOf = (time: number) => (span > DATED_MS ? clock.dateTime(time) : clock.time(time));
   return (
     <figure className={classes.chart} aria-labelledby={id}>
       <figcaption className={classes.head}>
         <span id={id} className={classes.title}>
           {title}
         </span>
-        <span className={classes.cursorTime}>{at === undefined ? '' : clock.time(at)}</span>
+        <span className={classes.cursorTime}>
+          {at !== undefined && timeOf(at)}
+          {marked !== undefined && ` · ${marked.text}`}
+        </span>
       </figcaption>
       <div className={classes.plot}>
         <div className={classes.axis} aria-hidden>
@@ -72,6 +85,18 @@ export function TimeChart({ title, times, series, format, base = 1000, top }: Pr
           {[0, 0.5, 1].map((share) => (
             <line key={share} x1={0} x2={WIDTH} y1={share * HEIGHT} y2={share * HEIGHT} className={classes.grid} />
           ))}
+          {shown.map(({ time, text, isFailed }, index) => (
+            <line
+              key={index}
+              x1={x(time)}
+              x2={x(time)}
+              y1={0}
+              y2={HEIGHT}
+              className={isFailed ? classes.failure : classes.mark}
+            >
+              <title>{text}</title>
+            </line>
+          ))}
           {series.map(({ name, values }, index) => (
             <path
               key={name}
@@ -84,8 +109,8 @@ export function TimeChart({ title, times, series, format, base = 1000, top }: Pr
         </svg>
       </div>
       <div className={classes.span}>
-        <span>{clock.time(last - span)}</span>
-        <span>{clock.time(last)}</span>
+        <span>{timeOf(last - span)}</span>
+        <span>{timeOf(last)}</span>
       </div>
       <ul className={classes.legend}>
         {series.map(({ name, values }, index) => (

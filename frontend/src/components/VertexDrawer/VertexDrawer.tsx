@@ -13,6 +13,9 @@ import { MetricsTab } from '../VertexMetrics/MetricsTab';
 import { BackPressureTab } from './BackPressureTab';
 import { ChartsTab } from './ChartsTab';
 import { DetailTab } from './DetailTab';
+import { EdgesTab } from './EdgesTab';
+import { FlameTab } from './FlameTab';
+import { PeekTab } from './PeekTab';
 import { drawerWidth } from './size';
 import { SubtasksTab } from './SubtasksTab';
 import classes from './VertexDrawer.module.css';
@@ -21,8 +24,11 @@ import { WatermarksTab } from './WatermarksTab';
 const TABS = [
   ['detail', 'Detail'],
   ['subtasks', 'Subtasks'],
+  ['edges', 'Edges'],
+  ['peek', 'Peek'],
   ['watermarks', 'Watermarks'],
   ['backpressure', 'Backpressure'],
+  ['flamegraph', 'FlameGraph'],
   ['charts', 'Charts'],
   ['metrics', 'Metrics'],
   ['accumulators', 'Accumulators'],
@@ -85,11 +91,20 @@ function Contents({ vertex }: { readonly vertex: Vertex }) {
       <Tabs.Panel value="subtasks">
         <SubtasksTab vertexId={vertex.id} />
       </Tabs.Panel>
+      <Tabs.Panel value="edges">
+        <EdgesTab vertexId={vertex.id} />
+      </Tabs.Panel>
+      <Tabs.Panel value="peek">
+        <PeekTab key={vertex.id} jobId={jobId} vertex={vertex} />
+      </Tabs.Panel>
       <Tabs.Panel value="watermarks">
         <WatermarksTab vertexId={vertex.id} />
       </Tabs.Panel>
       <Tabs.Panel value="backpressure">
         <BackPressureTab vertexId={vertex.id} />
+      </Tabs.Panel>
+      <Tabs.Panel value="flamegraph">
+        <FlameTab key={vertex.id} jobId={jobId} vertex={vertex} />
       </Tabs.Panel>
       <Tabs.Panel value="charts">
         <ChartsTab jobId={jobId} vertexId={vertex.id} />

@@ -138,12 +138,14 @@ export interface NodeState {
 
 /** What validating a document gives. */
 export interface Validation {
+  /** Of the answer that said so; null: there was none yet. */
+  readonly tag: string | null;
   readonly problems: readonly Problem[];
   readonly nodes: Readonly<Record<string, NodeState>>;
   readonly is_deployable: boolean;
 }
 
-export const NOTHING_KNOWN: Validation = { problems: [], nodes: {}, is_deployable: false };
+export const NOTHING_KNOWN: Validation = { tag: null, problems: [], nodes: {}, is_deployable: false };
 const NO_PORTS: Ports = { inputs: [], outputs: [] };
 const SEVERITIES: readonly Severity[] = ['error', 'incomplete', 'warning', 'info'];
 
@@ -161,6 +163,11 @@ export function portsOf(
   type: NodeType | undefined,
   state: NodeState | undefined,
 ): Ports {
+  return portsWith(endsAt(document.edges, id), type, state);
+}
+
+/** The same, for a node at which edges end as `endsAt` says. */
+export function portsWith(ends: readonly string[], type: NodeType | undefined, state: NodeState | undefined): Ports {
   const known = state?.ports ?? type?.ports ?? NO_PORTS;
   const inputs = [...known.inputs];
   const outputs = [...known.outputs];
@@ -168,11 +175,32 @@ export function portsOf(
     if (ports.some((port) => port.name === name)) return;
     ports.push({ name, label: name, many: false, help: '', takes_changelogs: true, changelog_option: '' });
   };
-  for (const { from, to } of Object.values(document.edges)) {
-    if (from[0] === id) add(outputs, from[1]);
-    if (to[0] === id) add(inputs, to[1]);
-  }
+  for (const end of ends) add(end.startsWith('<') ? inputs : outputs, end.slice(1));
   return { inputs, outputs };
+}
+
+type Edges = PipelineDocument['edges'];
+const NO_ENDS: readonly string[] = [];
+const endsOfEdges = new WeakMap<Edges, ReadonlyMap<string, readonly string[]>>();
+
+/** The ports of a node at which edges end: the name after "<" for an input, after ">" for an output. */
+export function endsAt(edges: Edges, id: string): readonly string[] {
+  let found = endsOfEdges.get(edges);
+  if (found === undefined) {
+    const made = new Map<string, string[]>();
+    const add = (node: string, end: string) => {
+      const ends = made.get(node);
+      if (ends === undefined) made.set(node, [end]);
+      else if (!ends.includes(end)) ends.push(end);
+    };
+    for (const { from, to } of Object.values(edges)) {
+      add(from[0], `>${from[1]}`);
+      add(to[0], `<${to[1]}`);
+    }
+    found = made;
+    endsOfEdges.set(edges, found);
+  }
+  return found.get(id) ?? NO_ENDS;
 }
 
 /** Node types whose title, keywords, summary or name have all the words, best first. */

@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
 
-import { failedAt } from './failures';
+import { jobException } from '../testData';
+import { failedAt, troubleReader } from './failures';
 
 const LINES = [
   { node: null, first: 5, last: 6, code_line: 1 },
@@ -28,4 +29,20 @@ test('without a frame the definition of the operator is the place', () => {
 
 test('shared code belongs to no node', () => {
   expect(failedAt({ stacktrace: trace('  File "x-v1.py", line 5, in f'), message: '' }, 1, LINES)).toBeNull();
+});
+
+test('failures and calls that do not return are counted by node, and again only when there are others', () => {
+  const read = troubleReader(3, LINES);
+  const stack = (line: number) => `  File "/x/job-v3.py", line ${line}, in f`;
+  const failure = (line: number) => jobException({ stacktrace: trace(stack(line)) });
+  const stall = { vertex: 'v', subtask: 0, task_name: 'f (1/1)', slot: 1, since: 0, stack: stack(21) };
+  const exceptions = { a: failure(10), b: failure(12), c: failure(21), d: failure(5), e: failure(99) };
+  const found = read({ exceptions, stalls: { s: stall } });
+  expect([...found]).toEqual([
+    ['n1', { failures: 2, stalls: 0 }],
+    ['n2', { failures: 1, stalls: 1 }],
+  ]);
+  const stalls = {};
+  expect([...read({ exceptions, stalls }).values()].map((trouble) => trouble.stalls)).toEqual([0, 0]);
+  expect(read({ exceptions, stalls })).toBe(read({ exceptions, stalls }));
 });

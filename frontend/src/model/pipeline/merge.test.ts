@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 
 import type { Json, PipelineDocument } from './document';
 import { faults } from './document';
-import { type Conflict, decided, mergeDocuments, placeOf } from './merge';
+import { type Conflict, decided, mergeDocuments, openConflicts, placeOf, valueOf, withoutPlace } from './merge';
 import * as operations from './operations';
 import { isSameDocument } from './order';
 import { idsFrom, line, randomEdit, randomPipeline, seeded } from './testPipelines';
@@ -63,6 +63,74 @@ test('a node that one side deletes and the other connects comes back', () => {
   expect(document.nodes.n2).toBeDefined();
   expect(conflicts.map(({ path }) => path)).toEqual([['nodes', 'n2']]);
   expect(faults(document)).toEqual([]);
+  // here it was deleted: that is still asked, and done if it is chosen
+  const [conflict] = conflicts as [Conflict];
+  expect(openConflicts(document, conflicts)).toEqual([conflict]);
+  expect(valueOf(document, conflict, 'ours')).toBeUndefined();
+  expect(valueOf(document, conflict, 'theirs')).toEqual(document.nodes.n2);
+  expect(decided(document, conflict, 'theirs')).toBe(document);
+  const without = decided(document, conflict, 'ours');
+  expect([without.nodes.n2, faults(without), openConflicts(without, conflicts)]).toEqual([undefined, [], []]);
+});
+
+/** The conflict of two texts of n2, and the merged document. */
+function twoTexts() {
+  const ours = operations.setParam(line(), 'n2', 'text', 'ours');
+  const theirs = operations.setParam(line(), 'n2', 'text', 'theirs');
+  const { document, conflicts } = mergeDocuments(line(), ours, theirs);
+  const [conflict] = conflicts as [Conflict];
+  return { document, conflict };
+}
+
+test('what was written since the merge is shown, and stays if it is chosen', () => {
+  const { document, conflict } = twoTexts();
+  const later = operations.setParam(document, 'n2', 'text', 'minutes of work');
+  expect(valueOf(later, conflict, 'ours')).toBe('minutes of work');
+  expect(valueOf(later, conflict, 'theirs')).toBe('theirs');
+  expect(decided(later, conflict, 'ours')).toBe(later);
+  expect(decided(later, conflict, 'theirs').nodes.n2?.params.text).toBe('theirs');
+});
+
+test('with its node, a conflict is gone, and neither side makes half a node; undone, it is back', () => {
+  const { document, conflict } = twoTexts();
+  const deleted = operations.remove(document, { nodes: ['n2'] }, makeId);
+  expect(openConflicts(deleted, [conflict])).toEqual([]);
+  for (const side of ['ours', 'theirs'] as const) expect(decided(deleted, conflict, side)).toBe(deleted);
+  expect(openConflicts(document, [conflict])).toEqual([conflict]);
+});
+
+test('what is gone with its parent is no conflict, whatever it is; what a map may lack is one', () => {
+  const conflict = (...path: string[]): Conflict => ({ path, base: 'b', ours: 'o', theirs: 't' });
+  const gone = [
+    conflict('nodes', 'n9', 'name'),
+    conflict('nodes', 'n1', 'schema', 'row'),
+    conflict('samples', 'n9'),
+    conflict('layout', 'notes', 'x1', 'text'),
+    conflict('layout', 'groups', 'g1', 'nodes'),
+  ];
+  const kept = [
+    conflict('name'),
+    conflict('nodes', 'n9'),
+    conflict('nodes', 'n1', 'params', 'text'),
+    conflict('settings', 'parallelism'),
+    conflict('settings', 'options', 'x.y'),
+    conflict('samples', 'n1'),
+    conflict('types', 'order'),
+    conflict('layout', 'notes', 'x1'),
+  ];
+  expect(openConflicts(line(), [...gone, ...kept])).toEqual(kept);
+  for (const each of gone) expect(decided(line(), each, 'theirs')).toEqual(line());
+  expect(decided(line(), conflict('settings', 'options', 'x.y'), 'theirs').settings).toEqual({
+    options: { 'x.y': 't' },
+  });
+});
+
+test('of one place the last merge counts, and what both would leave as it is is no question', () => {
+  const { document, conflict } = twoTexts();
+  const newer: Conflict = { ...conflict, theirs: 'theirs again' };
+  expect(openConflicts(document, [conflict, newer])).toEqual([newer]);
+  expect(withoutPlace([conflict, newer], newer)).toEqual([]);
+  expect(openConflicts(operations.setParam(document, 'n2', 'text', 'theirs again'), [conflict, newer])).toEqual([]);
 });
 
 test('what both add beside each other is kept, notes too, and positions are never asked about', () => {

@@ -16,7 +16,11 @@ export interface Conflict {
   readonly base: Value;
   readonly ours: Value;
   readonly theirs: Value;
+  /** A node that we have deleted is back, because the other side has connected something to it. */
+  readonly isBack?: boolean;
 }
+
+export type Side = 'ours' | 'theirs';
 
 export interface Merge {
   readonly document: PipelineDocument;
@@ -29,10 +33,64 @@ export function mergeDocuments(base: PipelineDocument, ours: PipelineDocument, t
   return { document: repaired(merged as unknown as PipelineDocument, ours, theirs, base, conflicts), conflicts };
 }
 
-/** The document with a conflict decided for one side. */
-export function decided(document: PipelineDocument, conflict: Conflict, side: 'ours' | 'theirs'): PipelineDocument {
+/**
+ * The document with a conflict decided for one side. What the document holds may be newer than the merge: the side that
+ * it holds writes nothing, and the same document comes back.
+ */
+export function decided(document: PipelineDocument, conflict: Conflict, side: Side): PipelineDocument {
+  if (side === holding(conflict) || !hasPlace(document, conflict.path)) return document;
   const changed = placed(asValue(document), conflict.path, conflict[side]) as unknown as PipelineDocument;
   return tidied(changed);
+}
+
+/** What a side would have at a conflict's place: as it is now, or as it was at the merge. */
+export function valueOf(document: PipelineDocument, conflict: Conflict, side: Side): Json | undefined {
+  return side === holding(conflict) ? valueAt(document, conflict.path) : conflict[side];
+}
+
+/** The side that the document has until somebody chooses. */
+function holding({ isBack }: Conflict): Side {
+  return isBack === true ? 'theirs' : 'ours';
+}
+
+/**
+ * The conflicts that are still to be decided: the work goes on while they wait. What belongs to a node that was deleted
+ * meanwhile is none, nor is what both sides would leave as it is; of one place, the last one counts.
+ */
+export function openConflicts(document: PipelineDocument, conflicts: readonly Conflict[]): readonly Conflict[] {
+  const last = new Map(conflicts.map((conflict) => [placeKey(conflict), conflict]));
+  return [...last.values()].filter(
+    (conflict) =>
+      hasPlace(document, conflict.path) &&
+      !isEqual(valueOf(document, conflict, 'ours'), valueOf(document, conflict, 'theirs')),
+  );
+}
+
+/** The conflicts without those of one place. */
+export function withoutPlace(conflicts: readonly Conflict[], decided: Conflict): readonly Conflict[] {
+  return conflicts.filter((conflict) => placeKey(conflict) !== placeKey(decided));
+}
+
+/** What stands at a place now. Undefined: nothing. */
+function valueAt(document: PipelineDocument, path: readonly string[]): Value {
+  return path.reduce<Value>(
+    (value, key) => (isObject(value) && Object.hasOwn(value, key) ? value[key] : undefined),
+    asValue(document),
+  );
+}
+
+function placeKey({ path }: Conflict): string {
+  return JSON.stringify(path);
+}
+
+/** Whether everything above a place is there. A map that is not is empty; a node, a note or a group that is not is gone. */
+function hasPlace(document: PipelineDocument, path: readonly string[]): boolean {
+  const [top, id] = path;
+  if (top === 'samples' && id !== undefined && !Object.hasOwn(document.nodes, id)) return false;
+  return path.slice(0, -1).every((_, index) => {
+    const above = path.slice(0, index + 1);
+    return isMap(above) || top === 'settings' || isObject(valueAt(document, above));
+  });
 }
 
 function asValue(document: PipelineDocument): Value {
@@ -114,6 +172,7 @@ function repaired(
         base: value(base.nodes[end]),
         ours: value(mine),
         theirs: value(other),
+        ...(mine === undefined ? { isBack: true } : {}),
       });
     }
   }

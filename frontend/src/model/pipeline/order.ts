@@ -59,26 +59,6 @@ export function topologicalOrder(document: PipelineDocument): readonly string[] 
   });
 }
 
-const TOP_LEVEL = [
-  ...['format', 'version', 'name', 'description', 'settings', 'parameters', 'types', 'code', 'nodes', 'edges'],
-  ...['samples', 'tests', 'layout'],
-] as const;
-
-/** The text of a document in the one order that files and diffs have: nodes from the sources down. */
-export function canonicalText(document: PipelineDocument): string {
-  const order = new Map(topologicalOrder(document).map((id, index) => [id, index]));
-  const source = document as unknown as Record<string, unknown>;
-  const made: Record<string, unknown> = {};
-  for (const key of TOP_LEVEL) if (source[key] !== undefined) made[key] = sorted(source[key]);
-  made.nodes = Object.fromEntries([...order.keys()].map((id) => [id, sorted(document.nodes[id])]));
-  const rank = (id: string) => order.get(document.edges[id]?.to[0] ?? '') ?? Infinity;
-  const edges = Object.keys(document.edges).sort((one, other) =>
-    rank(one) === rank(other) ? (one < other ? -1 : 1) : rank(one) - rank(other),
-  );
-  made.edges = Object.fromEntries(edges.map((id) => [id, sorted(document.edges[id])]));
-  return `${JSON.stringify(made, null, 2)}\n`;
-}
-
 function sorted(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(sorted);
   if (value === null || typeof value !== 'object') return value;

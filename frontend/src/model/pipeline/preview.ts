@@ -231,7 +231,7 @@ export function endingOf(document: PipelineDocument, preview: PreviewAnswer): En
   const limited = end?.limited ?? [];
   const isLimited = state === 'finished' && limited.length > 0;
   const notes: string[] = [];
-  if (state === 'lost') notes.push('The server process that ran it has ended. Run it again.');
+  if (state === 'lost') notes.push('The process that ran it has ended, or the server has forgotten it. Run it again.');
   if (end !== null && state !== 'finished' && state !== 'stopped' && end.message !== '') notes.push(end.message);
   if (isLimited) {
     const names = limited.map((id) => nameOf(document, id)).join(', ');

@@ -140,7 +140,12 @@ test('what enters a node is the columns of all its inputs', () => {
     is_active: true,
     label: '',
   });
-  const validation = { problems: [], is_deployable: true, nodes: { n1: state('a', 'b'), n2: state('b', 'c') } };
+  const validation = {
+    tag: null,
+    problems: [],
+    is_deployable: true,
+    nodes: { n1: state('a', 'b'), n2: state('b', 'c') },
+  };
   const document = { ...line(), edges: { ...line().edges, e3: { from: ['n1', 'out'], to: ['n3', 'other'] } as const } };
   expect(factsBefore(document, validation, 'n3')?.map(({ name }) => name)).toEqual(['b', 'c', 'a']);
   expect(factsBefore(document, validation, 'n1')).toBeNull();

@@ -1,0 +1,382 @@
+"""LogScan: what is wanted of one log, block by block, from its end or from its begin. Blocking; one thread.
+
+An entry is a record of a slot's log with all its lines, or a line that belongs to none, as what was printed. Times come
+from the records themselves, else from the log's stamps (`log_times`); within a log the order is that of the file,
+whatever its times say. Files may grow, be cut off or vanish meanwhile: what is not there is passed over.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final
+
+import numpy as np
+
+from backend.cluster.log_segments import Segment, read_only
+from backend.cluster.log_times import read_times, time_at, times_at
+from backend.live.logs import LogFile
+from runtime.task.log_records import HEAD, Head, head_of
+
+FIRST_BLOCK_BYTES: Final = 64 << 10
+"""Of each log that a search looks at; larger: a page of the newest lines of many slots reads more than it shows."""
+FIRST_BLOCKS_BYTES: Final = 1 << 20
+"""Of all logs together: all are split into entries before the first one is known. Larger: a few searches at once in
+400 logs take several seconds."""
+MAX_BLOCK_BYTES: Final = 1 << 20
+"""Longer lines are searched in pieces of that size."""
+MAX_RECORD_BYTES: Final = 256 << 10
+"""Further lines of a longer record count as lines that belong to none."""
+MAX_READY: Final = 1_000
+"""Entries of a log that are held at a time: an answer has no more. More: empty lines of many slots fill the memory."""
+SLACK_MS: Final = 60_000
+"""By so much clocks of machines may differ, and lines be late."""
+_LOOKED_AT_LINES: Final = 50
+"""Lines without a head that are looked at for the time of a block in which nothing is wanted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Conditions of a search; everything that is given must hold."""
+
+    texts: Sequence[bytes] = ()
+    """In lower case as ASCII has it: one of them must be in the entry."""
+    levels: frozenset[bytes] | None = None
+    """As records have them."""
+    vertex: bytes = b""
+    """First digits of an id, as records have them."""
+    since_ms: int | None = None
+    """Earlier entries are left out."""
+
+    def may_be_in(self, block: bytes) -> bool:
+        """Return False if nothing in a block is wanted."""
+        return (
+            (self.levels is None or any(b" %b " % level in block for level in self.levels))
+            and (not self.vertex or b" [%b#" % self.vertex in block)
+            and (not self.texts or self._have_texts(block))
+        )
+
+    def _have_texts(self, block: bytes) -> bool:
+        # makes small letters of capitals, and other signs of some signs: five times as fast as `lower`
+        folded = _folded(block)
+        return any(_folded(text) in folded for text in self.texts)
+
+    def has(self, head: re.Match[bytes] | None, lowered: bytes, begin: int, end: int) -> bool:
+        """Return whether an entry is wanted, but for its time.
+
+        Args:
+            head: match of its head; None: it has none.
+            lowered: the block in lower case; only if texts are wanted.
+            begin: of the entry in the block.
+            end: of the entry in the block.
+        """
+        if self.levels is not None and (head is None or head[3] not in self.levels):
+            return False
+        if self.vertex and (head is None or head[4] != self.vertex):
+            return False
+        return not self.texts or any(lowered.find(text, begin, end) >= 0 for text in self.texts)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A record, or a line that belongs to none."""
+
+    file: LogFile
+    offset: int
+    data: bytes
+    head: Head | None
+    time_ms: int | None
+    """None: nobody knows."""
+
+    @property
+    def end(self) -> int:
+        """Offset in the log after it."""
+        return self.offset + len(self.data)
+
+
+class LogScan:
+    """A search in one log.
+
+    Args:
+        file: the log.
+        end: where it ends for this search.
+        wanted: what is looked for.
+        is_backward: whether it begins at the end.
+        start: offset at which it goes on; None: it begins.
+        logs: number of logs that are searched at the same time.
+    """
+
+    def __init__(
+        self,
+        file: LogFile,
+        end: int,
+        wanted: Wanted,
+        *,
+        is_backward: bool,
+        start: int | None = None,
+        logs: int = 1,
+    ) -> None:
+        self.file = file
+        #: whether times of arrival tell what is too old; the times that lines say need not ascend
+        self._has_arrivals = False
+        self.begin = file.segments[0].start if wanted.since_ms is None else self._first_since(wanted.since_ms)
+        self.end = max(self.begin, end)
+        if start is not None and not is_backward and file.segments[-1].epoch:
+            # what a leader had not finished when it was lost is written there again
+            self.end = max(self.end, start)
+        self._wanted = wanted
+        self._is_backward = is_backward
+        self._first_block_bytes = min(FIRST_BLOCK_BYTES, FIRST_BLOCKS_BYTES // logs)
+        self._block_bytes = self._first_block_bytes
+        #: key; offset; block, and where it is in it; head; time
+        self._ready: deque[tuple[float, int, bytes, int, int, Head | None, int | None]] = deque()
+        #: no entry that is still to come is newer; or, forward, older
+        self._edge: float = file.mtime if is_backward else float("-inf")
+        if start is None:
+            start = self.end if is_backward else self.begin
+        #: what has been scanned lies on the other side of it
+        self._at = self._start = min(max(start, self.begin), self.end)
+
+    @property
+    def has_ready(self) -> bool:
+        """Return whether `take` has an entry."""
+        return bool(self._ready)
+
+    @property
+    def is_exhausted(self) -> bool:
+        """Return whether nothing is left to scan."""
+        if self._at == (self.begin if self._is_backward else self.end):
+            return True
+        since = self._wanted.since_ms
+        return since is not None and self._is_backward and not self._has_arrivals and self._edge < since - SLACK_MS
+
+    @property
+    def has_advanced(self) -> bool:
+        """Return whether another search would go on elsewhere than this one began."""
+        return self.position != self._start
+
+    @property
+    def key(self) -> float:
+        """Time of the next entry as far as it counts for the order of logs, epoch ms; or a bound of it."""
+        return self._ready[0][0] if self._ready else self._edge
+
+    @property
+    def position(self) -> int:
+        """Offset at which another search goes on, so that no entry comes twice or never."""
+        if not self._ready:
+            return self._at
+        _, offset, _, begin, end, _, _ = self._ready[0]
+        return offset + end - begin if self._is_backward else offset
+
+    @property
+    def left_bytes(self) -> int:
+        """Number of bytes that are still to be searched."""
+        if self.is_exhausted and not self._ready:
+            return 0
+        return self.position - self.begin if self._is_backward else self.end - self.position
+
+    def take(self) -> Entry:
+        """Remove and return the next entry that is ready."""
+        _, offset, block, begin, end, head, time_ms = self._ready.popleft()
+        return Entry(self.file, offset, block[begin:end], head, time_ms)
+
+    def scan(self) -> int:
+        """Search the next block; returns its size. Nothing must be ready."""
+        segment = self._segment()
+        low, high = max(segment.start, self.begin), min(self._end_of(segment), self.end)
+        try:
+            if self._is_backward:
+                base, block = self._read_before(low, segment)
+                self._at = base
+            else:
+                base, high = self._at, min(high, self._at + self._block_bytes)
+                block = self._read_after(high, segment)
+                self._at = base + len(block) if block else high
+        except FileNotFoundError:
+            # by rotation, which begins with the oldest; or the job's logs are deleted
+            self._at = self.begin if self._is_backward else high
+            return 0
+        self._find(base, block, segment)
+        self._block_bytes = self._first_block_bytes if self._ready else min(2 * self._block_bytes, MAX_BLOCK_BYTES)
+        return len(block)
+
+    # --- blocks -------------------------------------------------------------------------------------------------------
+
+    def _segment(self) -> Segment:
+        """Return the file of the next block."""
+        segments = self.file.segments
+        if self._is_backward:
+            return next(s for s in reversed(segments) if s.start < self._at)
+        return next(s for s in segments if self._at < self._end_of(s))
+
+    def _end_of(self, segment: Segment) -> int:
+        return self.end if segment is self.file.segments[-1] else segment.end
+
+    def _read_before(self, low: int, segment: Segment) -> tuple[int, bytes]:
+        """Return the offset of the block before, which begins with a record if it can, and the block."""
+        size = self._block_bytes
+        pieces: tuple[int, bytes] | None = None
+        while True:
+            base, block = self._whole_before(max(low, self._at - size), segment)
+            if not self._has_heads or base <= self.begin or HEAD.match(block) is not None:
+                return base, block
+            pieces = pieces or (base, block)
+            if size >= MAX_RECORD_BYTES or self._at - size <= low:
+                return pieces
+            size *= 4
+
+    def _whole_before(self, low: int, segment: Segment) -> tuple[int, bytes]:
+        """Read a block, and cut off what begins before it; returns the offset of the rest, and the rest."""
+        block = _read(segment, low, self._at)
+        if low > segment.start:
+            cut = block.find(b"\n") + 1
+            if not 0 < cut < len(block):
+                # a piece of a line that is longer
+                return low, block
+            low, block = low + cut, block[cut:]
+        if self._has_heads and low > self.begin and HEAD.match(block) is None:
+            first = next((begin for begin, head in _lines(block) if head is not None), None)
+            if first is not None:
+                # the record of which these are the last lines comes with the next block
+                return low + first, block[first:]
+        return low, block
+
+    def _read_after(self, high: int, segment: Segment) -> bytes:
+        """Return the block that follows, which ends with a record if it can."""
+        last = min(self._end_of(segment), self.end)
+        pieces: bytes | None = None
+        while True:
+            block = _read(segment, self._at, high)
+            if high >= last:
+                return block
+            whole = block[: block.rfind(b"\n") + 1] or block
+            if not self._has_heads:
+                return whole
+            at = len(whole)
+            while (at := whole.rfind(b"\n", 0, max(at - 1, 0)) + 1) > 0:
+                if HEAD.match(whole, at) is not None:
+                    return whole[:at]
+            pieces = pieces or whole
+            if high - self._at >= MAX_RECORD_BYTES or HEAD.match(whole) is None:
+                return pieces
+            high = min(last, self._at + 4 * (high - self._at))
+
+    @property
+    def _has_heads(self) -> bool:
+        return self.file.kind == "log"
+
+    # --- entries ------------------------------------------------------------------------------------------------------
+
+    def _find(self, base: int, block: bytes, segment: Segment) -> None:
+        """Make what is wanted of a block ready, and move the edge."""
+        if not self._wanted.may_be_in(block):
+            self._move_edge(self._time_of_block(base, block, segment))
+            return
+        lowered = block.lower() if self._wanted.texts else b""
+        entries = self._entries(base, block, segment, lowered)
+        since = self._wanted.since_ms
+        for begin, end, head, time_ms, is_wanted in reversed(entries) if self._is_backward else entries:
+            if len(self._ready) == MAX_READY:
+                self._at = base + (end if self._is_backward else begin)
+                break
+            self._move_edge(time_ms)
+            if is_wanted and (since is None or (self._edge if time_ms is None else time_ms) >= since):
+                self._ready.append((self._edge, base + begin, block, begin, end, head, time_ms))
+
+    def _entries(
+        self, base: int, block: bytes, segment: Segment, lowered: bytes
+    ) -> list[tuple[int, int, Head | None, int | None, bool]]:
+        """Return begin and end of entries of a block, their heads and times, and whether they are wanted.
+
+        What is not wanted is left out, but for the first and the last one, whose times count.
+        """
+        lines = [*_lines(block)] if self._has_heads else [(begin, None) for begin in _begins(block)]
+        # lines after a head belong to its record
+        is_in_record = False
+        kept: list[tuple[int, re.Match[bytes] | None]] = []
+        for begin, head in lines:
+            is_in_record = is_in_record or head is not None
+            if head is not None or not is_in_record:
+                kept.append((begin, head))
+        kept.append((len(block), None))
+        found = []
+        for (begin, match), (end, _) in pairwise(kept):
+            is_wanted = self._wanted.has(match, lowered, begin, end)
+            if is_wanted or begin == 0 or end == len(block):
+                found.append((begin, end, None if match is None else head_of(block, begin), is_wanted))
+        bare = [base + begin for begin, _, head, _ in found if head is None]
+        arrived = iter(times_at(read_times(segment, base, base + len(block)), bare) if bare else ())
+        return [
+            (begin, end, head, next(arrived) if head is None else head.time_ms, is_wanted)
+            for begin, end, head, is_wanted in found
+        ]
+
+    def _time_of_block(self, base: int, block: bytes, segment: Segment) -> int | None:
+        """Return the time of a block's edge: of its first entry, or forward its last."""
+        if not self._has_heads:
+            return self._arrived(segment, base if self._is_backward else max(base, self._at - 1))
+        at = 0 if self._is_backward else len(block)
+        for _ in range(_LOOKED_AT_LINES):
+            if not self._is_backward:
+                at = block.rfind(b"\n", 0, max(at - 1, 0)) + 1
+            head = head_of(block, at)
+            if head is not None:
+                return head.time_ms
+            if self._is_backward:
+                at = block.find(b"\n", at) + 1
+            if at == 0:
+                break
+        return self._arrived(segment, base)
+
+    def _move_edge(self, time_ms: int | None) -> None:
+        if time_ms is not None:
+            self._edge = min(self._edge, time_ms) if self._is_backward else max(self._edge, time_ms)
+
+    @staticmethod
+    def _arrived(segment: Segment, offset: int) -> int | None:
+        return time_at(read_times(segment, offset, offset), offset)
+
+    def _first_since(self, since_ms: int) -> int:
+        """Return an offset before which all has arrived too early."""
+        limit = max(0, since_ms - SLACK_MS)
+        first = self.file.segments[0].start
+        for segment in self.file.segments:
+            stamps = read_times(segment)
+            if not len(stamps):
+                return segment.start
+            self._has_arrivals = True
+            # the leader's clock, too, may have been set back
+            newer = np.flatnonzero(stamps[:, 1] > limit)
+            if len(newer):
+                return int(stamps[newer[0] - 1, 0]) if newer[0] else segment.start
+            first = int(stamps[-1, 0])
+        return first
+
+
+def _read(segment: Segment, low: int, high: int) -> bytes:
+    with read_only(segment.path) as stream:
+        stream.seek(low - segment.start)
+        return stream.read(max(0, high - low))
+
+
+def _folded(text: bytes) -> bytes:
+    return (np.frombuffer(text, np.uint8) | np.uint8(0x20)).tobytes()
+
+
+def _begins(block: bytes) -> Iterator[int]:
+    """Yield where each line begins."""
+    at = 0
+    while at < len(block):
+        yield at
+        at = block.find(b"\n", at) + 1 or len(block)
+
+
+def _lines(block: bytes) -> Iterator[tuple[int, re.Match[bytes] | None]]:
+    """Yield where each line begins, and the match of its head."""
+    match = HEAD.match
+    for at in _begins(block):
+        # most lines that are no heads do not begin with a digit
+        yield at, match(block, at) if 48 <= block[at] <= 57 else None

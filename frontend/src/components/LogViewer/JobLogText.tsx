@@ -1,0 +1,353 @@
+/** The logs of all slots of a job as one: entries by time, searched and filtered by the server, followed. */
+
+import { ActionIcon, Button, Loader, Select, Switch, TextInput, Tooltip } from '@mantine/core';
+import { useDebouncedCallback } from '@mantine/hooks';
+import { IconSearch, IconX } from '@tabler/icons-react';
+import { useVirtualizer } from '@tanstack/react-virtual';
+import { type ReactNode, useEffect, useMemo, useRef, useState } from 'react';
+import { useSearchParams } from 'react-router';
+
+import type { JobLogEntry, LogFile } from '../../gen/contract';
+import { useJobLog } from '../../hooks/useJobLog';
+import { useTimes } from '../../hooks/useTimes';
+import { formatBytes, formatCount } from '../../model/format';
+import { type HeldLog, type LogFilter, LEVELS, queryOf, rowsOf, severityOf } from '../../model/jobLog';
+import { Panel } from '../Panel/Panel';
+import classes from './LogText.module.css';
+import { Marked } from './Marked';
+
+const LINE_HEIGHT = 20;
+const TYPING_MS = 300;
+/** Of the filter → in the address, where `vertex` and `from` stand for other things on other tabs. */
+const PARAMS = {
+  q: 'q',
+  level: 'level',
+  attempt: 'attempt',
+  slot: 'slot',
+  vertex: 'logVertex',
+  from: 'logFrom',
+} as const;
+type Filtered = keyof typeof PARAMS;
+
+export interface NamedVertex {
+  readonly id: string;
+  readonly name: string;
+}
+
+interface Props {
+  readonly jobId: string;
+  readonly isLive: boolean;
+  readonly files: readonly LogFile[];
+  readonly vertices: readonly NamedVertex[];
+  readonly picker: ReactNode;
+}
+
+export function JobLogText({ jobId, isLive, files, vertices, picker }: Props) {
+  const [filter, setFilter] = useLogFilter();
+  const [isFollowing, setFollowing] = useState(isLive);
+  const slots = numbers(files.map(({ slot }) => slot));
+  const attempts = numbers(files.map(({ attempt }) => attempt)).toReversed();
+  const times = useTimes();
+  return (
+    <Panel flush label="Log">
+      <div className={classes.bar}>
+        {picker}
+        <SearchField value={filter.q ?? ''} onChange={(text) => setFilter('q', text)} />
+        <Filter
+          label="Level"
+          all="All levels"
+          value={filter.level}
+          onChange={(value) => setFilter('level', value)}
+          // fatal is what no program logs every day
+          options={LEVELS.slice(1, -1).map((level) => [
+            level,
+            level === 'ERROR' ? 'Errors only' : `${level} and above`,
+          ])}
+        />
+        <Filter
+          label="Vertex"
+          all="All vertices"
+          value={filter.vertex}
+          onChange={(value) => setFilter('vertex', value)}
+          options={vertices.map(({ id, name }) => [id, name])}
+        />
+        <Filter
+          label="Attempt"
+          all="All attempts"
+          value={filter.attempt}
+          onChange={(value) => setFilter('attempt', value)}
+          options={attempts.map((attempt) => [String(attempt), `Attempt ${attempt}`])}
+        />
+        <Filter
+          label="Slot"
+          all="All slots"
+          value={filter.slot}
+          onChange={(value) => setFilter('slot', value)}
+          options={slots.map((slot) => [String(slot), `Slot ${slot}`])}
+        />
+        {filter.from !== null && (
+          <Button
+            size="compact-sm"
+            variant="default"
+            rightSection={<IconX size={13} />}
+            onClick={() => setFilter('from', null)}
+          >
+            From {times.dateTime(queryOf(filter).from)}
+          </Button>
+        )}
+        <span className={classes.spring} />
+        {isLive && (
+          <Switch
+            size="sm"
+            label="Follow"
+            checked={isFollowing}
+            onChange={(event) => setFollowing(event.currentTarget.checked)}
+          />
+        )}
+      </div>
+      <Entries
+        key={JSON.stringify(filter)}
+        jobId={jobId}
+        filter={filter}
+        vertices={vertices}
+        isFollowing={isFollowing && isLive}
+        onScrollBack={() => setFollowing(false)}
+      />
+    </Panel>
+  );
+}
+
+/** The filter as the address has it, so that what is found has a link. */
+function useLogFilter(): [LogFilter, (name: Filtered, value: string | null) => void] {
+  const [params, setParams] = useSearchParams();
+  const filter: LogFilter = {
+    q: params.get(PARAMS.q),
+    level: params.get(PARAMS.level),
+    attempt: params.get(PARAMS.attempt),
+    slot: params.get(PARAMS.slot),
+    vertex: params.get(PARAMS.vertex),
+    from: params.get(PARAMS.from),
+  };
+  const set = (name: Filtered, value: string | null) =>
+    setParams(
+      (old) => {
+        const next = new URLSearchParams(old);
+        if (value === null || value === '') next.delete(PARAMS[name]);
+        else next.set(PARAMS[name], value);
+        return next;
+      },
+      { replace: true },
+    );
+  return [filter, set];
+}
+
+function SearchField({ value, onChange }: { readonly value: string; readonly onChange: (text: string) => void }) {
+  const [text, setText] = useState(value);
+  const search = useDebouncedCallback(onChange, TYPING_MS);
+  return (
+    <TextInput
+      size="xs"
+      w={200}
+      placeholder="Search"
+      aria-label="Search in the log"
+      leftSection={<IconSearch size={15} />}
+      maxLength={500}
+      value={text}
+      onChange={(event) => {
+        setText(event.currentTarget.value);
+        search(event.currentTarget.value);
+      }}
+      onKeyDown={(event) => {
+        if (event.key === 'Enter') onChange(text);
+      }}
+      rightSection={
+        text !== '' && (
+          <ActionIcon
+            variant="subtle"
+            color="gray"
+            size="sm"
+            aria-label="Clear the search"
+            onClick={() => {
+              setText('');
+              search('');
+            }}
+          >
+            <IconX size={13} />
+          </ActionIcon>
+        )
+      }
+    />
+  );
+}
+
+interface FilterProps {
+  readonly label: string;
+  readonly all: string;
+  readonly value: string | null;
+  readonly onChange: (value: string | null) => void;
+  readonly options: readonly (readonly [value: string, label: string])[];
+}
+
+function Filter({ label, all, value, onChange, options }: FilterProps) {
+  // what an address asks for may be gone: it is shown, so that it can be taken back
+  const known =
+    value === null || options.some(([each]) => each === value) ? options : [...options, [value, value] as const];
+  return (
+    <Select
+      size="xs"
+      w={140}
+      aria-label={label}
+      allowDeselect={false}
+      searchable={known.length > 12}
+      value={value ?? ''}
+      onChange={(chosen) => onChange(chosen === '' ? null : chosen)}
+      data={[{ value: '', label: all }, ...known.map(([each, text]) => ({ value: each, label: text }))]}
+      comboboxProps={{ width: 'max-content', position: 'bottom-start' }}
+    />
+  );
+}
+
+interface EntriesProps {
+  readonly jobId: string;
+  readonly filter: LogFilter;
+  readonly vertices: readonly NamedVertex[];
+  readonly isFollowing: boolean;
+  readonly onScrollBack: () => void;
+}
+
+function Entries({ jobId, filter, vertices, isFollowing, onScrollBack }: EntriesProps) {
+  const { held, error, isSearching, lookBack } = useJobLog(jobId, queryOf(filter), isFollowing);
+  const scroller = useRef<HTMLDivElement>(null);
+  const isAll = Object.keys(queryOf(filter)).length === 0;
+  const entries = held?.entries;
+  const rows = useMemo(() => rowsOf(entries ?? []), [entries]);
+  const names = useMemo(() => new Map(vertices.map(({ id, name }) => [id, name])), [vertices]);
+  // eslint-disable-next-line react-hooks/incompatible-library -- its functions are called in this component only
+  const virtual = useVirtualizer({
+    count: rows.length,
+    getScrollElement: () => scroller.current,
+    estimateSize: () => LINE_HEIGHT,
+    overscan: 20,
+  });
+  // what the list ended with, so that it stays there, or where it is when older entries come in front
+  const before = useRef<{ readonly last: JobLogEntry | undefined; readonly count: number }>({
+    last: undefined,
+    count: 0,
+  });
+  useEffect(() => {
+    const { last, count } = before.current;
+    const newest = rows.at(-1)?.entry;
+    before.current = { last: newest, count: rows.length };
+    if (rows.length === 0) return;
+    if (last === undefined || (isFollowing && newest !== last))
+      virtual.scrollToIndex(rows.length - 1, { align: 'end' });
+    else if (newest === last && rows.length > count) virtual.scrollToIndex(rows.length - count, { align: 'start' });
+  }, [rows, isFollowing, virtual]);
+  useEffect(() => {
+    if (isFollowing && before.current.count > 0) virtual.scrollToIndex(before.current.count - 1, { align: 'end' });
+  }, [isFollowing, virtual]);
+  return (
+    <>
+      {error !== null && (
+        <p className={classes.error} role="alert">
+          {error}
+        </p>
+      )}
+      <div
+        ref={scroller}
+        className={classes.lines}
+        tabIndex={0}
+        role="log"
+        aria-live="off"
+        aria-label="Lines of all logs"
+        onWheel={(event) => {
+          if (event.deltaY < 0) onScrollBack();
+        }}
+      >
+        {typeof held?.earlier === 'string' && (
+          <div className={classes.earlier}>
+            <Button variant="default" size="compact-xs" loading={isSearching} onClick={lookBack}>
+              Look further back
+            </Button>
+          </div>
+        )}
+        {held !== null && rows.length === 0 && held.earlier === null && (
+          <p className={classes.nothing}>
+            {isAll ? 'Nothing has been printed or logged yet.' : 'No line is what you look for.'}
+          </p>
+        )}
+        <div className={classes.body} style={{ height: virtual.getTotalSize() }}>
+          {virtual.getVirtualItems().map(({ index, start }) => {
+            const row = rows[index];
+            return (
+              row !== undefined && (
+                <div
+                  key={index}
+                  className={classes.line}
+                  data-level={severityOf(row.entry.level)}
+                  style={{ height: LINE_HEIGHT, transform: `translateY(${start}px)` }}
+                >
+                  <Origin entry={row.entry} isShown={row.isFirst} names={names} />
+                  <Marked line={row.text} text={filter.q ?? ''} />
+                  {row.entry.is_cut && row.isFirst && <span className={classes.cut}> … shown in part</span>}
+                </div>
+              )
+            );
+          })}
+        </div>
+      </div>
+      <p className={classes.foot} role="status">
+        {isSearching && <Loader size={12} mr={6} />}
+        <Progress held={held} />
+      </p>
+    </>
+  );
+}
+
+/** When and where an entry was logged; room for it before its further lines. */
+function Origin({
+  entry,
+  isShown,
+  names,
+}: {
+  readonly entry: JobLogEntry;
+  readonly isShown: boolean;
+  readonly names: ReadonlyMap<string, string>;
+}) {
+  const times = useTimes();
+  if (!isShown) return <span className={classes.origin} aria-hidden />;
+  const { time, level, slot, attempt, kind, vertex, subtask } = entry;
+  const name =
+    vertex === '' ? (kind === 'out' ? 'output' : '') : `${names.get(vertex) ?? vertex} ${(subtask ?? 0) + 1}`;
+  const place = `Attempt ${attempt} · slot ${slot}${name === '' ? '' : ` · ${name}`}`;
+  const clock = time === null ? '' : `${times.time(time)}.${String(time % 1000).padStart(3, '0')}`;
+  return (
+    <Tooltip label={`${time === null ? '' : `${times.dateTime(time)} · `}${place}`} openDelay={300}>
+      <span className={classes.origin}>
+        <span className={classes.clock}>{clock}</span>
+        <span className={classes.level}>{level}</span>
+        <span className={classes.place}>{name === '' || name === 'output' ? `slot ${slot}` : name}</span>
+      </span>
+    </Tooltip>
+  );
+}
+
+/** How much was found, and how far the server has looked. */
+function Progress({ held }: { readonly held: HeldLog | null }) {
+  const times = useTimes();
+  if (held === null) return 'Searching';
+  const { entries, left, size, logs, leftOut, searchedTo, isCut } = held;
+  const parts = [`${formatCount(entries.length)} ${entries.length === 1 ? 'entry' : 'entries'}`];
+  parts.push(`${formatCount(logs)} ${logs === 1 ? 'log' : 'logs'} of ${formatBytes(size)}`);
+  if (left > 0) {
+    const back = searchedTo === null ? '' : ` back to ${times.dateTime(searchedTo)}`;
+    parts.push(`searched${back}, ${formatBytes(left)} left`);
+  }
+  if (leftOut > 0) parts.push(`${formatCount(leftOut)} logs left out: choose an attempt or a slot to see them`);
+  if (isCut) parts.push('older entries are no longer shown');
+  return parts.join(' · ');
+}
+
+function numbers(values: readonly number[]): number[] {
+  return [...new Set(values)].toSorted((a, b) => a - b);
+}

@@ -1,0 +1,44 @@
+/** Saves what was found in state as a CSV file. */
+
+import { Button } from '@mantine/core';
+import { IconDownload } from '@tabler/icons-react';
+import { useMutation } from '@tanstack/react-query';
+
+import { type StatePlace, type WantedKey, exportState } from '../../api/state';
+import { formatCount } from '../../model/format';
+import { nameOf } from '../../model/stateBrowser';
+import { saveFile } from '../Pipelines/saveFile';
+import classes from './StateBrowser.module.css';
+
+interface Props {
+  readonly jobId: string;
+  readonly place: StatePlace;
+  /** Null: keys that have the state. */
+  readonly wanted: WantedKey | null;
+}
+
+export function ExportCsv({ jobId, place, wanted }: Props) {
+  const { mutate, data, error, isPending } = useMutation({
+    mutationFn: () => exportState(jobId, place, wanted),
+    // no key in its name: keys may be personal
+    onSuccess: ({ csv }) => saveFile(`${jobId.slice(0, 8)}-${place.state}.csv`, csv),
+  });
+  return (
+    <div className={classes.actions}>
+      <span role="status" className={classes.asOf}>
+        {error?.message}
+        {data !== undefined &&
+          `${formatCount(data.num_rows)} rows of ${nameOf(data.snapshot)}${data.is_cut ? '; there is more' : ''}`}
+      </span>
+      <Button
+        size="compact-sm"
+        variant="default"
+        leftSection={<IconDownload size={14} />}
+        loading={isPending}
+        onClick={() => mutate()}
+      >
+        Export CSV
+      </Button>
+    </div>
+  );
+}

@@ -1,0 +1,116 @@
+/** The state of a job per key, as of its newest checkpoint or of another snapshot of it. */
+
+import { Button, Select, Skeleton } from '@mantine/core';
+import { IconDatabase, IconRefresh } from '@tabler/icons-react';
+import { useQuery } from '@tanstack/react-query';
+
+import { fetchRestorePoints } from '../../api/checkpoints';
+import { fetchState } from '../../api/state';
+import type { RestorePoint, StateContents } from '../../gen/contract';
+import { useQueryParam } from '../../hooks/useQueryParam';
+import { type Times, useTimes } from '../../hooks/useTimes';
+import { nameOf } from '../../model/stateBrowser';
+import { EmptyState, FailureState } from '../EmptyState/EmptyState';
+import { Panel } from '../Panel/Panel';
+import classes from './StateBrowser.module.css';
+import { StateForm } from './StateForm';
+
+export function StateTab({ jobId }: { readonly jobId: string }) {
+  const times = useTimes();
+  const [param, setSnapshot] = useQueryParam('snapshot');
+  const snapshot = param ?? '';
+  const { data, error, isFetching, refetch } = useQuery({
+    queryKey: ['state', jobId, snapshot],
+    queryFn: () => fetchState(jobId, snapshot),
+    refetchOnWindowFocus: false,
+    retry: false,
+  });
+  if (data === undefined && error === null) {
+    return <Skeleton height={320} radius={10} role="status" aria-busy="true" aria-label="Loading" />;
+  }
+  const asOf = data?.snapshot ?? null;
+  return (
+    <>
+      <Panel
+        title="Snapshot"
+        actions={
+          <Button
+            size="compact-sm"
+            variant="default"
+            leftSection={<IconRefresh size={14} />}
+            loading={isFetching}
+            onClick={() => void refetch()}
+          >
+            Refresh
+          </Button>
+        }
+      >
+        <SnapshotSelect jobId={jobId} value={snapshot} onChange={setSnapshot} times={times} />
+        {asOf !== null && (
+          <p className={classes.asOf}>
+            As of {times.dateTime(asOf.timestamp)}, {nameOf(asOf)}
+          </p>
+        )}
+      </Panel>
+      {error !== null ? (
+        <FailureState title="The state cannot be shown" message={error.message} onRetry={() => void refetch()} />
+      ) : (
+        <Contents jobId={jobId} snapshot={snapshot} contents={data} />
+      )}
+    </>
+  );
+}
+
+interface ContentsProps {
+  readonly jobId: string;
+  readonly snapshot: string;
+  readonly contents: StateContents;
+}
+
+function Contents({ jobId, snapshot, contents }: ContentsProps) {
+  if (contents.operators.length > 0) {
+    return <StateForm jobId={jobId} snapshot={snapshot} operators={contents.operators} />;
+  }
+  return (
+    <Panel label="State">
+      {contents.snapshot === null ? (
+        <EmptyState icon={IconDatabase} title="No completed checkpoint yet">
+          State is shown as of a completed checkpoint or a savepoint.
+        </EmptyState>
+      ) : (
+        <EmptyState icon={IconDatabase} title="No keyed state">
+          No operator of the job had state per key.
+        </EmptyState>
+      )}
+    </Panel>
+  );
+}
+
+interface SelectProps {
+  readonly jobId: string;
+  readonly value: string;
+  readonly onChange: (snapshot: string | null) => void;
+  readonly times: Times;
+}
+
+function SnapshotSelect({ jobId, value, onChange, times }: SelectProps) {
+  const { data } = useQuery({ queryKey: ['restore-points', jobId], queryFn: () => fetchRestorePoints(jobId) });
+  const points = (data?.points ?? []).filter(({ kind }) => kind !== 'start');
+  const listed = points.map((point) => ({ value: point.location, label: labelOf(point, times) }));
+  // one that a link names
+  const isListed = value === '' || points.some(({ location }) => location === value);
+  return (
+    <Select
+      label="Checkpoint or Savepoint"
+      allowDeselect={false}
+      data={[{ value: '', label: 'Newest checkpoint' }, ...listed, ...(isListed ? [] : [{ value, label: value }])]}
+      value={value}
+      onChange={(chosen) => onChange(chosen === '' ? null : chosen)}
+    />
+  );
+}
+
+function labelOf(point: RestorePoint, times: Times): string {
+  const name = point.kind === 'savepoint' ? 'Savepoint' : 'Checkpoint';
+  return `${name} ${point.checkpoint_id ?? ''} · ${times.dateTime(point.timestamp)}`;
+}

@@ -1,0 +1,107 @@
+/** The edges of a vertex: what goes over each, and what waits on it. */
+
+import { Button } from '@mantine/core';
+import { useSearchParams } from 'react-router';
+
+import { useJobPart, useVertices } from '../../hooks/useJob';
+import { useTimes } from '../../hooks/useTimes';
+import { NOTHING, formatByteRate, formatBytes, formatCount, formatRate } from '../../model/format';
+import { type GraphEdge, topologyOfVertices } from '../../model/graph';
+import { metricsOfEdge } from '../../model/job';
+import classes from './VertexDrawer.module.css';
+
+export function EdgesTab({ vertexId }: { readonly vertexId: string }) {
+  const vertices = useVertices();
+  const { edges } = topologyOfVertices(vertices);
+  const names = new Map(vertices.map(({ id, name }) => [id, name]));
+  const inputs = edges.filter(({ target }) => target === vertexId);
+  const outputs = edges.filter(({ source }) => source === vertexId);
+  if (inputs.length + outputs.length === 0) return <p className={classes.note}>This vertex has no edges.</p>;
+  return (
+    <>
+      <p className={classes.note}>
+        What waits on an edge is queued at both of its ends. A record that is broadcast counts once for each consumer.
+      </p>
+      <div className="tm-table-scroll" tabIndex={0}>
+        <table className="tm-table">
+          <caption className="tm-visually-hidden">Edges</caption>
+          <thead>
+            <tr>
+              <th scope="col">Edge</th>
+              <th scope="col">Ship Strategy</th>
+              <th scope="col" className="tm-num">
+                Records Sent
+              </th>
+              <th scope="col" className="tm-num">
+                Records Received
+              </th>
+              <th scope="col" className="tm-num">
+                Queued
+              </th>
+              <th scope="col">Watermark</th>
+              <th scope="col">
+                <span className="tm-visually-hidden">Peek</span>
+              </th>
+            </tr>
+          </thead>
+          <tbody>
+            {inputs.map((edge) => (
+              <Row key={edge.id} edge={edge} label={`from ${names.get(edge.source) ?? edge.source}`} />
+            ))}
+            {outputs.map((edge) => (
+              <Row key={edge.id} edge={edge} label={`to ${names.get(edge.target) ?? edge.target}`} />
+            ))}
+          </tbody>
+        </table>
+      </div>
+    </>
+  );
+}
+
+function Row({ edge, label }: { readonly edge: GraphEdge; readonly label: string }) {
+  const times = useTimes();
+  const metrics = useJobPart((job) => metricsOfEdge(job, edge.edge));
+  return (
+    <tr>
+      <td className={classes.edge} title={label}>
+        {label}
+      </td>
+      <td>{edge.shipStrategy}</td>
+      <td className="tm-num">
+        {formatCount(metrics?.records_sent)}
+        <div className="tm-live tm-dim">
+          {formatRate(metrics?.records_per_second)} · {formatByteRate(metrics?.bytes_per_second)}
+        </div>
+      </td>
+      <td className="tm-num">{formatCount(metrics?.records_received)}</td>
+      <td className="tm-num tm-live">
+        {metrics === undefined ? (
+          NOTHING
+        ) : (
+          <>
+            {formatBytes(metrics.queued_bytes)}
+            <div className="tm-dim">{formatCount(metrics.queued_buffers)} buffers</div>
+          </>
+        )}
+      </td>
+      <td>{metrics === undefined ? NOTHING : times.watermark(metrics.watermark)}</td>
+      <td>{edge.edge !== undefined && <PeekButton edge={edge.edge} label={label} />}</td>
+    </tr>
+  );
+}
+
+function PeekButton({ edge, label }: { readonly edge: string; readonly label: string }) {
+  const [, setParams] = useSearchParams();
+  const open = () =>
+    setParams((old) => {
+      const next = new URLSearchParams(old);
+      next.set('vtab', 'peek');
+      next.set('peek', edge);
+      return next;
+    });
+  return (
+    <Button size="compact-xs" variant="default" aria-label={`Peek at the edge ${label}`} onClick={open}>
+      Peek
+    </Button>
+  );
+}

@@ -1,0 +1,223 @@
+/** What the subtasks of a vertex do: samples of their stacks as a flame graph, and the stacks of all threads there. */
+
+import { Button, SegmentedControl, Select, Skeleton, TextInput } from '@mantine/core';
+import { IconFlame, IconSearch } from '@tabler/icons-react';
+import { useMutation, useQuery } from '@tanstack/react-query';
+import { useEffect, useMemo, useState } from 'react';
+
+import { fetchStacks, sampleStacks } from '../../api/metrics';
+import type { VertexStacks } from '../../gen/contract';
+import { useTimes } from '../../hooks/useTimes';
+import { type FlameBox, type FlameKind, boxesOf, flameOf, hottest, isOfEngine } from '../../model/flame';
+import { formatCount } from '../../model/format';
+import type { Vertex } from '../../model/job';
+import { EmptyState, FailureState } from '../EmptyState/EmptyState';
+import classes from './FlameTab.module.css';
+
+const SAMPLE_MS = 5_000;
+const READ_MS = 1_000;
+/** Slots that have not answered by then are missing in the report. */
+const PATIENCE_MS = SAMPLE_MS + 8_000;
+const NUM_HOT = 12;
+
+interface Props {
+  readonly jobId: string;
+  readonly vertex: Vertex;
+}
+
+export function FlameTab({ jobId, vertex }: Props) {
+  /** A report that ends after this moment of the server's clock is waited for; null: none is. */
+  const [after, setAfter] = useState<number | null>(null);
+  const [isLate, setLate] = useState(false);
+  const { data, error, refetch } = useQuery({
+    queryKey: ['stacks', jobId, vertex.id],
+    queryFn: () => fetchStacks(jobId, vertex.id),
+    refetchInterval: after === null ? false : READ_MS,
+    staleTime: 0,
+  });
+  const sampling = useMutation({
+    mutationFn: () => sampleStacks(jobId, vertex.id, SAMPLE_MS),
+    onMutate: () => setLate(false),
+    onSuccess: () => setAfter(data?.stacks?.ended_at ?? -1),
+  });
+  const endedAt = data?.stacks?.ended_at ?? -1;
+  if (after !== null && endedAt > after) setAfter(null);
+  useEffect(() => {
+    if (after === null) return undefined;
+    const timer = setTimeout(() => {
+      setAfter(null);
+      setLate(true);
+    }, PATIENCE_MS);
+    return () => clearTimeout(timer);
+  }, [after]);
+  if (data === undefined) {
+    return error === null ? (
+      <Skeleton height={320} radius={10} />
+    ) : (
+      <FailureState title="The samples cannot be shown" message={error.message} onRetry={() => void refetch()} />
+    );
+  }
+  const isSampling = sampling.isPending || after !== null;
+  const isRunning = vertex.state === 'RUNNING' || vertex.state === 'INITIALIZING';
+  return (
+    <>
+      <div className={classes.tools}>
+        <Button
+          size="compact-sm"
+          variant="default"
+          leftSection={<IconFlame size={14} aria-hidden />}
+          loading={isSampling}
+          disabled={!isRunning}
+          onClick={() => sampling.mutate()}
+        >
+          Sample for {SAMPLE_MS / 1000} s
+        </Button>
+        <span role="status" className="tm-dim">
+          {isSampling && 'Sampling …'}
+          {isLate && 'No slot has answered. Is the job running?'}
+          {!isRunning && 'The vertex does not run.'}
+          {sampling.error?.message}
+        </span>
+      </div>
+      {data.stacks === null ? (
+        <EmptyState compact icon={IconFlame} title="No samples yet">
+          Sampling takes the stack of each subtask a hundred times a second, also while a call does not return.
+        </EmptyState>
+      ) : (
+        <Stacks stacks={data.stacks} />
+      )}
+    </>
+  );
+}
+
+function Stacks({ stacks }: { readonly stacks: VertexStacks }) {
+  const times = useTimes();
+  const [kind, setKind] = useState<FlameKind>('full');
+  const [subtask, setSubtask] = useState<string | null>('all');
+  const [search, setSearch] = useState('');
+  const [zoomed, setZoomed] = useState<readonly number[]>([]);
+  const only = subtask === null || subtask === 'all' ? null : Number(subtask);
+  const root = useMemo(() => flameOf(stacks, kind, only), [stacks, kind, only]);
+  const boxes = useMemo(() => boxesOf(root, zoomed), [root, zoomed]);
+  const depth = Math.max(...boxes.map((box) => box.depth)) + 1;
+  const share = (value: number) => `${((100 * value) / Math.max(1, root.value)).toFixed(1)}%`;
+  const isFound = (name: string) => search !== '' && name.toLowerCase().includes(search.toLowerCase());
+  const zoom = (box: FlameBox) => setZoomed(box.path);
+  return (
+    <>
+      <div className={classes.tools}>
+        <SegmentedControl
+          size="xs"
+          aria-label="Samples"
+          value={kind}
+          onChange={(value) => {
+            setKind(value);
+            setZoomed([]);
+          }}
+          data={[
+            { value: 'full', label: 'Mixed' },
+            { value: 'on_cpu', label: 'On-CPU' },
+            { value: 'off_cpu', label: 'Off-CPU' },
+          ]}
+        />
+        <Select
+          size="xs"
+          w={130}
+          allowDeselect={false}
+          aria-label="Subtask"
+          value={subtask}
+          onChange={(value) => {
+            setSubtask(value);
+            setZoomed([]);
+          }}
+          data={[
+            { value: 'all', label: 'All subtasks' },
+            ...stacks.subtasks.map((index) => ({ value: String(index), label: `Subtask ${index}` })),
+          ]}
+        />
+        <TextInput
+          size="xs"
+          placeholder="Find a function"
+          aria-label="Find a function"
+          leftSection={<IconSearch size={14} aria-hidden />}
+          value={search}
+          onChange={(event) => setSearch(event.currentTarget.value)}
+        />
+        {zoomed.length > 0 && (
+          <Button size="compact-sm" variant="subtle" onClick={() => setZoomed([])}>
+            Show all
+          </Button>
+        )}
+      </div>
+      <p className={classes.note}>
+        {formatCount(root.value)} of {formatCount(stacks.count)} samples, until {times.dateTime(stacks.ended_at)}.
+        {stacks.subtasks.length > 1 && ` ${stacks.subtasks.length} subtasks.`}
+      </p>
+      {root.value === 0 ? (
+        <EmptyState compact icon={IconFlame} title="Nothing of this vertex was on the stack" />
+      ) : (
+        <>
+          <div className={classes.graph} style={{ height: depth * 20 }} role="group" aria-label="Flame graph">
+            {boxes.map((box) => (
+              <button
+                key={box.path.join('.')}
+                type="button"
+                className={classes.box}
+                data-engine={isOfEngine(box.flame.name) || undefined}
+                data-found={isFound(box.flame.name) || undefined}
+                style={{ top: box.depth * 20, left: `${100 * box.left}%`, width: `${100 * box.width}%` }}
+                title={`${box.flame.name}\n${formatCount(box.flame.value)} samples, ${share(box.flame.value)}; itself ${share(box.flame.self)}`}
+                tabIndex={box.width > 0.05 ? 0 : -1}
+                onClick={() => zoom(box)}
+              >
+                {box.width > 0.02 ? box.flame.name : ''}
+              </button>
+            ))}
+          </div>
+          <div className="tm-table-scroll" tabIndex={0}>
+            <table className="tm-table">
+              <caption className={classes.caption}>Functions that were innermost most often</caption>
+              <thead>
+                <tr>
+                  <th scope="col">Function</th>
+                  <th scope="col" className="tm-num">
+                    Itself
+                  </th>
+                  <th scope="col" className="tm-num">
+                    With what it calls
+                  </th>
+                </tr>
+              </thead>
+              <tbody>
+                {hottest(root, NUM_HOT).map(({ name, self, total }) => (
+                  <tr key={name}>
+                    <td className="tm-mono tm-break">{name}</td>
+                    <td className="tm-num">{share(self)}</td>
+                    <td className="tm-num">{share(total)}</td>
+                  </tr>
+                ))}
+              </tbody>
+            </table>
+          </div>
+        </>
+      )}
+      {stacks.threads.length > 0 && <Threads threads={stacks.threads} />}
+    </>
+  );
+}
+
+function Threads({ threads }: Pick<VertexStacks, 'threads'>) {
+  return (
+    <section aria-label="Threads" className={classes.threads}>
+      <h3>Threads at the end of the samples</h3>
+      {threads.map(({ slot, name, stack }) => (
+        <details key={`${slot} ${name}`}>
+          <summary>
+            {name} <span className="tm-dim">in slot {slot}</span>
+          </summary>
+          <pre className="tm-mono">{stack}</pre>
+        </details>
+      ))}
+    </section>
+  );
+}

@@ -1,0 +1,193 @@
+/** Rows that pass an edge of a running vertex, a few a second, with their event times and the marks between them. */
+
+import { Button, Select } from '@mantine/core';
+import { IconEye, IconPlayerPause, IconPlayerPlay, IconPlayerStop } from '@tabler/icons-react';
+import { useState } from 'react';
+
+import { useVertices } from '../../hooks/useJob';
+import { useQueryParam } from '../../hooks/useQueryParam';
+import { useRole } from '../../hooks/useSession';
+import { useTimes } from '../../hooks/useTimes';
+import { mayOperate } from '../../model/access';
+import { formatCount } from '../../model/format';
+import type { Vertex } from '../../model/job';
+import { type PeekableEdge, type ShownElement, peekableEdges, valueText } from '../../model/peek';
+import { EmptyState } from '../EmptyState/EmptyState';
+import flame from './FlameTab.module.css';
+import classes from './PeekTab.module.css';
+import { usePeek } from './usePeek';
+
+const ALL = 'all';
+
+interface Props {
+  readonly jobId: string;
+  readonly vertex: Vertex;
+}
+
+export function PeekTab({ jobId, vertex }: Props) {
+  const edges = peekableEdges(useVertices(), vertex.id);
+  const [chosen, choose] = useQueryParam('peek');
+  const edge = edges.find(({ key }) => key === chosen) ?? edges[0];
+  const isAllowed = mayOperate(useRole());
+  if (!isAllowed) {
+    return (
+      <EmptyState compact icon={IconEye} title="Rows are for operators">
+        They may be personal data. Your role does not include looking at them.
+      </EmptyState>
+    );
+  }
+  if (edge === undefined) return <EmptyState compact icon={IconEye} title="This vertex has no edges" />;
+  return (
+    <>
+      <Select
+        size="xs"
+        mb={10}
+        allowDeselect={false}
+        label="Edge"
+        value={edge.key}
+        onChange={choose}
+        data={edges.map(({ key, label }) => ({ value: key, label }))}
+      />
+      <EdgePeek key={edge.key} jobId={jobId} edge={edge} isRunning={vertex.state === 'RUNNING'} />
+    </>
+  );
+}
+
+interface EdgePeekProps {
+  readonly jobId: string;
+  readonly edge: PeekableEdge;
+  readonly isRunning: boolean;
+}
+
+function EdgePeek({ jobId, edge, isRunning }: EdgePeekProps) {
+  const { isOpen, isBeginning, counts, elements, error, begin, stop } = usePeek(jobId);
+  const [subtask, setSubtask] = useState(ALL);
+  /** What is shown while the table stands still; null: it goes on. */
+  const [held, setHeld] = useState<readonly ShownElement[] | null>(null);
+  const shown = held ?? elements;
+  const start = () => {
+    setHeld(null);
+    begin({ ...edge.wanted, ...(subtask === ALL ? {} : { subtasks: [Number(subtask)] }) });
+  };
+  return (
+    <>
+      <div className={flame.tools}>
+        {isOpen ? (
+          <>
+            <Button
+              size="compact-sm"
+              variant="default"
+              leftSection={
+                held === null ? <IconPlayerPause size={14} aria-hidden /> : <IconPlayerPlay size={14} aria-hidden />
+              }
+              onClick={() => setHeld(held === null ? elements : null)}
+            >
+              {held === null ? 'Pause' : 'Go on'}
+            </Button>
+            <Button
+              size="compact-sm"
+              variant="default"
+              leftSection={<IconPlayerStop size={14} aria-hidden />}
+              onClick={stop}
+            >
+              Stop
+            </Button>
+          </>
+        ) : (
+          <>
+            <Button
+              size="compact-sm"
+              variant="default"
+              leftSection={<IconEye size={14} aria-hidden />}
+              loading={isBeginning}
+              disabled={!isRunning}
+              onClick={start}
+            >
+              Peek
+            </Button>
+            {edge.parallelism > 1 && (
+              <Select
+                size="xs"
+                w={130}
+                allowDeselect={false}
+                aria-label="Subtask"
+                value={subtask}
+                onChange={(value) => setSubtask(value ?? ALL)}
+                data={[
+                  { value: ALL, label: 'All subtasks' },
+                  ...Array.from({ length: edge.parallelism }, (_, index) => ({
+                    value: String(index),
+                    label: `Subtask ${index}`,
+                  })),
+                ]}
+              />
+            )}
+          </>
+        )}
+        <span role="status" className="tm-dim">
+          {!isRunning && !isOpen && 'The vertex does not run.'}
+          {error}
+          {isOpen && error === '' && counts?.problem}
+        </span>
+      </div>
+      {counts !== null && (
+        <p className={flame.note}>
+          {formatCount(counts.rows)} rows have passed.
+          {counts.dropped > 0 && ` ${formatCount(counts.dropped)} were too much to be shown.`}
+        </p>
+      )}
+      {shown.length === 0 ? (
+        <EmptyState compact icon={IconEye} title={isOpen ? 'Nothing has passed yet' : 'Nobody looks'}>
+          A peek shows up to 20 rows a second. It never holds up the job, columns that look like secrets are masked, and
+          it ends with this page.
+        </EmptyState>
+      ) : (
+        <Rows elements={shown} />
+      )}
+    </>
+  );
+}
+
+function Rows({ elements }: { readonly elements: readonly ShownElement[] }) {
+  const times = useTimes();
+  return (
+    <div className={`tm-table-scroll ${classes.scroller ?? ''}`} tabIndex={0}>
+      <table className="tm-table">
+        <caption className="tm-visually-hidden">Rows and marks, the newest first</caption>
+        <thead>
+          <tr>
+            <th scope="col">Event Time</th>
+            <th scope="col">Kind</th>
+            <th scope="col" className="tm-num">
+              Subtask
+            </th>
+            <th scope="col">Row</th>
+          </tr>
+        </thead>
+        <tbody>
+          {elements.toReversed().map((element) => (
+            <tr key={element.number} data-kind={element.kind} className={classes.element}>
+              <td className={classes.time}>
+                {element.timestamp === null ? '–' : times.watermark(element.timestamp)}
+                {element.isLate && <span className={classes.late}>late</span>}
+              </td>
+              <td>{element.kind === 'row' ? element.row_kind : ''}</td>
+              <td className="tm-num">{element.subtask}</td>
+              <td className="tm-mono tm-break">
+                {element.kind === 'row' ? valueText(element.value) : MARKS[element.kind](element)}
+                {element.is_cut && <span className="tm-dim"> shortened</span>}
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+const MARKS: Record<Exclude<ShownElement['kind'], 'row'>, (element: ShownElement) => string> = {
+  watermark: () => 'Watermark',
+  status: ({ text }) => (text === 'IDLE' ? 'Idle' : 'Active'),
+  barrier: ({ text }) => `Barrier of checkpoint ${text}`,
+  end: () => 'End of input',
+};

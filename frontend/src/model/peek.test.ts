@@ -1,0 +1,81 @@
+import { expect, test } from 'vitest';
+
+import type { SeenElement } from '../gen/contract';
+import { MAX_SHOWN, peekableEdges, valueText, withNewer } from './peek';
+import { vertex } from './testData';
+
+function seen(number: number, more: Partial<SeenElement> = {}): SeenElement {
+  return {
+    number,
+    kind: 'row',
+    subtask: 0,
+    passed_at: 0,
+    timestamp: null,
+    value: number,
+    text: '',
+    row_kind: '',
+    is_cut: false,
+    ...more,
+  };
+}
+
+test('the edges of a vertex are those that lead to it, those in its chain and those that leave it', () => {
+  const chained = {
+    parallelism: 3,
+    operators: [
+      { id: 'p', name: 'parse', uid: 'p' },
+      { id: 'f', name: 'filter', uid: 'f', input: { operator: 'p', side_output: '' } },
+      { id: 'l', name: 'late', uid: 'l', input: { operator: 'p', side_output: 'late' } },
+    ],
+  };
+  const vertices = [vertex('source'), vertex('map', ['source'], chained), vertex('sink', ['map'])];
+  const edges = peekableEdges(vertices, 'map');
+  expect(edges.map(({ key }) => key)).toEqual(['source-map', 'into:f', 'into:l', 'map-sink']);
+  expect(edges.map(({ label }) => label)).toEqual([
+    'source → map',
+    'parse → filter',
+    'parse → late · late',
+    'map → sink',
+  ]);
+  expect(edges.map(({ wanted }) => wanted)).toEqual([
+    { edge: 'source-map' },
+    { operator: 'f' },
+    { operator: 'l' },
+    { edge: 'map-sink' },
+  ]);
+  // of the vertex that writes
+  expect(edges.map(({ parallelism }) => parallelism)).toEqual([1, 3, 3, 3]);
+});
+
+test('what was shown already is not shown again, and old rows make room', () => {
+  const first = withNewer([], [seen(1), seen(2)]);
+  const next = withNewer(first, [seen(2), seen(3)]);
+  expect(next.map(({ number }) => number)).toEqual([1, 2, 3]);
+  const many = withNewer(
+    next,
+    Array.from({ length: 2 * MAX_SHOWN }, (_, index) => seen(10 + index)),
+  );
+  expect(many).toHaveLength(MAX_SHOWN);
+  expect(many.at(-1)?.number).toBe(9 + 2 * MAX_SHOWN);
+});
+
+test('a row is late behind a watermark of its own subtask that has passed its time', () => {
+  const first = withNewer(
+    [],
+    [seen(1, { timestamp: 5 }), seen(2, { kind: 'watermark', timestamp: 10 }), seen(3, { timestamp: 10 })],
+  );
+  const next = withNewer(first, [
+    seen(4, { timestamp: 11 }),
+    seen(5, { timestamp: 5, subtask: 1 }),
+    seen(6, { timestamp: 5 }),
+    seen(7),
+    seen(8, { kind: 'watermark', timestamp: 'max' }),
+    seen(9, { timestamp: 99 }),
+  ]);
+  expect(next.filter(({ isLate }) => isLate).map(({ number }) => number)).toEqual([3, 6, 9]);
+});
+
+test('values are on one line', () => {
+  expect(valueText({ a: [1, null] })).toBe('{"a":[1,null]}');
+  expect(valueText('a')).toBe('a');
+});

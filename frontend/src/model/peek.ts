@@ -1,0 +1,81 @@
+/** What a peek can look at, and the rows and marks that it shows. Pure. */
+
+import type { PeekRequest, SeenElement } from '../gen/contract';
+import type { Vertex } from './job';
+
+/** Rows and marks that a table holds; older ones scroll out. */
+export const MAX_SHOWN = 500;
+
+export interface PeekableEdge {
+  /** Stands for it in links: the id of an edge, or "into:" and the uid of the operator that one in a chain leads to. */
+  readonly key: string;
+  readonly label: string;
+  readonly wanted: Pick<PeekRequest, 'edge' | 'operator'>;
+  /** Number of the subtasks that write to it. */
+  readonly parallelism: number;
+}
+
+/** Return the edges of a vertex: those that lead to it, those within its chain, those that leave it. */
+export function peekableEdges(vertices: readonly Vertex[], vertexId: string): PeekableEdge[] {
+  const byId = new Map(vertices.map((vertex) => [vertex.id, vertex]));
+  const between = vertices.flatMap((target) =>
+    target.inputs.flatMap(({ id, edge, side_output: tag }) => {
+      const source = byId.get(id);
+      if (edge === undefined || source === undefined) return [];
+      const label = withTag(`${source.name} → ${target.name}`, tag);
+      return [{ key: edge, label, wanted: { edge }, parallelism: source.parallelism, source: id, target: target.id }];
+    }),
+  );
+  const vertex = byId.get(vertexId);
+  const operators = vertex?.operators ?? [];
+  const names = new Map(operators.map(({ uid, name }) => [uid, name]));
+  const within = operators.flatMap(({ uid, name, input }) => {
+    if (input === undefined || vertex === undefined) return [];
+    const label = withTag(`${names.get(input.operator) ?? ''} → ${name}`, input.side_output);
+    return [{ key: `into:${uid}`, label, wanted: { operator: uid }, parallelism: vertex.parallelism }];
+  });
+  const plain = (edges: typeof between) =>
+    edges.map(({ key, label, wanted, parallelism }) => ({ key, label, wanted, parallelism }));
+  return [
+    ...plain(between.filter(({ target }) => target === vertexId)),
+    ...within,
+    ...plain(between.filter(({ source, target }) => source === vertexId && target !== vertexId)),
+  ];
+}
+
+function withTag(label: string, tag: string | undefined): string {
+  return tag === undefined || tag === '' ? label : `${label} · ${tag}`;
+}
+
+export interface ShownElement extends SeenElement {
+  /** Whether the row has come behind a watermark of its subtask that had passed its time. */
+  readonly isLate: boolean;
+}
+
+/** Return the elements with those that have come since, the newest MAX_SHOWN. */
+export function withNewer(shown: readonly ShownElement[], seen: readonly SeenElement[]): ShownElement[] {
+  const last = shown.at(-1)?.number ?? 0;
+  const watermarks = new Map<number, number>();
+  for (const { kind, subtask, timestamp } of shown) {
+    if (kind === 'watermark') watermarks.set(subtask, timeOf(timestamp));
+  }
+  const added = seen
+    .filter(({ number }) => number > last)
+    .map((element) => {
+      const { kind, subtask, timestamp } = element;
+      if (kind === 'watermark') watermarks.set(subtask, timeOf(timestamp));
+      const isLate =
+        kind === 'row' && typeof timestamp === 'number' && timestamp <= (watermarks.get(subtask) ?? -Infinity);
+      return { ...element, isLate };
+    });
+  return [...shown, ...added].slice(-MAX_SHOWN);
+}
+
+function timeOf(timestamp: SeenElement['timestamp']): number {
+  return timestamp === 'max' ? Infinity : (timestamp ?? -Infinity);
+}
+
+/** Return a value on one line. */
+export function valueText(value: unknown): string {
+  return typeof value === 'string' ? value : JSON.stringify(value);
+}

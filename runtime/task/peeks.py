@@ -1,0 +1,253 @@
+"""SlotPeeks: what operators are shown of the rows that pass a slot's edges. The loop's thread only.
+
+A peek hangs samplers on outputs of tasks (`TaggedOutput.tap`) and takes them off again when its lease ends. A sampler
+looks at a few rows a second, makes them JSON at once, and keeps no row. It never waits: what does not fit into the
+bytes of the lease is dropped and counted, so that what waits for a JobMaster that stands still has a limit, too.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from runtime.common import options
+from runtime.common.configuration import Configuration
+from runtime.common.types import Row
+from runtime.core.batch import NO_TIMESTAMP, RecordBatch
+from runtime.core.clock import Clock
+from runtime.core.elements import (
+    MIN_WATERMARK,
+    CheckpointBarrier,
+    EndOfInput,
+    StreamElement,
+    Watermark,
+    WatermarkStatus,
+)
+from runtime.core.ids import Attempt, SlotId
+from runtime.operators.output import Tap
+from runtime.operators.outputs import TaggedOutput
+from runtime.task.control_link import ControlLink
+from runtime.task.messages import EdgePeeked, PeekedElement, StartPeek
+from runtime.task.peek_values import PeekedValues
+from runtime.task.task import Task
+
+SEND_INTERVAL_MS = 250.0
+MAX_PEEKS = 8
+"""At a time in one slot; each further one is dropped."""
+ELEMENT_BYTES = 80
+"""Of an element on the wire, beside its text."""
+
+
+class SlotPeeks:
+    """The peeks of one slot.
+
+    Args:
+        slot, attempt: whose they are.
+        tasks: of the slot, also those that are made later.
+        link: to the JobMaster.
+        clock: for rates and leases.
+    """
+
+    def __init__(self, slot: SlotId, attempt: Attempt, tasks: Sequence[Task], link: ControlLink, clock: Clock) -> None:
+        self._slot = slot
+        self._attempt = attempt
+        self._tasks = tasks
+        self._link = link
+        self._clock = clock
+        self._peeks: dict[str, Peek] = {}
+        self._next_send_ms = 0.0
+
+    def __bool__(self) -> bool:
+        """Return whether any is open."""
+        return bool(self._peeks)
+
+    def start(self, request: StartPeek, configuration: Configuration, redact: Callable[[str], str]) -> None:
+        """Begin a peek, or go on with it.
+
+        Args:
+            request: what is to be seen.
+            configuration: of the job; it may name columns to be masked.
+            redact: takes the values of the job's secrets out of a text.
+        """
+        peek = self._peeks.get(request.peek_id)
+        if peek is None:
+            if len(self._peeks) >= MAX_PEEKS:
+                return
+            masked = (configuration.get(options.PEEK_MASKED_COLUMNS) or "").split(",")
+            peek = Peek(PeekedValues(masked, redact))
+        peek.until_ms = self._clock.monotonic_ms() + request.lease_ms
+        peek.left_bytes = request.max_bytes
+        for subtask, output in self._outputs(request):
+            if subtask not in peek.samplers:
+                sampler = RowSampler(peek, subtask, request.interval_ms, self._clock)
+                peek.samplers[subtask] = (output, sampler)
+                output.tap = sampler if output.tap is None else Taps.of(output.tap, sampler)
+        if peek.samplers:
+            self._peeks[request.peek_id] = peek
+
+    def stop(self, peek_id: str) -> None:
+        """End a peek."""
+        peek = self._peeks.pop(peek_id, None)
+        if peek is None:
+            return
+        self._send(peek_id, peek)
+        for output, sampler in peek.samplers.values():
+            output.tap = Taps.without(output.tap, sampler)
+
+    def advance(self) -> None:
+        """Send what was seen, if it is time, and end the peeks whose lease is over."""
+        now_ms = self._clock.monotonic_ms()
+        if now_ms < self._next_send_ms:
+            return
+        self._next_send_ms = now_ms + SEND_INTERVAL_MS
+        for peek_id, peek in list(self._peeks.items()):
+            if now_ms >= peek.until_ms:
+                self.stop(peek_id)
+            else:
+                self._send(peek_id, peek)
+
+    def close(self) -> None:
+        """End all."""
+        for peek_id in list(self._peeks):
+            self.stop(peek_id)
+
+    def _outputs(self, request: StartPeek) -> Iterable[tuple[int, TaggedOutput]]:
+        for task in self._tasks:
+            subtask = task.task_id.subtask_index
+            if task.task_id.vertex_id == request.vertex_id and subtask in request.subtasks:
+                output = task.output_to(request.edge)
+                if output is not None:
+                    yield subtask, output
+
+    def _send(self, peek_id: str, peek: Peek) -> None:
+        for _, sampler in peek.samplers.values():
+            sampler.tell_watermark()
+        if peek.elements or peek.num_rows or peek.num_dropped:
+            elements, peek.elements = tuple(peek.elements), []
+            self._link.send(EdgePeeked(self._slot, self._attempt, peek_id, elements, peek.num_rows, peek.num_dropped))
+            peek.num_rows = peek.num_dropped = 0
+
+
+@dataclass(slots=True, eq=False)
+class Peek:
+    """What the samplers of a peek have seen since it was sent last."""
+
+    values: PeekedValues
+    until_ms: float = 0.0
+    left_bytes: int = 0
+    """Of the lease."""
+    #: by subtask
+    samplers: dict[int, tuple[TaggedOutput, RowSampler]] = field(default_factory=dict)
+    elements: list[PeekedElement] = field(default_factory=list)
+    num_rows: int = 0
+    num_dropped: int = 0
+
+    def add(self, element: PeekedElement) -> None:
+        """Keep an element if it fits."""
+        size = len(element.text) + ELEMENT_BYTES
+        if size > self.left_bytes:
+            self.num_dropped += 1
+            return
+        self.left_bytes -= size
+        self.elements.append(element)
+
+
+class RowSampler(Tap):
+    """Looks at what passes one output, for one peek."""
+
+    def __init__(self, peek: Peek, subtask: int, interval_ms: float, clock: Clock) -> None:
+        self._peek = peek
+        self._subtask = subtask
+        self._interval_ms = interval_ms
+        #: rows that may follow each other at once after a pause: those of a second
+        self._burst = max(1, int(1000.0 / interval_ms))
+        self._clock = clock
+        self._due_ms = clock.monotonic_ms()
+        self._watermark = self._told_watermark = MIN_WATERMARK
+
+    def take(self, batch: RecordBatch) -> None:
+        self._peek.num_rows += batch.num_rows
+        now_ms = self._clock.monotonic_ms()
+        if now_ms >= self._due_ms and batch.num_rows:
+            try:
+                self._sample(batch, now_ms)
+            except Exception:
+                # a class of the user that does not even let itself be looked at must not fail the task
+                self._peek.num_dropped += 1
+        if batch.marks:
+            self._watermark = batch.marks[-1].watermark
+
+    def take_element(self, element: StreamElement) -> None:
+        if isinstance(element, Watermark):
+            self._watermark = element.timestamp
+            return
+        self.tell_watermark()
+        if isinstance(element, WatermarkStatus):
+            self._add("status", text=element.name)
+        elif isinstance(element, CheckpointBarrier):
+            self._add("barrier", text=str(element.checkpoint_id))
+        elif isinstance(element, EndOfInput):
+            self._add("end")
+
+    def tell_watermark(self) -> None:
+        """Add the watermark that holds now, unless that is done: of several between two rows, only the last counts."""
+        if self._watermark != self._told_watermark:
+            self._told_watermark = self._watermark
+            self._add("watermark", self._watermark)
+
+    def _sample(self, batch: RecordBatch, now_ms: float) -> None:
+        since_ms = max(self._due_ms, now_ms - (self._burst - 1) * self._interval_ms)
+        count = min(int((now_ms - since_ms) / self._interval_ms) + 1, batch.num_rows)
+        self._due_ms = since_ms + count * self._interval_ms
+        number = 0
+        for index in sorted(random.sample(range(batch.num_rows), count)):
+            while number < len(batch.marks) and batch.marks[number].offset <= index:
+                self._watermark = batch.marks[number].watermark
+                number += 1
+            self.tell_watermark()
+            # one row alone: the columns of a batch are not made rows for this
+            self._add_row(batch.slice(index, index + 1))
+
+    def _add_row(self, row: RecordBatch) -> None:
+        if self._peek.left_bytes <= ELEMENT_BYTES:
+            self._peek.num_dropped += 1
+            return
+        [value] = row.values()
+        timestamps = row.timestamps()
+        timestamp = None if timestamps is None or timestamps[0] == NO_TIMESTAMP else int(timestamps[0])
+        text, is_cut = self._peek.values.shown(value, row.type_info)
+        kind = value.get_row_kind().short_string if isinstance(value, Row) else ""
+        self._add("row", timestamp, text, kind, is_cut)
+
+    def _add(
+        self, kind: str, timestamp: int | None = None, text: str = "", row_kind: str = "", is_cut: bool = False
+    ) -> None:
+        passed_ms = self._clock.now_ms()
+        self._peek.add(PeekedElement(kind, self._subtask, passed_ms, timestamp, text, row_kind, is_cut))
+
+
+class Taps(Tap):
+    """Several taps of one output."""
+
+    def __init__(self, taps: tuple[Tap, ...]) -> None:
+        self._taps = taps
+
+    @classmethod
+    def of(cls, tap: Tap, further: Tap) -> Taps:
+        """Return what both look through."""
+        return cls((*(tap._taps if isinstance(tap, Taps) else (tap,)), further))
+
+    @staticmethod
+    def without(tap: Tap | None, gone: Tap) -> Tap | None:
+        """Return what is left of a tap; None: nothing."""
+        left = tuple(each for each in (tap._taps if isinstance(tap, Taps) else (tap,)) if each not in (gone, None))
+        return Taps(left) if len(left) > 1 else next(iter(left), None)
+
+    def take(self, batch: RecordBatch) -> None:
+        for tap in self._taps:
+            tap.take(batch)
+
+    def take_element(self, element: StreamElement) -> None:
+        for tap in self._taps:
+            tap.take_element(element)
