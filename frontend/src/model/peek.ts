@@ -6,6 +6,14 @@ import type { Vertex } from './job';
 /** Rows and marks that a table holds; older ones scroll out. */
 export const MAX_SHOWN = 500;
 
+/** Where the rows of an edge are looked at. */
+export interface PeekPlace {
+  /** Id of the vertex whose drawer shows them. */
+  readonly vertex: string;
+  /** As of `PeekableEdge`. */
+  readonly key: string;
+}
+
 export interface PeekableEdge {
   /** Stands for it in links: the id of an edge, or "into:" and the uid of the operator that one in a chain leads to. */
   readonly key: string;
@@ -32,7 +40,7 @@ export function peekableEdges(vertices: readonly Vertex[], vertexId: string): Pe
   const within = operators.flatMap(({ uid, name, input }) => {
     if (input === undefined || vertex === undefined) return [];
     const label = withTag(`${names.get(input.operator) ?? ''} → ${name}`, input.side_output);
-    return [{ key: `into:${uid}`, label, wanted: { operator: uid }, parallelism: vertex.parallelism }];
+    return [{ key: keyOfChained(uid), label, wanted: { operator: uid }, parallelism: vertex.parallelism }];
   });
   const plain = (edges: typeof between) =>
     edges.map(({ key, label, wanted, parallelism }) => ({ key, label, wanted, parallelism }));
@@ -41,6 +49,11 @@ export function peekableEdges(vertices: readonly Vertex[], vertexId: string): Pe
     ...within,
     ...plain(between.filter(({ source, target }) => source === vertexId && target !== vertexId)),
   ];
+}
+
+/** Stands in links for the edge that leads to an operator within its chain. */
+export function keyOfChained(uid: string): string {
+  return `into:${uid}`;
 }
 
 function withTag(label: string, tag: string | undefined): string {

@@ -48,6 +48,7 @@ import * as groups from '../../model/pipeline/groups';
 import * as operations from '../../model/pipeline/operations';
 import { type Selection, documentOf, factsOf, hiddenIn, makeId, portsOfNode } from '../../store/editor';
 import { addAt } from './actions';
+import drawing from '../../styles/drawing.module.css';
 import classes from './Canvas.module.css';
 import { GroupBox, GroupFrame } from './GroupBox';
 import { BoxDetails, ConnectingFrom, NodeBox } from './NodeBox';
@@ -573,7 +574,7 @@ function NoteBox({ id, selected }: NodeProps) {
   if (note === undefined) return null;
   const text = note.text.join('\n');
   return (
-    <div className={classes.note} data-colour={note.colour} data-selected={selected || undefined}>
+    <div className={drawing.note} data-colour={note.colour} data-selected={selected || undefined}>
       {text === '' ? <span className={classes.noteHint}>Empty note</span> : text}
     </div>
   );

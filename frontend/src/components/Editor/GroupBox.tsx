@@ -9,6 +9,7 @@ import { useEditor, useEditorStore } from '../../hooks/useEditor';
 import { bySeverity } from '../../model/pipeline/catalog';
 import * as groups from '../../model/pipeline/groups';
 import { documentOf, factsOf, portsOfNode } from '../../store/editor';
+import drawing from '../../styles/drawing.module.css';
 import { toggleGroups } from './actions';
 import look from './Canvas.module.css';
 import { SEVERITY_TEXT, SeverityIcon } from './icons';
@@ -25,7 +26,7 @@ export const GroupFrame = memo(function GroupFrame({ id }: NodeProps) {
   const isReadOnly = useEditor((state) => state.isReadOnly);
   if (group === undefined) return null;
   return (
-    <div className={look.group}>
+    <div className={drawing.frame}>
       <div className={look.groupHead}>
         <button
           type="button"

@@ -22,6 +22,7 @@ import {
   Position,
   ReactFlow,
   type Viewport,
+  ViewportPortal,
   type XYPosition,
   useReactFlow,
 } from '@xyflow/react';
@@ -29,6 +30,8 @@ import { type ComponentType, type ReactNode, createContext, useContext, useEffec
 
 import { type GraphEdge, type Topology, topologyKey } from '../../model/graph';
 import { type Layout, type NodeSize, type Position as Place, edgePath, layoutOf } from '../../model/layout';
+import type { Backdrop } from '../../model/pipeline/picture';
+import drawing from '../../styles/drawing.module.css';
 import classes from './GraphCanvas.module.css';
 
 interface Contents {
@@ -48,6 +51,8 @@ interface Props {
   readonly size: NodeSize;
   /** Upper left corners of the nodes, by id, from 0 on; null: they are laid out here. Must be constant, too. */
   readonly places?: ReadonlyMap<string, Place> | null;
+  /** Behind the nodes; where they are laid out here, there are none. Must be constant, too. */
+  readonly backdrops?: readonly Backdrop[];
   readonly label: string;
   readonly renderNode: (id: string) => ReactNode;
   readonly renderEdge: (edge: GraphEdge) => ReactNode;
@@ -62,6 +67,7 @@ interface Props {
 
 const NODE_TYPES = { box: BoxNode };
 const EDGE_TYPES = { labelled: LabelledEdge };
+const NO_BACKDROPS: readonly Backdrop[] = [];
 const FIT = { padding: 0.06, maxZoom: 1 };
 /** Below this zoom, the numbers in the nodes are unreadable. */
 const MIN_READABLE_ZOOM = 0.66;
@@ -78,6 +84,7 @@ export function GraphCanvas(props: Props) {
     topology,
     size,
     places = null,
+    backdrops = NO_BACKDROPS,
     label,
     renderNode,
     renderEdge,
@@ -116,7 +123,7 @@ export function GraphCanvas(props: Props) {
     () => ({ renderNode, renderEdge, edges: edgesById, renderLine, lanes: layout.lanes, size }),
     [renderNode, renderEdge, edgesById, renderLine, layout, size],
   );
-  const picture = width === 0 ? null : pictureOf(layout, size, width);
+  const picture = width === 0 ? null : pictureOf(extentOf(layout, size, backdrops), width);
   return (
     <div
       ref={ref}
@@ -154,6 +161,7 @@ export function GraphCanvas(props: Props) {
               size={size}
               coveredRight={coveredRight}
             />
+            <Backdrops all={backdrops} />
             <Background gap={22} size={1.2} color="var(--tm-border)" />
             <Controls orientation="horizontal" showInteractive={false} fitViewOptions={FIT} position="bottom-left" />
             {picture.isCut && (
@@ -194,10 +202,14 @@ interface Picture {
   readonly isCut: boolean;
 }
 
+/** Width and height of the nodes and what is behind them, in px. */
+function extentOf({ positions }: Layout, size: NodeSize, backdrops: readonly Backdrop[]): readonly [number, number] {
+  const boxes = [...[...positions.values()].map((place) => ({ ...place, ...size })), ...backdrops];
+  return [Math.max(...boxes.map(({ x, width }) => x + width)), Math.max(...boxes.map(({ y, height }) => y + height))];
+}
+
 /** Sizes the canvas to the graph at the largest zoom that fits; a graph that never fits starts at its sources. */
-function pictureOf({ positions }: Layout, size: NodeSize, width: number): Picture {
-  const graphWidth = Math.max(...[...positions.values()].map(({ x }) => x)) + size.width;
-  const graphHeight = Math.max(...[...positions.values()].map(({ y }) => y)) + size.height;
+function pictureOf([graphWidth, graphHeight]: readonly [number, number], width: number): Picture {
   const fitting = (width - 2 * SIDE_MARGIN) / graphWidth;
   const zoom = Math.max(MIN_READABLE_ZOOM, Math.min(1, fitting));
   const isTall = graphHeight * zoom + 2 * MARGIN > MAX_HEIGHT;
@@ -231,6 +243,23 @@ function KeepInSight({ start, position, size, coveredRight }: KeepInSightProps) 
     if (excess > 0) void setViewport({ ...viewport, x: viewport.x - excess }, { duration: 200 });
   }, [startX, startY, zoom, x, y, size, coveredRight, getViewport, setViewport, flowToScreenPosition]);
   return null;
+}
+
+function Backdrops({ all }: { readonly all: readonly Backdrop[] }) {
+  return (
+    <ViewportPortal>
+      {all.map(({ id, kind, text, colour, x, y, width, height }) => (
+        <div
+          key={id}
+          className={`${kind === 'group' ? drawing.frame : drawing.note} ${classes.backdrop}`}
+          data-colour={colour}
+          style={{ transform: `translate(${x}px, ${y}px)`, width, height }}
+        >
+          {kind === 'group' ? <span className={classes.groupName}>{text}</span> : text}
+        </div>
+      ))}
+    </ViewportPortal>
+  );
 }
 
 function BoxNode({ id }: NodeProps) {

@@ -4,13 +4,16 @@ import type { MiniMapNodeProps } from '@xyflow/react';
 import { memo, useCallback, useMemo } from 'react';
 
 import { useBehind, useJobPart, useLiveLag, useMetrics, useVertex, useVertices } from '../../hooks/useJob';
+import { useRole } from '../../hooks/useSession';
 import { useTimes } from '../../hooks/useTimes';
+import { mayOperate } from '../../model/access';
 import { loadColour } from '../../model/colour';
 import { NOTHING, formatBytes, formatDuration, formatRate } from '../../model/format';
 import { type GraphEdge, topologyOfVertices } from '../../model/graph';
 import { metricsOfEdge } from '../../model/job';
 import { GraphCanvas, Line } from '../GraphCanvas/GraphCanvas';
 import { LoadBar } from '../LoadBar/LoadBar';
+import { PeekLink } from '../PeekLink/PeekLink';
 import { StateBadge } from '../StateBadge/StateBadge';
 import classes from './JobGraph.module.css';
 
@@ -30,6 +33,8 @@ export function JobGraph({ selected, onSelect, coveredRight }: Props) {
     (id: string) => <VertexNode id={id} isSelected={id === selected} onSelect={onSelect} />,
     [selected, onSelect],
   );
+  const mayPeek = mayOperate(useRole());
+  const renderEdge = useCallback((edge: GraphEdge) => <EdgeLabel edge={edge} mayPeek={mayPeek} />, [mayPeek]);
   return (
     <>
       <GraphCanvas
@@ -48,10 +53,17 @@ export function JobGraph({ selected, onSelect, coveredRight }: Props) {
   );
 }
 
-const renderEdge = (edge: GraphEdge) => <EdgeLabel edge={edge} />;
 const renderLine = (edge: GraphEdge, path: string) => <EdgeLine edge={edge} path={path} />;
 
-function EdgeLabel({ edge }: { readonly edge: GraphEdge }) {
+interface EdgeLabelProps {
+  readonly edge: GraphEdge;
+  /** Whether the user may look at its rows. */
+  readonly mayPeek: boolean;
+}
+
+export function EdgeLabel({ edge, mayPeek }: EdgeLabelProps) {
+  const source = useVertex(edge.source)?.name ?? '';
+  const target = useVertex(edge.target)?.name ?? '';
   const metrics = useJobPart((job) => metricsOfEdge(job, edge.edge));
   const queued = metrics?.queued_bytes ?? 0;
   return (
@@ -61,6 +73,9 @@ function EdgeLabel({ edge }: { readonly edge: GraphEdge }) {
         {metrics === undefined ? NOTHING : formatRate(metrics.records_per_second)}
       </span>
       {queued > 0 && <span className={classes.queue}>{formatBytes(queued)} queued</span>}
+      {mayPeek && edge.edge !== undefined && (
+        <PeekLink place={{ vertex: edge.target, key: edge.edge }} label={`${source} → ${target}`} />
+      )}
     </span>
   );
 }

@@ -48,7 +48,7 @@ beforeEach(() => {
             {topologyOfPipeline(document, DRAWN.outputs).edges.map((edge) => (
               <Profiler key={edge.id} id={edge.id} onRender={noted}>
                 <section aria-label={edge.id}>
-                  <DrawnEdge edge={edge} />
+                  <DrawnEdge edge={edge} mayPeek />
                 </section>
               </Profiler>
             ))}
@@ -118,6 +118,13 @@ test('a click leads to the first vertex of the node', () => {
   fireEvent.click(screen.getByRole('button', { name: 'Totals' }));
   expect(select).toHaveBeenCalledExactlyOnceWith('bids');
   expect(screen.queryByRole('button', { name: 'All' })).toBeNull();
+});
+
+test('an edge leads to its rows, also one within a chain', () => {
+  const link = (name: string) => screen.getByRole('link', { name }).getAttribute('href');
+  expect(link('Peek at Bids → Split')).toBe('/?vertex=bids&vtab=peek&peek=into%3Asplit');
+  expect(link('Peek at Rates → Join')).toMatch(/^\/\?vertex=join&vtab=peek&peek=\d+$/);
+  expect(screen.queryByRole('link', { name: 'Peek at Bids → Off' })).toBeNull();
 });
 
 test('bottlenecks, failures and calls that do not return stand at their nodes', () => {

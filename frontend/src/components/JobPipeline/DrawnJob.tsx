@@ -9,13 +9,15 @@ import { useShallow } from 'zustand/react/shallow';
 import type { JobPipeline, LiveJob } from '../../gen/contract';
 import { useJobPart } from '../../hooks/useJob';
 import { type JobProgram, useJobProgram } from '../../hooks/useJobPipeline';
+import { useRole } from '../../hooks/useSession';
 import { useTimes } from '../../hooks/useTimes';
+import { mayOperate } from '../../model/access';
 import { loadColour } from '../../model/colour';
 import { formatByteRate, formatBytes, formatCount, formatRate } from '../../model/format';
 import type { GraphEdge } from '../../model/graph';
 import { type PipelineDocument, nameOf } from '../../model/pipeline/document';
 import { type Trouble, troubleReader } from '../../model/pipeline/failures';
-import { placesOfNodes, topologyOfPipeline } from '../../model/pipeline/picture';
+import { placesOfPipeline, topologyOfPipeline } from '../../model/pipeline/picture';
 import {
   type EdgeFlow,
   type NodeFigures,
@@ -31,6 +33,7 @@ import { GraphCanvas, Line } from '../GraphCanvas/GraphCanvas';
 import { Lateness, Legend } from '../JobGraph/JobGraph';
 import look from '../JobGraph/JobGraph.module.css';
 import { LoadBar } from '../LoadBar/LoadBar';
+import { PeekLink } from '../PeekLink/PeekLink';
 import { StateBadge } from '../StateBadge/StateBadge';
 import classes from './DrawnJob.module.css';
 
@@ -83,7 +86,7 @@ function Picture({ drawn, program, selected, onSelect, coveredRight }: Props & {
   const fixed = useJobPart((job) => job.static);
   const known = useMemo(() => drawnOf(program, drawn, fixed), [program, drawn, fixed]);
   const topology = useMemo(() => topologyOfPipeline(program.document, drawn.outputs), [program, drawn]);
-  const places = useMemo(() => placesOfNodes(program.document), [program]);
+  const places = useMemo(() => placesOfPipeline(program.document, SIZE), [program]);
   const isSelected = useCallback(
     (id: string) => selected !== null && known.running.nodes.get(id)?.vertices.includes(selected) === true,
     [known, selected],
@@ -92,13 +95,16 @@ function Picture({ drawn, program, selected, onSelect, coveredRight }: Props & {
     (id: string) => <DrawnNode id={id} isSelected={isSelected(id)} onSelect={onSelect} />,
     [isSelected, onSelect],
   );
+  const mayPeek = mayOperate(useRole());
+  const renderEdge = useCallback((edge: GraphEdge) => <DrawnEdge edge={edge} mayPeek={mayPeek} />, [mayPeek]);
   const first = topology.nodes.find(({ id }) => isSelected(id));
   return (
     <DrawnProvider value={known}>
       <GraphCanvas
         topology={topology}
         size={SIZE}
-        places={places}
+        places={places?.positions ?? null}
+        {...(places !== null && { backdrops: places.backdrops })}
         selected={first?.id ?? null}
         coveredRight={coveredRight}
         label="Pipeline"
@@ -112,7 +118,6 @@ function Picture({ drawn, program, selected, onSelect, coveredRight }: Props & {
   );
 }
 
-const renderEdge = (edge: GraphEdge) => <DrawnEdge edge={edge} />;
 const renderLine = (edge: GraphEdge, path: string) => <FlowLine edge={edge} path={path} />;
 
 /** Null: unknown. */
@@ -121,7 +126,15 @@ function useFlow(id: string): EdgeFlow | null {
   return useJobPart(useShallow((job) => (edge === undefined ? null : flowOf(job, edge))));
 }
 
-export function DrawnEdge({ edge }: { readonly edge: GraphEdge }) {
+interface EdgeProps {
+  readonly edge: GraphEdge;
+  /** Whether the user may look at its rows. */
+  readonly mayPeek: boolean;
+}
+
+export function DrawnEdge({ edge, mayPeek }: EdgeProps) {
+  const { document, running } = useDrawn();
+  const place = running.edges.get(edge.id)?.peek;
   const flow = useFlow(edge.id);
   if (flow === null)
     return edge.shipStrategy === '' ? null : <span className={look.strategy}>{edge.shipStrategy}</span>;
@@ -131,6 +144,9 @@ export function DrawnEdge({ edge }: { readonly edge: GraphEdge }) {
       {edge.shipStrategy !== '' && <span className={look.strategy}>{edge.shipStrategy}</span>}
       <span className={`tm-live ${look.rate ?? ''}`}>{formatRate(flow.perSecond)}</span>
       {queued > 0 && <span className={look.queue}>{formatBytes(queued)} queued</span>}
+      {mayPeek && place != null && (
+        <PeekLink place={place} label={`${nameOf(document, edge.source)} → ${nameOf(document, edge.target)}`} />
+      )}
     </span>
   );
 }

@@ -1,13 +1,14 @@
 /** The edges of a vertex: what goes over each, and what waits on it. */
 
 import { Button } from '@mantine/core';
-import { useSearchParams } from 'react-router';
+import { Link, useSearchParams } from 'react-router';
 
 import { useJobPart, useVertices } from '../../hooks/useJob';
 import { useTimes } from '../../hooks/useTimes';
 import { NOTHING, formatByteRate, formatBytes, formatCount, formatRate } from '../../model/format';
 import { type GraphEdge, topologyOfVertices } from '../../model/graph';
 import { metricsOfEdge } from '../../model/job';
+import { peekSearch } from '../PeekLink/PeekLink';
 import classes from './VertexDrawer.module.css';
 
 export function EdgesTab({ vertexId }: { readonly vertexId: string }) {
@@ -46,10 +47,20 @@ export function EdgesTab({ vertexId }: { readonly vertexId: string }) {
           </thead>
           <tbody>
             {inputs.map((edge) => (
-              <Row key={edge.id} edge={edge} label={`from ${names.get(edge.source) ?? edge.source}`} />
+              <Row
+                key={edge.id}
+                vertexId={vertexId}
+                edge={edge}
+                label={`from ${names.get(edge.source) ?? edge.source}`}
+              />
             ))}
             {outputs.map((edge) => (
-              <Row key={edge.id} edge={edge} label={`to ${names.get(edge.target) ?? edge.target}`} />
+              <Row
+                key={edge.id}
+                vertexId={vertexId}
+                edge={edge}
+                label={`to ${names.get(edge.target) ?? edge.target}`}
+              />
             ))}
           </tbody>
         </table>
@@ -58,7 +69,13 @@ export function EdgesTab({ vertexId }: { readonly vertexId: string }) {
   );
 }
 
-function Row({ edge, label }: { readonly edge: GraphEdge; readonly label: string }) {
+interface RowProps {
+  readonly vertexId: string;
+  readonly edge: GraphEdge;
+  readonly label: string;
+}
+
+function Row({ vertexId, edge, label }: RowProps) {
   const times = useTimes();
   const metrics = useJobPart((job) => metricsOfEdge(job, edge.edge));
   return (
@@ -85,22 +102,22 @@ function Row({ edge, label }: { readonly edge: GraphEdge; readonly label: string
         )}
       </td>
       <td>{metrics === undefined ? NOTHING : times.watermark(metrics.watermark)}</td>
-      <td>{edge.edge !== undefined && <PeekButton edge={edge.edge} label={label} />}</td>
+      <td>{edge.edge !== undefined && <PeekButton vertexId={vertexId} edge={edge.edge} label={label} />}</td>
     </tr>
   );
 }
 
-function PeekButton({ edge, label }: { readonly edge: string; readonly label: string }) {
-  const [, setParams] = useSearchParams();
-  const open = () =>
-    setParams((old) => {
-      const next = new URLSearchParams(old);
-      next.set('vtab', 'peek');
-      next.set('peek', edge);
-      return next;
-    });
+interface PeekButtonProps {
+  readonly vertexId: string;
+  readonly edge: string;
+  readonly label: string;
+}
+
+function PeekButton({ vertexId, edge, label }: PeekButtonProps) {
+  const [params] = useSearchParams();
+  const to = peekSearch(params, { vertex: vertexId, key: edge });
   return (
-    <Button size="compact-xs" variant="default" aria-label={`Peek at the edge ${label}`} onClick={open}>
+    <Button size="compact-xs" variant="default" aria-label={`Peek at the edge ${label}`} component={Link} to={to}>
       Peek
     </Button>
   );

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 
-import { placesOfNodes, topologyOfPipeline } from './picture';
+import { placesOfPipeline, topologyOfPipeline } from './picture';
 import { DRAWN, drawnDocument } from './testRunning';
 
 const document = drawnDocument();
@@ -25,13 +25,38 @@ test('ports have places of their own, in the order of what is at the other ends'
   expect([ends['totals-all']?.[1], ends['join-all']?.[1]]).toEqual([0.5, 0.5]);
 });
 
+const SIZE = { width: 100, height: 50 };
+
 test('nodes are where they were drawn, from the upper left corner on', () => {
-  const places = placesOfNodes(document);
-  expect(places?.get('bids')).toEqual({ x: 0, y: 240 });
-  expect(places?.get('totals')).toEqual({ x: 960, y: 0 });
+  const places = placesOfPipeline(document, SIZE);
+  expect(places?.positions.get('bids')).toEqual({ x: 0, y: 240 });
+  expect(places?.positions.get('totals')).toEqual({ x: 960, y: 0 });
+  expect(places?.backdrops).toEqual([]);
+});
+
+test('notes and frames of groups are behind the nodes, and may begin left of them', () => {
+  const layout = {
+    positions: { ...document.layout?.positions },
+    groups: {
+      g: { name: 'Reading', nodes: ['bids', 'split', 'gone'], collapsed: true },
+      none: { name: '', nodes: [], collapsed: false },
+    },
+    notes: { n: { text: ['One', 'two'], at: [-50, 0] as const, size: [100, 40] as const, colour: 'blue' } },
+  };
+  const places = placesOfPipeline({ ...document, layout }, SIZE);
+  const [bids, split] = [places?.positions.get('bids'), places?.positions.get('split')];
+  const [frame, note] = places?.backdrops ?? [];
+  expect(places?.backdrops).toHaveLength(2);
+  expect(note).toMatchObject({ id: 'n', kind: 'note', text: 'One\ntwo', colour: 'blue', x: 0, width: 160, height: 96 });
+  expect(bids?.x).toBeGreaterThan(0);
+  expect(frame).toMatchObject({ id: 'g', kind: 'group', text: 'Reading', x: (bids?.x ?? 0) - 22 });
+  for (const each of [bids, split]) {
+    expect((frame?.x ?? 0) + (frame?.width ?? 0)).toBeGreaterThanOrEqual((each?.x ?? 0) + 100 + 22);
+    expect((frame?.y ?? 0) + (frame?.height ?? 0)).toBeGreaterThanOrEqual((each?.y ?? 0) + 50 + 22);
+  }
 });
 
 test('a document in which a node has no place is not drawn as it is', () => {
-  expect(placesOfNodes({ ...document, layout: { positions: { bids: [0, 0] } } })).toBeNull();
-  expect(placesOfNodes({ ...document, nodes: {}, layout: {} })).toBeNull();
+  expect(placesOfPipeline({ ...document, layout: { positions: { bids: [0, 0] } } }, SIZE)).toBeNull();
+  expect(placesOfPipeline({ ...document, nodes: {}, layout: {} }, SIZE)).toBeNull();
 });

@@ -10,6 +10,7 @@
 import type { ExecutionState, JobPipeline, LiveJob, StaticJob, Watermark } from '../../gen/contract';
 import { behindOf, liveLagOf } from '../eventTime';
 import { eventTimeOf, metricsOfEdge, metricsOfOperator, metricsOfVertex } from '../job';
+import { type PeekPlace, keyOfChained } from '../peek';
 import { stateOfAll } from '../states';
 import { type PipelineDocument, nameOf } from './document';
 
@@ -34,6 +35,8 @@ export interface Stream {
 }
 
 export interface RunningEdge {
+  /** Where its rows can be looked at; null: it has no way of its own. */
+  readonly peek: PeekPlace | null;
   readonly streams: readonly { readonly stream: Stream; readonly into: readonly Way[] }[];
 }
 
@@ -86,12 +89,19 @@ export function runningPipeline(
   // the others are disabled, or below one that is
   const present = new Set([...Object.keys(outputs), ...uids.map(node)]);
 
+  const placeOf = ({ edge, target }: Way): PeekPlace | null => {
+    const vertex = order.find((each) => vertices[each]?.operators.includes(target));
+    return vertex === undefined ? null : { vertex, key: edge ?? keyOfChained(target) };
+  };
+
   const edges = new Map<string, RunningEdge>();
   for (const [id, { from, to }] of Object.entries(document.edges)) {
     const streams = present.has(to[0]) ? streamsOf(from) : null;
     if (streams === null) continue;
     const into = (stream: Stream) => stream.ways.filter(({ target }) => node(target) === to[0]);
-    edges.set(id, { streams: streams.map((stream) => ({ stream, into: into(stream) })) });
+    const entered = streams.map((stream) => ({ stream, into: into(stream) }));
+    const [way] = entered.flatMap((each) => each.into);
+    edges.set(id, { peek: way === undefined ? null : placeOf(way), streams: entered });
   }
 
   const nodes = new Map<string, RunningNode>();

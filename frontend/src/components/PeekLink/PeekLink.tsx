@@ -1,0 +1,32 @@
+/** Leads from an edge in a picture of a job to the rows that pass it. */
+
+import { IconEye } from '@tabler/icons-react';
+import { Link, useSearchParams } from 'react-router';
+
+import type { PeekPlace } from '../../model/peek';
+import classes from './PeekLink.module.css';
+
+interface Props {
+  readonly place: PeekPlace;
+  /** The edge in words: "Source → Map". */
+  readonly label: string;
+}
+
+export function PeekLink({ place, label }: Props) {
+  const [params] = useSearchParams();
+  const text = `Peek at ${label}`;
+  return (
+    <Link className={`nopan ${classes.link ?? ''}`} to={peekSearch(params, place)} title={text} aria-label={text}>
+      <IconEye size={13} aria-hidden />
+    </Link>
+  );
+}
+
+/** The present query with the drawer of the vertex open at the rows of the edge. */
+export function peekSearch(params: URLSearchParams, { vertex, key }: PeekPlace): string {
+  const next = new URLSearchParams(params);
+  next.set('vertex', vertex);
+  next.set('vtab', 'peek');
+  next.set('peek', key);
+  return `?${next}`;
+}
