@@ -50,9 +50,15 @@ def add(page: Page, search: str, name: str) -> None:
     expect(page.get_by_role("textbox", name="Name of the node")).to_have_value(name)
 
 
+def to_the_form(page: Page) -> None:
+    page.keyboard.press("Enter")
+    # the code of forms is loaded with the first one
+    expect(page.locator("[data-inspector] :focus")).to_have_count(1)
+
+
 def use_example(page: Page) -> None:
     """Take the first example of the documentation of the node that is selected."""
-    page.keyboard.press("Enter")
+    to_the_form(page)
     go_to(page, "Form", key="Shift+Tab")
     for _ in range(2):
         page.keyboard.press("ArrowRight")
@@ -103,7 +109,7 @@ def test_a_pipeline_is_drawn_mended_previewed_and_deployed_by_keyboard_alone(
     page.keyboard.press("Enter")
     back_to_the_canvas(page)
     add(page, "appear whole", "Files")
-    page.keyboard.press("Enter")
+    to_the_form(page)
     go_to(page, "Form", key="Shift+Tab")
     fill(page, "/params/path", str(output))
     back_to_the_canvas(page)

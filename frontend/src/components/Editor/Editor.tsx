@@ -39,6 +39,7 @@ import type { Step } from './DeployDialog';
 import { ConnectDialog, SaveDialog } from './Dialogs';
 import { Dock, Problems } from './Dock';
 import { editorCommands } from './editorCommands';
+import { focusWhenDrawn } from './focus';
 import classes from './Editor.module.css';
 import { Inspector } from './Inspector';
 import { NameField } from './NameField';
@@ -119,7 +120,9 @@ function Workbench({ store, begun, others }: Props) {
   const targets = {
     connect: setConnecting,
     rename,
-    form: () => panel.current?.querySelector<HTMLElement>(FIRST_FIELD)?.focus(),
+    form: () => {
+      if (panel.current !== null) focusWhenDrawn(panel.current, FIRST_FIELD);
+    },
     save: () => {
       if (!isReadOnly) saving.open();
     },
