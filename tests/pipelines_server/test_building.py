@@ -19,7 +19,12 @@ from tests.pipeline.pipelines import node, pipeline
 from tests.pipeline.test_validate import three_hundred
 from tests.pipelines_server.documents import BASE, document
 from tests.pipelines_server.test_pipelines import create
-from tests.pipelines_server.validation_times import as_in_a_web_process, edits_of_300_nodes, server_time
+from tests.pipelines_server.validation_times import (
+    as_in_a_web_process,
+    edits_of_300_nodes,
+    other_expression,
+    server_time,
+)
 
 
 def test_the_catalog_is_asked_for_once(api: APIClient) -> None:
@@ -150,11 +155,11 @@ def test_outputs_of_nodes_are_told_as_outputs_of_operators(tmp_path: Path) -> No
 def test_an_edit_of_300_nodes_costs_a_part_of_reading_them_all() -> None:
     """From the body to the answer, in turns with documents whose nodes are all new: a slow machine slows both.
 
-    On a quiet machine p95 of an edit is 38 ms; `tests/e2e/test_speed.py` holds that number.
+    `tests/e2e/test_speed.py` holds the seconds.
     """
     edits, wholes = [], []
     with as_in_a_web_process():
-        edit = edits_of_300_nodes()
+        edit = edits_of_300_nodes(other_expression)
         for number in range(1, 13):
             edits += [next(edit) for _ in range(3)]
             fresh = three_hundred()
@@ -164,4 +169,4 @@ def test_an_edit_of_300_nodes_costs_a_part_of_reading_them_all() -> None:
             took, whole, _ = server_time(fresh, None)
             assert whole["is_deployable"]
             wholes.append(took)
-    assert statistics.median(edits) <= statistics.median(wholes) / 4, (edits, wholes)
+    assert statistics.median(edits) <= statistics.median(wholes) / 2, (edits, wholes)

@@ -11,13 +11,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 import polars as pl
 from polars.exceptions import PolarsError
 
 from runtime.common.typeinfo import RowTypeInfo, TypeInformation
-from runtime.operators.columnar.frames import FrameReader, fields_of, supported, type_of
+from runtime.operators.columnar.frames import FrameReader, fields_of, supported, supported_dtype, type_of_schema
 from runtime.operators.columnar.sql_functions import FUNCTIONS, Argument, CallError, substituted
 
 RESERVED = "__"
@@ -83,6 +84,7 @@ def name_of(identifier: str) -> str:
     return identifier[1:-1].replace('""', '"') if identifier[:1] == '"' else identifier
 
 
+@lru_cache(maxsize=8_192)
 def column_of(text: str) -> str | None:
     """Return the column that an expression names, if it consists of nothing else."""
     tokens = tokens_of(text)
@@ -127,6 +129,7 @@ def _named(text: str) -> Named:
     raise ColumnExpressionError(text, 'it has no name: write `… AS name`, or name="…"')
 
 
+@lru_cache(maxsize=8_192)
 def check_row_wise(text: str) -> None:
     """Refuse an expression whose value depends on more than its row.
 
@@ -146,6 +149,7 @@ def check_row_wise(text: str) -> None:
             raise ColumnExpressionError(text, f"{token.text} is not deterministic")
 
 
+@lru_cache(maxsize=8_192)
 def parse(text: str) -> pl.Expr:
     """Return the Polars expression of an SQL text.
 
@@ -223,13 +227,43 @@ def evaluated(frame: pl.DataFrame, expressions: Iterable[Named]) -> pl.DataFrame
     Raises:
         ColumnExpressionError: a column does not exist, or types do not fit.
     """
-    columns = []
+    return pl.DataFrame(schema=dtypes_of(frame.schema, expressions))
+
+
+def dtypes_of(schema: Mapping[str, pl.DataType], expressions: Iterable[Named]) -> dict[str, pl.DataType]:
+    """Return the dtypes of the columns that the expressions produce from columns of a schema, by name.
+
+    Raises:
+        ColumnExpressionError: see `evaluated`.
+    """
+    found = {}
     for name, text in expressions:
-        try:
-            columns.append(frame.with_columns(parse(text).alias(name)).get_column(name))
-        except PolarsError as error:
-            raise ColumnExpressionError(text, first_line(error)) from None
-    return pl.DataFrame(columns)
+        column = column_of(text)
+        known = None if column is None else schema.get(column)
+        found[name] = _dtype_of(schema, text) if known is None else known
+    return found
+
+
+def _dtype_of(schema: Mapping[str, pl.DataType], text: str) -> pl.DataType:
+    expression = parse(text)
+    names = expression.meta.root_names()
+    try:
+        if expression.meta.has_multiple_outputs() or not all(name in schema for name in names):
+            return _dtype_anew(schema, expression)
+        return _dtype(text, tuple((name, schema[name]) for name in dict.fromkeys(names)))
+    except PolarsError as error:
+        raise ColumnExpressionError(text, first_line(error)) from None
+
+
+@lru_cache(maxsize=8_192)
+def _dtype(text: str, columns: tuple[tuple[str, pl.DataType], ...]) -> pl.DataType:
+    """Return the dtype of an expression over the columns that it looks at, which may be those of many streams."""
+    return _dtype_anew(dict(columns), parse(text))
+
+
+def _dtype_anew(schema: Mapping[str, pl.DataType], expression: pl.Expr) -> pl.DataType:
+    name = f"{RESERVED}made"
+    return pl.DataFrame(schema=schema).with_columns(expression.alias(name)).get_column(name).dtype
 
 
 def first_line(error: Exception) -> str:
@@ -253,14 +287,13 @@ class Projection:
     input_type: TypeInformation
     columns: tuple[Named, ...]
 
-    @property
+    @cached_property
     def output_type(self) -> RowTypeInfo:
-        """Return the type of the result; a column that is only passed on keeps its declared type."""
+        """The type of the result; a column that is only passed on keeps its declared type."""
         declared = fields_of(self.input_type)
         known = {name: declared[source] for name, source in self.passed_on() if source in declared}
-        empty = FrameReader(self.input_type).empty
-        made = evaluated(empty, self.columns)
-        return type_of(made.select([supported(pl.col(n), d) for n, d in made.schema.items()]), known)
+        made = dtypes_of(FrameReader(self.input_type).schema, self.columns)
+        return type_of_schema({name: supported_dtype(dtype) for name, dtype in made.items()}, known)
 
     def passed_on(self) -> Iterator[tuple[str, str]]:
         """Yield (name, column of the input) for the columns that are passed on unchanged."""
@@ -271,8 +304,8 @@ class Projection:
 
     def expressions(self) -> list[pl.Expr]:
         """Return the Polars expressions, named and cast to supported types."""
-        made = evaluated(FrameReader(self.input_type).empty, self.columns)
-        return [supported(parse(text), made.schema[name]).alias(name) for name, text in self.columns]
+        made = dtypes_of(FrameReader(self.input_type).schema, self.columns)
+        return [supported(parse(text), made[name]).alias(name) for name, text in self.columns]
 
 
 def selection(input_type: TypeInformation | None, texts: Iterable[str], named: Mapping[str, str]) -> Projection:

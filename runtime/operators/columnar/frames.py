@@ -7,7 +7,8 @@ network converts to plain ones. Used by the task's thread.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -47,11 +48,15 @@ class FrameReader:
         if type_info is None:
             raise TypeError("columns need a stream of a declared type: give it an output_type such as Types.ROW_NAMED")
         self.type_info = type_info
-        self.empty = pl.DataFrame(arrow_schema(type_info).empty_table())
-        self.schema = dict(self.empty.schema)
+        self.schema = dict(_schema_of(type_info))
         #: the latest Arrow schema, and the dtypes that its columns are cast to
         self._seen: pa.Schema | None = None
         self._casts: list[pl.Expr] = []
+
+    @property
+    def empty(self) -> pl.DataFrame:
+        """Return a frame of the type without rows."""
+        return pl.DataFrame(schema=self.schema)
 
     def read(self, batch: RecordBatch, columns: Sequence[str] | None = None) -> pl.DataFrame:
         """Return the frame of a batch, or some of its columns, sharing their memory.
@@ -110,6 +115,11 @@ def _is_view(data_type: pa.DataType) -> bool:
     return any(_is_view(data_type.field(i).type) for i in range(data_type.num_fields))
 
 
+def supported_dtype(dtype: pl.DataType) -> pl.DataType:
+    """Return `dtype`, or the one that its values are cast to because Tidemark has no type for it."""
+    return _CASTS.get(type(dtype), dtype)
+
+
 def supported(expression: pl.Expr, dtype: pl.DataType) -> pl.Expr:
     """Return `expression` of type `dtype`, cast if Tidemark has no type for it."""
     cast = _CASTS.get(type(dtype))
@@ -126,9 +136,44 @@ def type_of(frame: pl.DataFrame, known: dict[str, TypeInformation]) -> RowTypeIn
     Raises:
         TypeError: a column's dtype has no type.
     """
-    derived = type_from_arrow(frame.to_arrow(compat_level=_NEWEST).schema)
-    names = derived.field_names
-    return RowTypeInfo([known.get(n, t) for n, t in zip(names, derived.field_types, strict=True)], names)
+    return type_of_schema(frame.schema, known)
+
+
+def type_of_schema(schema: Mapping[str, pl.DataType], known: Mapping[str, TypeInformation]) -> RowTypeInfo:
+    """Return the row type of frames of a schema; see `type_of`."""
+    types = [known[name] if name in known else _column_type_of(dtype, name) for name, dtype in schema.items()]
+    return RowTypeInfo(types, list(schema))
+
+
+@lru_cache(maxsize=4_096)
+def _schema_of(type_info: TypeInformation) -> Mapping[str, pl.DataType]:
+    return {name: _dtype_of(field, name) for name, field in fields_of(type_info).items()}
+
+
+def _dtype_of(type_info: TypeInformation, name: str) -> pl.DataType:
+    try:
+        return _dtype(type_info)
+    except TypeError:
+        # once more, for a message that names the column
+        return pl.DataFrame(arrow_schema(Types.ROW_NAMED([name], [type_info])).empty_table()).dtypes[0]
+
+
+@lru_cache(maxsize=4_096)
+def _dtype(type_info: TypeInformation) -> pl.DataType:
+    return pl.DataFrame(arrow_schema(Types.ROW_NAMED(["value"], [type_info])).empty_table()).dtypes[0]
+
+
+def _column_type_of(dtype: pl.DataType, name: str) -> TypeInformation:
+    try:
+        return _column_type(dtype)
+    except TypeError as error:
+        raise TypeError(f"column {name!r}: {str(error).partition(': ')[2]}") from None
+
+
+@lru_cache(maxsize=4_096)
+def _column_type(dtype: pl.DataType) -> TypeInformation:
+    schema = pl.DataFrame(schema={"value": dtype}).to_arrow(compat_level=_NEWEST).schema
+    return type_from_arrow(schema).field_types[0]
 
 
 def fields_of(type_info: TypeInformation) -> dict[str, TypeInformation]:

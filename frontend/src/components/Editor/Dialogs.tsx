@@ -78,6 +78,7 @@ export function SaveDialog({ next, isSaving, error, onSave, onClose }: SaveProps
           placeholder="optional"
           value={message}
           error={error}
+          errorProps={{ role: 'alert' }}
           onChange={(event) => setMessage(event.currentTarget.value)}
         />
         <p className={classes.about}>A version never changes. Running jobs stay as they are until one is deployed.</p>

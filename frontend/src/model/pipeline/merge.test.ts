@@ -27,6 +27,8 @@ test('one field changed on both sides is a conflict with both values, which eith
   expect(document.nodes.n2?.params.text).toBe('ours');
   const [conflict] = conflicts as [Conflict];
   expect(placeOf(conflict, document)).toBe('Dear: text');
+  const deeper = { ...conflict, path: ['nodes', 'n2', 'params', 'rows_per_second', 'at_most'] };
+  expect(placeOf(deeper, document)).toBe('Dear: rows per second › at_most');
   expect(decided(document, conflict, 'theirs').nodes.n2?.params.text).toBe('theirs');
   expect(mergeDocuments(line(), ours, ours).conflicts).toEqual([]);
 });

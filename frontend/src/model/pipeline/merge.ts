@@ -227,7 +227,8 @@ export function placeOf(conflict: Conflict, document: PipelineDocument): string 
   if (top === 'nodes' && id !== undefined) {
     const side = [conflict.ours, conflict.theirs, conflict.base].find(isObject);
     const name = document.nodes[id]?.name ?? (typeof side?.name === 'string' ? side.name : id);
-    const field = rest.filter((part) => part !== 'params').join(' › ');
+    const [param = '', ...below] = rest.filter((part) => part !== 'params');
+    const field = [param.replaceAll('_', ' '), ...below].join(' › ');
     return field === '' ? name : `${name}: ${field}`;
   }
   return conflict.path.join(' › ');
