@@ -8,15 +8,17 @@ import decimal
 import enum
 import json
 import math
+import pickle
 import uuid
-from collections import namedtuple
+from collections import deque, namedtuple
 from typing import Any
 
 import numpy as np
 import pytest
+from pyspark.sql import Row as SparkRow
 
 from runtime.common import Row, Types
-from runtime.common.secrets import Redaction
+from runtime.common.secrets import Redaction, SecretRef, providing
 from runtime.common.time import Instant
 from runtime.common.typeinfo import TypeInformation
 from runtime.common.types import row_of
@@ -160,6 +162,131 @@ class Nosy:
 class Order:
     n: int
     secret: str
+
+
+class Slotted:
+    __slots__ = ("__password", "_email")
+
+    def __init__(self) -> None:
+        self.__password = "x"
+        self._email = "a@b"
+
+
+def test_private_attributes_have_the_names_of_columns() -> None:
+    assert set(shown(Slotted(), masked="email").values()) == {"Slotted", HIDDEN}
+    assert shown(Nosy(), masked="N, slotted") == {"$class": "Nosy", "token": HIDDEN, "n": HIDDEN, "slotted": HIDDEN}
+
+
+def _exit(*_: Any) -> Any:
+    """What a row does if its code is called."""
+    raise SystemExit("code of the user was called")
+
+
+CALLED = dict.fromkeys(("__getattribute__", "__iter__", "__len__", "__getitem__", "__str__", "__abs__"), _exit)
+OWN: list[tuple[type, Any, dict[str, Any], Any]] = [
+    (str, "a", {}, "a"),
+    (bytes, b"a", {}, "61"),
+    (bytearray, b"a", {}, "61"),
+    (int, 7, {"__int__": _exit, "__le__": _exit}, 7),
+    (float, 0.5, {"__float__": _exit}, 0.5),
+    (list, [1], {}, [1]),
+    (set, [1], {}, [1]),
+    (deque, [1], {}, [1]),
+    (tuple, [1], {"_fields": property(_exit)}, [1]),
+    (dict, {"a": 1}, {"items": _exit}, {"a": 1}),
+    (decimal.Decimal, "1.5", {}, "1.5"),
+    (datetime.timedelta, 1, {}, "1 day, 0:00:00"),
+]
+
+
+@pytest.mark.parametrize(("of", "value", "methods", "expected"), OWN)
+def test_no_method_of_a_class_that_extends_pythons_is_called(
+    of: type, value: Any, methods: dict[str, Any], expected: Any
+) -> None:
+    assert shown([type("Own", (of,), CALLED | methods)(value)]) == [expected]
+
+
+def test_nothing_of_a_proxy_or_of_its_class_is_called() -> None:
+    # within the test: pytest looks at the attributes of all that a module has
+    class Meta(type):
+        __getattribute__ = _exit
+
+    class Proxy(metaclass=Meta):
+        __getattribute__ = _exit
+
+    [found] = shown([object.__new__(Proxy)])
+    assert found["$class"].endswith("Proxy") and len(found) == 1
+
+
+STRUCTURED = np.array([(1, b"x")], dtype=[("n", "i8"), ("password", "S8")])
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (STRUCTURED, [{"n": 1, "password": HIDDEN}]),
+        (STRUCTURED[0], {"n": 1, "password": HIDDEN}),
+        (np.array([[1, 2], [3, 4]]), [[1, 2], [3, 4]]),
+        (np.array(5), 5),
+        (np.longdouble(1.5), "1.5"),
+        (np.datetime64("2024-01-01T00:00:00.000000001"), "2024-01-01T00:00:00.000000001"),
+        (np.timedelta64(5, "ns"), "5 nanoseconds"),
+        (1 + 2j, "(1+2j)"),
+    ],
+)
+def test_values_of_numpy_keep_their_names_and_units(value: Any, expected: Any) -> None:
+    assert shown(value) == expected
+
+
+def test_rows_of_spark_have_their_names() -> None:
+    assert shown(SparkRow(n=1, password="x")) == {"n": 1, "password": HIDDEN}
+
+
+@pytest.mark.parametrize(
+    "name", ["api key", "Access  Key", "private/key", "\uff50assword", "pass\u200bword", b"password"]
+)
+def test_secrets_are_known_whatever_signs_their_names_have(name: Any) -> None:
+    assert list(shown({name: "x"}).values()) == [HIDDEN]
+
+
+def test_bytes_with_a_name_of_a_secret_are_masked() -> None:
+    # nobody would find it in hexadecimal digits
+    assert shown([b'{"password": "x"}', b"abc"]) == [HIDDEN, "616263"]
+
+
+def test_a_reference_to_a_secret_is_masked() -> None:
+    with providing({("pg", "pin"): "abc"}):
+        reference = pickle.loads(pickle.dumps(SecretRef("pg", "pin")))
+    assert reference.reveal() == "abc"
+    assert shown({"pin": reference}) == {"pin": HIDDEN}
+
+
+def test_keys_of_a_map_are_masked_with_everything() -> None:
+    assert shown({"a@b": 1}, Types.MAP(Types.STRING(), Types.LONG()), masked="*") == {HIDDEN: HIDDEN}
+
+
+def test_a_secret_that_is_cut_where_looking_ends_is_not_shown() -> None:
+    secret = "".join(map(chr, range(33, 127))) * 2
+    text, cut = PeekedValues((), Redaction({("pg", "url"): secret})).shown("x" * 100 + secret * 50, None)
+    assert cut and secret[:10] not in json.loads(text)
+
+
+@pytest.mark.parametrize("seconds", [10**15, -(10**12)])
+def test_a_time_beyond_the_calendar_hides_no_row(seconds: int) -> None:
+    assert shown(Row(n=1, at=Instant(seconds, 0))) == {"n": 1, "at": f"{seconds}.000 s"}
+
+
+def test_attributes_may_have_any_names() -> None:
+    value: Any = type("Odd", (), {})()
+    value.__dict__[5] = 1
+    value.__dict__["x" * 1_000_000] = 2
+    assert set(shown(value)) == {"$class", "int", "x" * MAX_CHARS + "…"}
+
+
+def test_of_a_wide_row_of_other_letters_the_beginning_is_shown() -> None:
+    text, cut = PeekedValues((), str).shown({f"c{n}": "\u0434" * 500 for n in range(50)}, None)
+    row = json.loads(text)
+    assert cut and len(row) == 50 and row["c0"] == "\u0434" * 500 and row["c49"] == "…"
 
 
 def test_of_objects_the_attributes_are_shown_and_nothing_of_theirs_is_called() -> None:
