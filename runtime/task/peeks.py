@@ -2,11 +2,13 @@
 
 A peek hangs samplers on outputs of tasks (`TaggedOutput.tap`) and takes them off again when its lease ends. A sampler
 looks at a few rows a second, makes them JSON at once, and keeps no row. It never waits: what does not fit into the
-bytes of the lease is dropped and counted, so that what waits for a JobMaster that stands still has a limit, too.
+bytes of the lease is dropped and counted, so that what waits for a JobMaster that stands still has a limit, too. Rows
+that take long to show are shown more seldom: all peeks of a slot together have a hundredth of its time.
 """
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -37,6 +39,10 @@ MAX_PEEKS = 8
 """At a time in one slot; each further one is dropped."""
 ELEMENT_BYTES = 80
 """Of an element on the wire, beside its text."""
+MAX_SHARE = 0.01
+"""Of a slot's time, for showing rows."""
+MAX_SAVED_MS = 10.0
+"""Of that time, after a pause."""
 
 
 class SlotPeeks:
@@ -56,6 +62,7 @@ class SlotPeeks:
         self._link = link
         self._clock = clock
         self._peeks: dict[str, Peek] = {}
+        self._allowance = Allowance()
         self._next_send_ms = 0.0
 
     def __bool__(self) -> bool:
@@ -75,7 +82,7 @@ class SlotPeeks:
             if len(self._peeks) >= MAX_PEEKS:
                 return
             masked = (configuration.get(options.PEEK_MASKED_COLUMNS) or "").split(",")
-            peek = Peek(PeekedValues(masked, redact))
+            peek = Peek(PeekedValues(masked, redact), self._allowance)
         peek.until_ms = self._clock.monotonic_ms() + request.lease_ms
         peek.left_bytes = request.max_bytes
         for subtask, output in self._outputs(request):
@@ -91,9 +98,9 @@ class SlotPeeks:
         peek = self._peeks.pop(peek_id, None)
         if peek is None:
             return
-        self._send(peek_id, peek)
         for output, sampler in peek.samplers.values():
             output.tap = Taps.without(output.tap, sampler)
+        self._send(peek_id, peek, is_last=True)
 
     def advance(self) -> None:
         """Send what was seen, if it is time, and end the peeks whose lease is over."""
@@ -120,13 +127,37 @@ class SlotPeeks:
                 if output is not None:
                     yield subtask, output
 
-    def _send(self, peek_id: str, peek: Peek) -> None:
+    def _send(self, peek_id: str, peek: Peek, is_last: bool = False) -> None:
+        now_ms = self._clock.monotonic_ms()
         for _, sampler in peek.samplers.values():
-            sampler.tell_watermark()
+            sampler.tell_due_watermark(math.inf if is_last else now_ms)
         if peek.elements or peek.num_rows or peek.num_dropped:
             elements, peek.elements = tuple(peek.elements), []
             self._link.send(EdgePeeked(self._slot, self._attempt, peek_id, elements, peek.num_rows, peek.num_dropped))
             peek.num_rows = peek.num_dropped = 0
+
+
+class Allowance:
+    """The time that may be spent on showing rows; a row that takes longer than what is left is paid back afterwards.
+
+    Args:
+        share: of all time.
+    """
+
+    def __init__(self, share: float = MAX_SHARE) -> None:
+        self._share = share
+        self._left_ms = MAX_SAVED_MS
+        self._at_ms = -math.inf
+
+    def has_some(self, now_ms: float) -> bool:
+        """Return whether a row may be shown; `now_ms` is monotonic."""
+        self._left_ms = min(MAX_SAVED_MS, self._left_ms + self._share * (now_ms - self._at_ms))
+        self._at_ms = now_ms
+        return self._left_ms > 0
+
+    def spend(self, ms: float) -> None:
+        """Take the time that a row has taken."""
+        self._left_ms -= ms
 
 
 @dataclass(slots=True, eq=False)
@@ -134,6 +165,7 @@ class Peek:
     """What the samplers of a peek have seen since it was sent last."""
 
     values: PeekedValues
+    allowance: Allowance = field(default_factory=Allowance)
     until_ms: float = 0.0
     left_bytes: int = 0
     """Of the lease."""
@@ -165,16 +197,13 @@ class RowSampler(Tap):
         self._clock = clock
         self._due_ms = clock.monotonic_ms()
         self._watermark = self._told_watermark = MIN_WATERMARK
+        self._watermark_due_ms = -math.inf
 
     def take(self, batch: RecordBatch) -> None:
         self._peek.num_rows += batch.num_rows
         now_ms = self._clock.monotonic_ms()
         if now_ms >= self._due_ms and batch.num_rows:
-            try:
-                self._sample(batch, now_ms)
-            except Exception:
-                # a class of the user that does not even let itself be looked at must not fail the task
-                self._peek.num_dropped += 1
+            self._sample(batch, now_ms)
         if batch.marks:
             self._watermark = batch.marks[-1].watermark
 
@@ -194,7 +223,13 @@ class RowSampler(Tap):
         """Add the watermark that holds now, unless that is done: of several between two rows, only the last counts."""
         if self._watermark != self._told_watermark:
             self._told_watermark = self._watermark
+            self._watermark_due_ms = self._clock.monotonic_ms() + self._interval_ms
             self._add("watermark", self._watermark)
+
+    def tell_due_watermark(self, now_ms: float) -> None:
+        """Add the watermark if none was added for an interval: those of many subtasks would leave no room for rows."""
+        if now_ms >= self._watermark_due_ms:
+            self.tell_watermark()
 
     def _sample(self, batch: RecordBatch, now_ms: float) -> None:
         since_ms = max(self._due_ms, now_ms - (self._burst - 1) * self._interval_ms)
@@ -205,9 +240,18 @@ class RowSampler(Tap):
             while number < len(batch.marks) and batch.marks[number].offset <= index:
                 self._watermark = batch.marks[number].watermark
                 number += 1
+            begin_ms = self._clock.monotonic_ms()
+            if not self._peek.allowance.has_some(begin_ms):
+                return
             self.tell_watermark()
-            # one row alone: the columns of a batch are not made rows for this
-            self._add_row(batch.slice(index, index + 1))
+            try:
+                # one row alone: the columns of a batch are not made rows for this
+                self._add_row(batch.slice(index, index + 1))
+            except Exception:
+                # a value that does not even let itself be looked at must not fail the task
+                self._peek.num_dropped += 1
+            finally:
+                self._peek.allowance.spend(self._clock.monotonic_ms() - begin_ms)
 
     def _add_row(self, row: RecordBatch) -> None:
         if self._peek.left_bytes <= ELEMENT_BYTES:

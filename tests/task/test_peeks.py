@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 import sys
 from typing import Any
@@ -17,8 +18,10 @@ from runtime.core.elements import END_OF_INPUT, CheckpointBarrier, Watermark, Wa
 from runtime.core.ids import CheckpointId, OperatorId, VertexId
 from runtime.operators.outputs import ChainingOutput, TaggedOutput
 from runtime.task.messages import EdgePeeked, PeekedElement, StartPeek, StopPeek
-from runtime.task.peeks import ELEMENT_BYTES, MAX_PEEKS, SEND_INTERVAL_MS
+from runtime.task.peek_values import PeekedValues
+from runtime.task.peeks import ELEMENT_BYTES, MAX_PEEKS, SEND_INTERVAL_MS, Allowance, Peek, RowSampler
 from runtime.task.slot_codec import decode_slot_messages, encode_slot_messages
+from runtime.testing.clock import ManualClock
 from tests.task.rigs import SlotRig, environment
 
 ROW = Types.ROW_NAMED(["n", "password"], [Types.LONG(), Types.STRING()])
@@ -236,19 +239,64 @@ def test_what_the_slot_does_not_have_is_not_looked_for(changed: dict[str, Any]) 
     assert not rig.slots.slot._peeks
 
 
-def test_a_row_that_cannot_be_shown_fails_nothing() -> None:
-    class Hostile:
-        @property  # type: ignore[misc]
-        def __class__(self) -> type:
-            raise RuntimeError
+class NoZone(datetime.tzinfo):
+    """The one code of users that the time of a row calls."""
 
+    def utcoffset(self, moment: datetime.datetime | None) -> datetime.timedelta:
+        raise RuntimeError("nowhere")
+
+    def dst(self, moment: datetime.datetime | None) -> None:
+        return None
+
+    def tzname(self, moment: datetime.datetime | None) -> None:
+        return None
+
+
+def test_a_row_that_cannot_be_shown_fails_nothing() -> None:
     rig = Rig()
     output = rig.start()
     tap = output.tap
     assert tap is not None
-    tap.take(RecordBatch.of_values([Hostile()]))
+    tap.take(RecordBatch.of_values([datetime.datetime(2024, 1, 1, tzinfo=NoZone())]))
     [message] = rig.seen()
     assert (message.elements, message.num_dropped) == ((), 1)
+
+
+class SlowClock(ManualClock):
+    """A clock by which each look at it takes a time."""
+
+    look_ms = 0.0
+
+    def monotonic_ms(self) -> float:
+        self.advance(self.look_ms)
+        return super().monotonic_ms()
+
+
+def test_rows_that_take_long_to_show_are_shown_more_seldom() -> None:
+    clock, allowance = SlowClock(), Allowance()
+    peeks = [Peek(PeekedValues((), str), allowance, left_bytes=1 << 20) for _ in range(2)]
+    samplers = [RowSampler(peek, 0, 50.0, clock) for peek in peeks]
+    clock.look_ms = 20.0
+    begin_ms = clock._elapsed_ms
+    while clock._elapsed_ms - begin_ms < 60_000:
+        for sampler in samplers:
+            sampler.take(numbers(1))
+    # each takes 20 ms of a hundredth of a minute
+    assert 20 <= sum(len(peek.elements) for peek in peeks) <= 32
+
+
+def test_watermarks_of_many_subtasks_leave_room_for_rows() -> None:
+    rig = Rig()
+    # as of a hundred subtasks that share twenty rows a second
+    output = rig.start(interval_ms=5_000.0)
+    marks: list[int] = []
+    for n in range(100):
+        output.emit_watermark(Watermark(n))
+        marks += [element.timestamp or 0 for element in rig.elements()]
+    assert 5 <= len(marks) <= 6 and marks == sorted(marks)
+    rig.slots.link.sent.clear()
+    rig.slots.tell(StopPeek("p"))
+    assert [e.timestamp for m in rig.slots.link.all(EdgePeeked) for e in m.elements] == [99]
 
 
 def test_the_rest_is_said_when_the_slot_leaves() -> None:
