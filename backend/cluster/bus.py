@@ -75,8 +75,6 @@ METRICS_EXPIRY_S = 60
 STACKS_EXPIRY_S = 600
 #: so long after somebody has looked at a peek for the last time, it ends
 PEEK_LEASE_S = 30
-#: what a peek has seen is kept so long after the last of it
-PEEK_EXPIRY_S = 60
 #: the stream keeps about this many events, the newest; heartbeats repeat what matters
 MAX_EVENTS = 10_000
 #: seconds that the cluster's own processes wait for an answer
@@ -222,9 +220,13 @@ def renew_peek(peek_id: str) -> bool:
 
 
 def end_peek(peek_id: str) -> bool:
-    """End the lease of a peek; False: it has ended."""
+    """End the lease of a peek, and forget what it has seen; False: it has ended."""
     with reader().connected() as connection:
-        return bool(connection.delete(PEEK_LEASE_KEY.format(peek_id)))
+        pipeline = connection.pipeline()
+        pipeline.delete(PEEK_LEASE_KEY.format(peek_id))
+        pipeline.delete(PEEK_KEY.format(peek_id))
+        was_open, _ = pipeline.execute()
+    return bool(was_open)
 
 
 def read_documents(keys: Sequence[str]) -> list[Reading]:

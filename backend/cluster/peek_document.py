@@ -7,16 +7,21 @@ here: what is no JSON is dropped, and texts are shown as all texts of users are.
 from __future__ import annotations
 
 import json
-from typing import Any, Literal, TypedDict, cast
+import math
+from collections.abc import Iterable
+from typing import Any, Literal, NoReturn, TypedDict, cast
 
 from backend.cluster.document_types import Watermark
 from backend.cluster.redaction import redacted_text
 from runtime.core.elements import MAX_WATERMARK
 from runtime.core.well_formed import well_formed
 from runtime.jobmaster.peeks import NumberedElement, PeekView
+from runtime.task.messages import PeekedElement
 
 MAX_SAFE = 2**53 - 1
 MAX_TEXT_CHARS = 100
+MAX_DEPTH = 50
+"""Of values; slots show no more than a few levels."""
 
 ElementKind = Literal["row", "watermark", "status", "barrier", "end"]
 
@@ -55,9 +60,34 @@ class SeenByPeek(TypedDict):
     """Why there is nothing to be seen; empty: there may be."""
 
 
-def peek_document(view: PeekView) -> SeenByPeek:
-    """Return the document of what a peek has seen."""
-    elements = [seen for seen in map(_element, view.elements) if seen is not None]
+class PeekDocuments:
+    """Makes documents of the peeks at one job, again and again. Each element is read once: most are in many of them,
+    and to look for secrets in them takes time, of which the leader has little.
+    """
+
+    def __init__(self) -> None:
+        #: by peek and number; None: it cannot be shown
+        self._known: dict[str, dict[int, tuple[PeekedElement, SeenElement | None]]] = {}
+
+    def of(self, view: PeekView) -> SeenByPeek:
+        """Return the document of what a peek has seen."""
+        known = self._known.get(view.peek_id, {})
+        read: dict[int, tuple[PeekedElement, SeenElement | None]] = {}
+        for numbered in view.elements:
+            number, element = numbered
+            before = known.get(number)
+            is_known = before is not None and before[0] is element
+            read[number] = before if before is not None and is_known else (element, _element(numbered))
+        self._known[view.peek_id] = read
+        return _document(view, [seen for _, seen in read.values() if seen is not None])
+
+    def keep(self, peek_ids: Iterable[str]) -> None:
+        """Forget all peeks but these."""
+        for peek_id in self._known.keys() - set(peek_ids):
+            del self._known[peek_id]
+
+
+def _document(view: PeekView, elements: list[SeenElement]) -> SeenByPeek:
     return {
         "elements": elements,
         "rows": min(view.num_rows, MAX_SAFE),
@@ -72,14 +102,14 @@ def _element(numbered: NumberedElement) -> SeenElement | None:
     value = None
     if element.kind == "row":
         try:
-            value = _shown(json.loads(element.text))
+            value = _shown(json.loads(element.text, parse_constant=_refused), 0)
         except (ValueError, RecursionError):
             return None
     return {
         "number": number,
         "kind": cast(ElementKind, element.kind),
         "subtask": element.subtask,
-        "passed_at": element.passed_ms,
+        "passed_at": min(max(element.passed_ms, 0), MAX_SAFE),
         "timestamp": _time(element.timestamp),
         "value": value,
         "text": "" if element.kind == "row" else redacted_text(well_formed(element.text))[:MAX_TEXT_CHARS],
@@ -94,11 +124,20 @@ def _time(timestamp: int | None) -> Watermark:
     return timestamp if timestamp is not None and abs(timestamp) <= MAX_SAFE else None
 
 
-def _shown(value: Any) -> Any:
+def _shown(value: Any, depth: int) -> Any:
+    if depth > MAX_DEPTH:
+        raise ValueError("too deep")
     if isinstance(value, str):
         return redacted_text(well_formed(value))
     if isinstance(value, list):
-        return [_shown(item) for item in value]
+        return [_shown(item, depth + 1) for item in value]
     if isinstance(value, dict):
-        return {well_formed(name): _shown(item) for name, item in value.items()}
+        # of a map names are values, too
+        return {redacted_text(well_formed(name)): _shown(item, depth + 1) for name, item in value.items()}
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError("no number of JSON")
     return value
+
+
+def _refused(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is no JSON")

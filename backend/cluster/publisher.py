@@ -7,6 +7,7 @@ they are sent, because otherwise the bus would show those jobs running for ever.
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -18,7 +19,7 @@ from backend.cluster.leader_bus import BusError, LeaderBus, RefusedError
 from backend.cluster.live_document import told_document
 from backend.cluster.metric_history import MetricHistory
 from backend.cluster.models import TERMINAL_STATES, Job
-from backend.cluster.peek_document import peek_document
+from backend.cluster.peek_document import PeekDocuments
 from backend.cluster.stack_document import vertex_stacks
 from backend.cluster.task_metrics import metric_fields
 from runtime.core.clock import Clock
@@ -65,6 +66,8 @@ class Publisher:
         self._told_stacks: dict[str, int] = {}
         #: versions of the peeks that were published last, by job
         self._told_peeks: dict[str, dict[str, int]] = {}
+        #: documents of peeks, by job
+        self._peek_documents: dict[str, PeekDocuments] = {}
         self._history = MetricHistory(leader_bus.add_sample, clock)
 
     def recover(self, jobs: Iterable[Job]) -> None:
@@ -140,6 +143,7 @@ class Publisher:
         self._details.pop(job_id, None)
         self._told_stacks.pop(job_id, None)
         self._told_peeks.pop(job_id, None)
+        self._peek_documents.pop(job_id, None)
         self._history.forget(job_id)
 
     def metrics(self, runner: JobRunner, expiry_s: int = bus.METRICS_EXPIRY_S) -> None:
@@ -175,7 +179,7 @@ class Publisher:
             self._has_failed(f"stacks of job {job_id}", error)
 
     def peeks(self, runner: JobRunner) -> None:
-        """Publish what the peeks at a job have seen since the last time."""
+        """Publish what the peeks at a job have seen since the last time; it goes with their leases."""
         job_id = runner.job.id
         views = runner.peeks()
         told = self._told_peeks.get(job_id, {})
@@ -183,11 +187,15 @@ class Publisher:
         if not fresh or not self._may_send():
             if not views:
                 self._told_peeks.pop(job_id, None)
+                self._peek_documents.pop(job_id, None)
             return
+        documents = self._peek_documents.setdefault(job_id, PeekDocuments())
+        documents.keep(view.peek_id for view in views)
         try:
             for view in fresh:
-                seen: dict[str, Document] = {"seen": dict(peek_document(view))}
-                self._bus.put_fields(bus.PEEK_KEY.format(view.peek_id), seen, bus.PEEK_EXPIRY_S, ())
+                seen: dict[str, Document] = {"seen": dict(documents.of(view))}
+                expiry_s = math.ceil(view.lease_ms / 1_000)
+                self._bus.put_fields(bus.PEEK_KEY.format(view.peek_id), seen, expiry_s, ())
             self._told_peeks[job_id] = {view.peek_id: view.version for view in views}
         except BusError as error:
             self._has_failed(f"peeks at job {job_id}", error)

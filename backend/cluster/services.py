@@ -618,7 +618,7 @@ def begin_peek(peek_id: str, wanted: Mapping[str, Any], user: str) -> None:
     Raises:
         redis.RedisError: Redis does not answer.
     """
-    bus.begin_peek(peek_id, {"wanted": dict(wanted), "user": user})
+    bus.begin_peek(peek_id, {"wanted": dict(wanted), "user": user, "begun": now_ms()})
     _wake({"type": "peek", "peek": peek_id, **wanted})
 
 
@@ -633,7 +633,8 @@ def end_peek(job_id: str, peek_id: str) -> None:
 
 
 def peek_lease(peek_id: str) -> tuple[dict[str, Any] | None, float]:
-    """Return the "wanted" and "user" of a peek, and how many seconds are left of its lease; None: it has ended.
+    """Return "wanted", "user" and "begun" (epoch ms) of a peek, and how many seconds are left of its lease; None: it
+    has ended.
 
     Raises:
         redis.RedisError: Redis does not answer.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import uuid
+from collections.abc import Sequence
 from typing import Any, Final
 
 import redis
@@ -16,13 +17,13 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from backend.accounts.answers import Nothing
-from backend.accounts.errors import Unavailable
+from backend.accounts.errors import Conflict, Unavailable
 from backend.accounts.roles import Role
 from backend.accounts.views import ProductView
 from backend.audit import trail
 from backend.cluster import bus, services
 from backend.cluster.events import MAX_PEEKED_ROWS, MAX_PEEKED_SUBTASKS
-from backend.cluster.peek_document import SeenByPeek
+from backend.cluster.peek_document import SeenByPeek, SeenElement
 from backend.contract.operation import operation
 from backend.live.answers import PeekAnswer, PeekBegun, PeekPosition, PeekRequest
 from backend.live.api import check_job
@@ -30,7 +31,10 @@ from runtime.core.ids import operator_id_of
 
 #: the leader is told so long after the last time that somebody still looks
 RENEWAL_S: Final = 5
+#: a leader has told something of a peek by then
+ANSWER_MS: Final = 5_000
 NOTHING: Final[SeenByPeek] = {"elements": [], "rows": 0, "dropped": 0, "subtasks": [], "problem": ""}
+SILENCE: Final = "the JobManager has told nothing of this peek yet"
 MAX_SUBTASK: Final = 1 << 15
 _ID: Final = re.compile("[0-9a-f]{32}")
 
@@ -52,6 +56,8 @@ class PeeksView(ProductView):
         if any(type(subtask) is not int or not 0 <= subtask < MAX_SUBTASK for subtask in subtasks):
             raise exceptions.ValidationError({"subtasks": "Must be numbers of subtasks."})
         wanted = {"job": job_id, "edge": _edge(job_id, body), "subtasks": subtasks, "rows": rows}
+        if services.get_job(job_id).is_terminal:
+            raise Conflict("The job has ended: no rows pass its edges.")
         trail.note(request._request, edge=str(body.get("edge") or body.get("operator")), rows=rows)
         peek_id = uuid.uuid4().hex
         try:
@@ -72,13 +78,19 @@ class PeekView(ProductView):
         if not after.isascii() or not after.isdigit() or len(after) > 16:
             raise exceptions.ValidationError({"after": "Must be the number of an element."})
         try:
-            wanted, left_s = _own(request, job_id, peek_id)
+            lease, left_s = _own(request, job_id, peek_id)
             if left_s < bus.PEEK_LEASE_S - RENEWAL_S:
-                services.renew_peek(peek_id, wanted)
-            seen = services.seen_by_peek(peek_id) or NOTHING
+                if services.get_job(job_id).is_terminal:
+                    services.end_peek(job_id, peek_id)
+                    raise exceptions.NotFound("The peek has ended with its job.")
+                services.renew_peek(peek_id, lease["wanted"])
+            seen = services.seen_by_peek(peek_id)
         except redis.RedisError as error:
             raise Unavailable("Redis does not answer: rows cannot be shown.") from error
-        return Response(seen | {"elements": [each for each in seen["elements"] if each["number"] > int(after)]})
+        if seen is None:
+            is_silent = services.now_ms() - lease["begun"] > ANSWER_MS
+            return Response(NOTHING | {"problem": SILENCE if is_silent else ""})
+        return Response(seen | {"elements": _behind(seen["elements"], int(after))})
 
     @operation(Nothing)
     def delete(self, request: Request, job_id: str, peek_id: str) -> Response:
@@ -90,8 +102,15 @@ class PeekView(ProductView):
         return Response({})
 
 
+def _behind(elements: Sequence[SeenElement], after: int) -> Sequence[SeenElement]:
+    """Return the elements behind that position; all, if it is of a leader whose clock was ahead of this one's."""
+    if elements and elements[-1]["number"] < after:
+        return elements
+    return [element for element in elements if element["number"] > after]
+
+
 def _own(request: Request, job_id: str, peek_id: str) -> tuple[dict[str, Any], float]:
-    """Return what a peek looks at, and how many seconds are left of its lease.
+    """Return the lease of a peek, and how many seconds are left of it.
 
     Raises:
         NotFound: it has ended, or is another user's, or another job's.
@@ -101,7 +120,7 @@ def _own(request: Request, job_id: str, peek_id: str) -> tuple[dict[str, Any], f
     lease, left_s = services.peek_lease(peek_id)
     if lease is None or lease["user"] != request.user.get_username() or lease["wanted"]["job"] != job_id:
         raise exceptions.NotFound("There is no such peek, or it has ended.")
-    return lease["wanted"], left_s
+    return lease, left_s
 
 
 def _edge(job_id: str, body: dict[str, Any]) -> int | str:

@@ -15,6 +15,7 @@ from typing import NamedTuple
 from runtime.common import options
 from runtime.common.configuration import Configuration
 from runtime.common.execution_kind import ExecutionKind
+from runtime.common.types import RowKind
 from runtime.core.clock import Clock
 from runtime.core.ids import Attempt, OperatorId, SlotId, VertexId
 from runtime.graph.job_graph import JobGraph
@@ -34,6 +35,7 @@ MAX_CHARS = 256 << 10
 MAX_KNOWN = 50
 """Peeks that are known at a time, with those that wait for others to end."""
 KINDS = frozenset({"row", "watermark", "status", "barrier", "end"})
+ROW_KINDS = frozenset({"", *(kind.short_string for kind in RowKind)})
 _PEEKED = (TaskState.RUNNING, TaskState.INITIALIZING)
 
 
@@ -76,6 +78,8 @@ class PeekView:
     """Those that are looked at."""
     problem: str
     """Why there is nothing to be seen; empty: there may be."""
+    lease_ms: float
+    """What is left of its lease."""
 
 
 @dataclass(slots=True)
@@ -188,7 +192,7 @@ class JobPeeks:
             peek.num_rows += max(0, message.num_rows)
             peek.num_dropped += max(0, message.num_dropped)
             for element in message.elements[-MAX_ELEMENTS:]:
-                if element.kind in KINDS and len(element.text) <= MAX_ROW_CHARS:
+                if _is_sound(element, peek.subtasks):
                     peek.add(element)
                 else:
                     peek.num_dropped += 1
@@ -196,8 +200,9 @@ class JobPeeks:
 
     def views(self) -> Sequence[PeekView]:
         """Return what there is to be seen of the peeks that are open."""
+        now_ms = self._clock.monotonic_ms()
         with self._lock:
-            self._end_overdue(self._clock.monotonic_ms())
+            self._end_overdue(now_ms)
             return [
                 PeekView(
                     peek_id,
@@ -207,6 +212,7 @@ class JobPeeks:
                     peek.num_dropped,
                     peek.subtasks,
                     peek.problem,
+                    peek.until_ms - now_ms,
                 )
                 for peek_id, peek in self._open.items()
             ]
@@ -215,3 +221,12 @@ class JobPeeks:
         # the slots have leases of their own
         for peek_id in [peek_id for peek_id, peek in self._open.items() if now_ms >= peek.until_ms]:
             del self._open[peek_id]
+
+
+def _is_sound(element: PeekedElement, subtasks: Sequence[int]) -> bool:
+    return (
+        element.kind in KINDS
+        and element.row_kind in ROW_KINDS
+        and element.subtask in subtasks
+        and len(element.text) <= MAX_ROW_CHARS
+    )

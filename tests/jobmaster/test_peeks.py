@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -126,8 +127,9 @@ def test_only_the_newest_are_kept() -> None:
 def test_what_no_slot_of_ours_would_say_is_dropped() -> None:
     rig = Rig()
     rig.renew()
-    view = rig.answer(row("x", "<script>"), row("x" * (MAX_ROW_CHARS + 1)), row())
-    assert (len(view.elements), view.num_dropped) == (1, 3)
+    strange = [replace(row(), row_kind="+I" * 1_000_000), replace(row(), subtask=2)]
+    view = rig.answer(row("x", "<script>"), row("x" * (MAX_ROW_CHARS + 1)), *strange, row())
+    assert (len(view.elements), view.num_dropped) == (1, 5)
 
 
 @pytest.mark.parametrize("stranger", [{"attempt": Attempt(4)}, {"slot": SlotId(9)}])
@@ -143,7 +145,7 @@ def test_a_peek_ends_with_its_lease_and_without_a_word_to_the_slots() -> None:
     rig.clock.advance(LEASE_MS - 1)
     rig.renew()
     rig.clock.advance(LEASE_MS - 1)
-    assert rig.peeks.views()
+    assert [view.lease_ms for view in rig.peeks.views()] == [1.0]
     rig.clock.advance(1)
     assert not rig.peeks.views()
     assert {type(message) for _, _, message in rig.sent} == {StartPeek}

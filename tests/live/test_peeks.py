@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator
 from types import SimpleNamespace
@@ -17,7 +18,7 @@ from backend.cluster import bus, services
 from backend.cluster.events import PeekEnded, PeekWanted
 from backend.cluster.leader_bus import RedisLeaderBus
 from backend.cluster.models import Job
-from backend.cluster.peek_document import peek_document
+from backend.cluster.peek_document import PeekDocuments
 from backend.cluster.publisher import Publisher
 from runtime.common import Types
 from runtime.connectors import BlackHoleSink
@@ -128,10 +129,44 @@ def test_a_peek_lives_as_long_as_somebody_looks(api: APIClient, job: Job, bus_re
     assert api.delete(peek).status_code == 404 and take_events() == []
 
 
-def test_what_was_seen_is_gone_within_a_minute(api: APIClient, leader: Cluster, bus_redis: redis.Redis) -> None:
+def test_what_was_seen_goes_with_the_lease(api: APIClient, leader: Cluster, bus_redis: redis.Redis) -> None:
     begun = api.post(f"/api/v1/jobs/{leader.job.id}/peeks", {"edge": leader.edge}, format="json").json()
+    leader.lead(10_000)
+    key = bus.PEEK_KEY.format(begun["id"])
+    assert 0 < bus_redis.ttl(key) <= 20
+    api.delete(f"/api/v1/jobs/{leader.job.id}/peeks/{begun['id']}")
+    assert not bus_redis.exists(key)
+
+
+def test_a_leader_that_tells_nothing_is_named(api: APIClient, job: Job, bus_redis: redis.Redis) -> None:
+    peek = api.post(f"/api/v1/jobs/{job.id}/peeks", {"edge": "0"}, format="json").json()["id"]
+    route, key = f"/api/v1/jobs/{job.id}/peeks/{peek}", bus.PEEK_LEASE_KEY.format(peek)
+    assert api.get(route).json()["problem"] == ""
+    lease = json.loads(bus_redis.get(key) or "")
+    bus_redis.set(key, json.dumps(lease | {"begun": lease["begun"] - 10_000}), ex=30)
+    assert api.get(route).json()["problem"] == "the JobManager has told nothing of this peek yet"
+
+
+def test_a_peek_ends_with_its_job(api: APIClient, job: Job, bus_redis: redis.Redis) -> None:
+    peek = api.post(f"/api/v1/jobs/{job.id}/peeks", {"edge": "0"}, format="json").json()["id"]
+    route = f"/api/v1/jobs/{job.id}/peeks/{peek}"
+    Job.objects.filter(id=job.id).update(state="FAILED")
+    bus_redis.pexpire(bus.PEEK_LEASE_KEY.format(peek), 24_000)
+    answer = api.get(route)
+    assert (answer.status_code, answer.json()["errors"][0]["message"]) == (404, "The peek has ended with its job.")
+    assert not bus_redis.exists(bus.PEEK_LEASE_KEY.format(peek))
+    assert api.post(f"/api/v1/jobs/{job.id}/peeks", {"edge": "0"}, format="json").status_code == 409
+
+
+def test_elements_of_a_leader_whose_clock_is_behind_are_seen(
+    api: APIClient, leader: Cluster, bus_redis: redis.Redis
+) -> None:
+    route = f"/api/v1/jobs/{leader.job.id}/peeks"
+    peek = f"{route}/{api.post(route, {'edge': leader.edge}, format='json').json()['id']}"
     leader.lead()
-    assert 0 < bus_redis.ttl(bus.PEEK_KEY.format(begun["id"])) <= 60
+    known = api.get(peek).json()["elements"]
+    later = known[-1]["number"] + 60_000
+    assert api.get(f"{peek}?after={later}").json()["elements"] == known
 
 
 def test_beginning_and_end_are_audited_and_looks_are_not(api: APIClient, job: Job) -> None:
@@ -191,7 +226,40 @@ def test_what_a_slot_says_is_not_taken_for_granted() -> None:
 
     texts = ['{"url":"http://a:b@c/"}', "no json", "[" * 100_000, '"\\ud800"']
     elements = [NumberedElement(5 + n, row(text, 2**63 - 1)) for n, text in enumerate(texts)]
-    document = peek_document(PeekView("p", 1, elements, 10**30, 1, [0], ""))
+    document = PeekDocuments().of(PeekView("p", 1, elements, 10**30, 1, [0], "", 1_000.0))
     assert [element["value"] for element in document["elements"]] == [{"url": "http://******@c/"}, "\ufffd"]
     assert document["dropped"] == 3 and document["rows"] == 2**53 - 1
     assert document["elements"][0]["timestamp"] == "max"
+
+
+def row_of(text: str) -> PeekedElement:
+    return PeekedElement("row", 0, 10**300, None, text, "+I", False)
+
+
+def view_of(elements: list[PeekedElement], first: int = 1) -> PeekView:
+    return PeekView("p", 1, [NumberedElement(first + n, each) for n, each in enumerate(elements)], 1, 0, [0], "", 1.0)
+
+
+@pytest.mark.parametrize("text", ["NaN", "-Infinity", "[1e999]", "[" * 60 + "]" * 60])
+def test_what_no_page_could_read_is_dropped(text: str) -> None:
+    document = PeekDocuments().of(view_of([row_of(text), row_of("1")]))
+    assert ([element["value"] for element in document["elements"]], document["dropped"]) == ([1], 1)
+    assert document["elements"][0]["passed_at"] == 2**53 - 1
+
+
+def test_secrets_in_the_keys_of_maps_are_hidden() -> None:
+    document = PeekDocuments().of(view_of([row_of('{"http://a:b@c/":1}')]))
+    assert document["elements"][0]["value"] == {"http://******@c/": 1}
+
+
+def test_each_element_is_read_once() -> None:
+    documents, elements = PeekDocuments(), [row_of(str(n)) for n in range(4)]
+    first = documents.of(view_of(elements[:3]))
+    second = documents.of(view_of(elements[1:], first=2))
+    assert [element["value"] for element in second["elements"]] == [1, 2, 3]
+    assert [element is first["elements"][n + 1] for n, element in enumerate(second["elements"][:2])] == [True, True]
+    # a number that another leader gives to another element
+    assert PeekDocuments().of(view_of([row_of("9")]))["elements"][0]["value"] == 9
+    assert documents.of(view_of([row_of("9")], first=2))["elements"][0]["value"] == 9
+    documents.keep([])
+    assert documents._known == {}
