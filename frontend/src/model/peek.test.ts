@@ -77,5 +77,19 @@ test('a row is late behind a watermark of its own subtask that has passed its ti
 
 test('values are on one line', () => {
   expect(valueText({ a: [1, null] })).toBe('{"a":[1,null]}');
-  expect(valueText('a')).toBe('a');
+  expect(valueText('a\nb')).toBe('"a\\nb"');
+});
+
+test('a text looks like no number and like no mark, and turns nothing round', () => {
+  expect(valueText('5')).toBe('"5"');
+  expect(valueText('Watermark')).toBe('"Watermark"');
+  expect(valueText('\u001b[31m\u202eabc\u200b\u0085')).toBe('"\\u001b[31m\\u202eabc\\u200b\\u0085"');
+  expect(valueText('می\u200cخواهم 👨\u200d👩')).toBe('"می\u200cخواهم 👨\u200d👩"');
+});
+
+test('elements of a leader whose clock is behind are shown, too', () => {
+  const first = withNewer([], [seen(500), seen(501)]);
+  const next = withNewer(withNewer(first, [seen(400), seen(401)]), [seen(402)]);
+  expect(next.map(({ number }) => number)).toEqual([500, 501, 400, 401, 402]);
+  expect(next.map(({ id }) => id)).toEqual([1, 2, 3, 4, 5]);
 });

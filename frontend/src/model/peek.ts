@@ -61,25 +61,30 @@ function withTag(label: string, tag: string | undefined): string {
 }
 
 export interface ShownElement extends SeenElement {
+  /** Grows by one with each element of the table, also where the numbers of a leader whose clock is behind go back. */
+  readonly id: number;
   /** Whether the row has come behind a watermark of its subtask that had passed its time. */
   readonly isLate: boolean;
 }
 
 /** Return the elements with those that have come since, the newest MAX_SHOWN. */
 export function withNewer(shown: readonly ShownElement[], seen: readonly SeenElement[]): ShownElement[] {
-  const last = shown.at(-1)?.number ?? 0;
+  const last = shown.at(-1);
+  const known = last?.number ?? 0;
+  // those of another leader begin anew
+  const isAnew = (seen.at(-1)?.number ?? known) < known;
   const watermarks = new Map<number, number>();
   for (const { kind, subtask, timestamp } of shown) {
     if (kind === 'watermark') watermarks.set(subtask, timeOf(timestamp));
   }
   const added = seen
-    .filter(({ number }) => number > last)
-    .map((element) => {
+    .filter(({ number }) => isAnew || number > known)
+    .map((element, index) => {
       const { kind, subtask, timestamp } = element;
       if (kind === 'watermark') watermarks.set(subtask, timeOf(timestamp));
       const isLate =
         kind === 'row' && typeof timestamp === 'number' && timestamp <= (watermarks.get(subtask) ?? -Infinity);
-      return { ...element, isLate };
+      return { ...element, id: (last?.id ?? 0) + 1 + index, isLate };
     });
   return [...shown, ...added].slice(-MAX_SHOWN);
 }
@@ -88,7 +93,10 @@ function timeOf(timestamp: SeenElement['timestamp']): number {
   return timestamp === 'max' ? Infinity : (timestamp ?? -Infinity);
 }
 
-/** Return a value on one line. */
+/** Signs that nobody sees, or that turn the direction of what follows; joiners are parts of words and emoji. */
+const INVISIBLE = /[\u007f-\u009f\u00ad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g;
+
+/** Return a value on one line, as JSON: a text has quotes, so that none looks like a number, or like a mark. */
 export function valueText(value: unknown): string {
-  return typeof value === 'string' ? value : JSON.stringify(value);
+  return JSON.stringify(value).replace(INVISIBLE, (sign) => `\\u${sign.charCodeAt(0).toString(16).padStart(4, '0')}`);
 }

@@ -63,7 +63,7 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-function show(role: Role = 'operator', link = '/') {
+function show(role: Role = 'operator', link = '/', shown = RUNNING) {
   const job = liveJob({ source: [], map: ['source'], sink: ['map'] });
   const queries = new QueryClient({ defaultOptions: { queries: { retry: false } } });
   queries.setQueryData(SESSION_KEY, { user: { username: 'olga', role }, submission: '' });
@@ -80,7 +80,7 @@ function show(role: Role = 'operator', link = '/') {
         <MemoryRouter initialEntries={[link]}>
           <LiveContext value={connection}>
             <JobProvider value={job.static.id}>
-              <PeekTab jobId="j" vertex={RUNNING} />
+              <PeekTab jobId="j" vertex={shown} />
             </JobProvider>
           </LiveContext>
         </MemoryRouter>
@@ -161,6 +161,17 @@ test('a peek ends with the button, and with the panel', async () => {
   expect(ends()).toBe(2);
 });
 
+test('a peek whose beginning is answered when the panel is gone ends at once', async () => {
+  const panel = show();
+  fireEvent.click(screen.getByRole('button', { name: 'Peek' }));
+  panel.unmount();
+  await pass(0);
+  expect(asked.map(({ method, path }) => `${method} ${path}`)).toEqual([
+    'POST /api/v1/jobs/j/peeks',
+    'DELETE /api/v1/jobs/j/peeks/p',
+  ]);
+});
+
 test('a page in the background does not look', async () => {
   show();
   await press('Peek');
@@ -198,6 +209,13 @@ test('it is said why there is nothing to be seen', async () => {
   await press('Peek');
   expect(screen.getByRole('status').textContent).toBe('none of the subtasks runs');
   expect(screen.getByText(/2 were too much/)).toBeTruthy();
+});
+
+test('a vertex that does not run says so, and only the newest reason is given', async () => {
+  show('operator', '/', { ...RUNNING, state: 'CANCELED' });
+  await pass(0);
+  expect(screen.getByRole('status').textContent).toBe('The vertex does not run.');
+  expect(screen.getByRole('button', { name: 'Peek' }).hasAttribute('disabled')).toBe(true);
 });
 
 test('a link names the edge', async () => {

@@ -125,9 +125,7 @@ function EdgePeek({ jobId, edge, isRunning }: EdgePeekProps) {
           </>
         )}
         <span role="status" className="tm-dim">
-          {!isRunning && !isOpen && 'The vertex does not run.'}
-          {error}
-          {isOpen && error === '' && counts?.problem}
+          {error || (isRunning ? isOpen && counts?.problem : 'The vertex does not run.')}
         </span>
       </div>
       {counts !== null && (
@@ -166,7 +164,7 @@ function Rows({ elements }: { readonly elements: readonly ShownElement[] }) {
         </thead>
         <tbody>
           {elements.toReversed().map((element) => (
-            <tr key={element.number} data-kind={element.kind} className={classes.element}>
+            <tr key={element.id} data-kind={element.kind} className={classes.element}>
               <td className={classes.time}>
                 {element.timestamp === null ? '–' : times.watermark(element.timestamp)}
                 {element.isLate && <span className={classes.late}>late</span>}

@@ -1,6 +1,6 @@
 /** A peek that lasts for as long as the component is there, and the page is looked at. */
 
-import { useCallback, useEffect, useState } from 'react';
+import { useCallback, useEffect, useRef, useState } from 'react';
 
 import { ApiError } from '../../api/client';
 import { beginPeek, endPeek, fetchPeek } from '../../api/peeks';
@@ -27,6 +27,13 @@ export function usePeek(jobId: string): Peek {
   const [counts, setCounts] = useState<Peek['counts']>(null);
   const [elements, setElements] = useState<readonly ShownElement[]>([]);
   const [error, setError] = useState('');
+  const isGone = useRef(false);
+  useEffect(() => {
+    isGone.current = false;
+    return () => {
+      isGone.current = true;
+    };
+  }, []);
   useEffect(() => {
     if (peekId === null) return undefined;
     let isOver = false;
@@ -69,7 +76,11 @@ export function usePeek(jobId: string): Peek {
       setElements([]);
       setCounts(null);
       beginPeek(jobId, wanted)
-        .then(({ id }) => setPeekId(id))
+        .then(({ id }) => {
+          if (!isGone.current) setPeekId(id);
+          // nobody waits for its rows any longer
+          else endPeek(jobId, id).catch(() => undefined);
+        })
         .catch((failure: unknown) => setError(messageOf(failure)))
         .finally(() => setBeginning(false));
     },
