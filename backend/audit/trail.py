@@ -47,7 +47,7 @@ def record(
         status: of the HTTP answer.
         detail: JSON; no secrets.
     """
-    told = {name: value if _fits(value) else "…" for name, value in (detail or {}).items()}
+    told = {name: _storable(value) if _fits(value) else "…" for name, value in (detail or {}).items()}
     event = AuditEvent(
         at=time.time_ns() // 1_000_000,
         user=_clean(user, 150),
@@ -92,6 +92,15 @@ def actor_of(request: HttpRequest) -> str:
 
 def _fits(value: object) -> bool:
     return len(json.dumps(value, default=str)) <= MAX_DETAIL_CHARS
+
+
+def _storable(value: Any) -> Any:
+    """Return JSON that every database takes: PostgreSQL's takes neither NUL nor a lone surrogate, also in escapes."""
+    if isinstance(value, str):
+        return value.replace("\0", "\ufffd").encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if isinstance(value, Mapping):
+        return {_storable(str(name)): _storable(part) for name, part in value.items()}
+    return [_storable(part) for part in value] if isinstance(value, list | tuple) else value
 
 
 def _clean(text: str, limit: int) -> str:

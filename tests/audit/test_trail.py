@@ -89,6 +89,12 @@ def test_an_event_takes_whatever_a_client_sends(anonymous: APIClient) -> None:
     assert len(latest().user) == 150 and latest().detail == {"long": "…", "short": 1}
 
 
+def test_no_key_keeps_an_event_out_of_a_database() -> None:
+    """PostgreSQL takes neither NUL nor a lone surrogate in JSON: whoever looks for such a key would leave no event."""
+    trail.record("test", detail={"key": {"a\0": ["\ud800", "ä😀", 1, None]}, "pair": "\ud83d\ude00"})
+    assert latest().detail == {"key": {"a\ufffd": ["\ufffd", "ä😀", 1, None]}, "pair": "😀"}
+
+
 def test_administrators_read_the_trail_page_by_page(admin: APIClient) -> None:
     for number in range(5):
         trail.record("paged", object=str(number), user="mallory" if number % 2 else "")
