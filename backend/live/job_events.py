@@ -79,4 +79,5 @@ def _checkpoint(trace: Mapping[str, Any]) -> Event:
         begun,
         None if duration is None else begun + duration,
         f"checkpoint {trace['id']} {state}" + ("" if state == "completed" else f", {acknowledged}"),
+        is_failed=state == "failed",
     )

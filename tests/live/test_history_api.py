@@ -13,6 +13,7 @@ from pytest_django import Settings
 from rest_framework.test import APIClient
 
 from backend.cluster import bus
+from backend.cluster.checkpoint_document import TRACES
 from backend.cluster.metric_history import MetricHistory, SampleWriter
 from backend.cluster.metric_samples import sample_row
 from backend.cluster.models import Job, Operation
@@ -163,6 +164,21 @@ def test_what_happened_in_this_time_is_told(api: APIClient, job: Job) -> None:
         ("checkpoint", 4_000),
         ("savepoint", now - 5_000),
         ("failure", now - 1_000),
+    ]
+
+
+def test_a_checkpoint_that_failed_is_told_from_others(api: APIClient, job: Job) -> None:
+    now = now_ms()
+    kept = next(iter((job.document or {})[TRACES].values()))
+    ended = kept | {"trigger_timestamp": now - 9_000, "duration": 1_000}
+    traces = {
+        str(number): ended | {"id": number, "status": status} for number, status in ((11, "COMPLETED"), (12, "FAILED"))
+    }
+    Job.objects.filter(id=job.id).update(document=(job.document or {}) | {TRACES: traces})
+    told = history_of(api, job, series=BUSY).json()["events"]
+    assert [(event["text"][:13], event["is_failed"]) for event in told] == [
+        ("checkpoint 12", True),
+        ("checkpoint 11", False),
     ]
 
 
