@@ -481,7 +481,7 @@ class StateExportRequest(TypedDict):
 class StateExport(TypedDict):
     snapshot: StateSnapshot
     csv: str
-    """A file with a header. A text that a spreadsheet would take for a formula begins with an apostrophe."""
+    """A file with a header. What a spreadsheet would take for a formula has an apostrophe before it."""
     num_rows: int
     """At most 10,000."""
     is_cut: bool

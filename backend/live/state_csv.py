@@ -1,6 +1,9 @@
 """CSV, for spreadsheets, of what was found in state. Pure.
 
-Texts in state may be anybody's: one that a spreadsheet would take for a formula gets an apostrophe before it.
+Texts in state may be anybody's: what a spreadsheet would take for a formula gets an apostrophe before it. Formulas
+begin not only where a cell does: in countries that write decimals with a comma, spreadsheets part cells at semicolons,
+and do not see our quotes, so that cells of theirs also begin behind a semicolon, a tab or a new line.
+Source: OWASP, CSV Injection.
 """
 
 from __future__ import annotations
@@ -8,14 +11,24 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final
 
 MAX_ROWS: Final = 10_000
-#: what spreadsheets take for the beginning of a formula; of a tab and a carriage return they look at what follows
-_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
+#: what a formula begins with, also of full width
+_SIGNS: Final = (
+    "=+-@\N{FULLWIDTH EQUALS SIGN}\N{FULLWIDTH PLUS SIGN}\N{FULLWIDTH HYPHEN-MINUS}\N{FULLWIDTH COMMERCIAL AT}"
+)
+#: where a cell may begin, with all that spreadsheets pass over before they look; a pattern that looks further on itself
+#: takes time that is quadratic in the length of such a run
+_BEGINNING: Final = re.compile(r"""(?:^|[;\t\r\n])[\s;\ufeff\0"]*""")
+#: passed over by some spreadsheets, whatever follows
+_PASSED_OVER: Final = ("\t", "\r", "\n", "\0")
+#: a number is no formula
+_NUMBER: Final = re.compile(r"-[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +84,16 @@ def _table(header: Sequence[str], rows: Iterable[Sequence[Any]], is_cut: bool) -
 
 
 def _cell(value: Any) -> str:
-    """Return JSON as a cell: a number is one, also if it is negative."""
+    """Return JSON as a cell: a number is one, also if it is negative, or a text because JSON cannot hold it."""
     if value is None:
         return ""
-    if not isinstance(value, str):
-        return json.dumps(value, ensure_ascii=False)
-    return f"'{value}" if value.startswith(_FORMULA) else value
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    if _NUMBER.fullmatch(text):
+        return text
+    neutral = _BEGINNING.sub(_marked, text)
+    return f"'{neutral}" if neutral == text and text.startswith(_PASSED_OVER) else neutral
+
+
+def _marked(beginning: re.Match[str]) -> str:
+    sign = beginning.string[beginning.end() : beginning.end() + 1]
+    return f"{beginning[0]}'" if sign and sign in _SIGNS else beginning[0]

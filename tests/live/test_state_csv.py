@@ -25,9 +25,23 @@ def found(*values: dict[str, Any], key: Any = "k") -> dict[str, Any]:
     [
         ("=cmd|' /C calc'!A0", "'=cmd|' /C calc'!A0"),
         ("+1", "'+1"),
-        ("-1", "'-1"),
+        ("-1+1", "'-1+1"),
+        ("-inf", "'-inf"),
+        ("-12345678901234567890", "-12345678901234567890"),
+        ("-1.5", "-1.5"),
+        ("-1E+3", "-1E+3"),
+        (-1e300, "-1e+300"),
+        (" =1", " '=1"),
+        ("\n=1", "\n'=1"),
+        ("\N{FULLWIDTH EQUALS SIGN}1", "'\N{FULLWIDTH EQUALS SIGN}1"),
+        ("a;=1", "a;'=1"),
+        ('a; "@b', "a; \"'@b"),
+        ("a\n+1", "a\n'+1"),
+        ("a; b-1", "a; b-1"),
+        ({"a": "b;=1"}, '{"a": "b;\'=1"}'),
         ("@SUM(A1)", "'@SUM(A1)"),
-        ("\t=1", "'\t=1"),
+        ("\t=1", "\t'=1"),
+        ("\ta", "'\ta"),
         ("a=1", "a=1"),
         (-1, "-1"),
         (-0.5, "-0.5"),
@@ -41,6 +55,12 @@ def found(*values: dict[str, Any], key: Any = "k") -> dict[str, Any]:
 def test_no_text_is_a_formula(text: Any, cell: str) -> None:
     assert rows(lookup_table(found({"value": text})))[1][3] == cell
     assert rows(keys_table({"keys": [{"key": text, "encoded_key": "06"}], "is_all": True}))[1] == [cell, "06"]
+
+
+def test_a_long_run_of_white_space_costs_no_more_than_other_text() -> None:
+    """Whoever fills the state could keep a web process busy for minutes otherwise."""
+    text = "\n" * 100_000
+    assert rows(keys_table({"keys": [{"key": text, "encoded_key": "06"}], "is_all": True}))[1] == [f"'{text}", "06"]
 
 
 def test_items_of_lists_and_maps_have_rows_of_their_own() -> None:

@@ -2231,7 +2231,7 @@ export interface StateContents {
 
 export interface StateExport {
   snapshot: StateSnapshot;
-  /** A file with a header. A text that a spreadsheet would take for a formula begins with an apostrophe. */
+  /** A file with a header. What a spreadsheet would take for a formula has an apostrophe before it. */
   csv: string;
   /** At most 10,000. */
   num_rows: number;
