@@ -55,10 +55,22 @@ class RestorePointsView(ProductView):
 
 def restore_points(job: Job) -> list[dict[str, Any]]:
     """Return what a job can be restored from, newest first: kind, location, checkpoint_id, timestamp and size."""
-    points = sorted([*_checkpoints(job), *_savepoints(job), *_start(job)], key=lambda point: -point["timestamp"])
+    points = sorted([*checkpoint_points(job), *_savepoints(job), *_start(job)], key=lambda point: -point["timestamp"])
     # the savepoint of a stop-with-savepoint is in both lists
     unique = {point["location"]: point for point in reversed(points)}
     return list(reversed(unique.values()))
+
+
+def checkpoint_points(job: Job) -> Iterator[dict[str, Any]]:
+    """Yield those of its completed checkpoints, likewise."""
+    for row in services.list_checkpoints(job):
+        yield {
+            "kind": "savepoint" if row.is_savepoint else "checkpoint",
+            "location": row.location,
+            "checkpoint_id": row.checkpoint_id,
+            "timestamp": row.completed_at,
+            "size": row.size,
+        }
 
 
 def _program(job: Job, role: Role) -> dict[str, Any] | None:
@@ -80,17 +92,6 @@ def _program(job: Job, role: Role) -> dict[str, Any] | None:
         # secrets, which the user must enter again
         "hidden": sorted(key for key, value in configuration.items() if shown[key] != value),
     }
-
-
-def _checkpoints(job: Job) -> Iterator[dict[str, Any]]:
-    for row in services.list_checkpoints(job):
-        yield {
-            "kind": "savepoint" if row.is_savepoint else "checkpoint",
-            "location": row.location,
-            "checkpoint_id": row.checkpoint_id,
-            "timestamp": row.completed_at,
-            "size": row.size,
-        }
 
 
 def _savepoints(job: Job) -> Iterator[dict[str, Any]]:

@@ -39,7 +39,7 @@ from backend.live.answers import (
     StateQuery,
 )
 from backend.live.api import check_job
-from backend.live.job_api import restore_points
+from backend.live.job_api import checkpoint_points, restore_points
 from backend.live.state_csv import MAX_ROWS, keys_table, lookup_table
 from runtime.checkpoint.errors import CheckpointStorageError
 from runtime.checkpoint.handles import CheckpointMetadata, OperatorState
@@ -80,12 +80,8 @@ class StateView(ProductView):
         check_job(job_id)
         job = services.get_job(job_id)
         wanted = request.query_params.get("snapshot", "")
-        snapshot = _snapshot(job, wanted)
-        if snapshot is None:
-            return Response({"snapshot": None, "operators": []})
-        metadata = _metadata(snapshot["location"])
-        keyed = [each for each in metadata.operators if any(subtask.keyed is not None for subtask in each.subtasks)]
-        return Response({"snapshot": snapshot, "operators": [_operator(each) for each in keyed]})
+        _check_snapshot(wanted)
+        return Response(_until_kept(job, wanted, _contents))
 
 
 class StateKeysView(ProductView):
@@ -148,8 +144,8 @@ def _snapshot(job: Job, wanted: str) -> dict[str, Any] | None:
     Raises:
         NotFound: it has no such snapshot.
     """
-    points = [point for point in restore_points(job) if point["kind"] != "start"]
     if wanted:
+        points = [point for point in restore_points(job) if point["kind"] != "start"]
         if len(wanted) == 32:
             operation = services.list_operations(job).filter(trigger_id=wanted).first()
             wanted = (operation.result or {}).get("location", wanted) if operation is not None else wanted
@@ -157,10 +153,39 @@ def _snapshot(job: Job, wanted: str) -> dict[str, Any] | None:
         if found is None:
             raise exceptions.NotFound(f"The job has no checkpoint or savepoint {wanted[:200]!r}, or none that is kept.")
     else:
-        newest = services.list_checkpoints(job).first()
-        location = None if newest is None else newest.location
-        found = next((point for point in points if point["location"] == location), None)
+        # by one query: between two, another one may complete
+        found = next(checkpoint_points(job), None)
     return None if found is None else {name: value for name, value in found.items() if name != "size"}
+
+
+def _until_kept(job: Job, wanted: str, read: Callable[[dict[str, Any] | None], dict[str, Any]]) -> dict[str, Any]:
+    """Read the snapshot that is asked for; where the newest checkpoint is replaced meanwhile, its successor.
+
+    Raises:
+        APIException: there is no answer.
+    """
+    for _ in range(MAX_TRIES):
+        snapshot = _snapshot(job, wanted)
+        try:
+            return read(snapshot)
+        except Unreadable as error:
+            is_kept = snapshot is None or any(
+                point["location"] == snapshot["location"] for point in restore_points(job)
+            )
+            if wanted or is_kept or error.get_codes() == TOO_LARGE:
+                raise
+    raise Conflict(
+        f"The newest checkpoint was replaced before it was read, {MAX_TRIES} times in a row: choose a savepoint, or "
+        "retain more checkpoints with execution.checkpointing.num-retained."
+    )
+
+
+def _contents(snapshot: dict[str, Any] | None) -> dict[str, Any]:
+    if snapshot is None:
+        return {"snapshot": None, "operators": []}
+    metadata = _metadata(snapshot["location"])
+    keyed = [each for each in metadata.operators if any(subtask.keyed is not None for subtask in each.subtasks)]
+    return {"snapshot": snapshot, "operators": [_operator(each) for each in keyed]}
 
 
 def _metadata(location: str) -> CheckpointMetadata:
@@ -224,9 +249,13 @@ def _body(request: Request) -> Mapping[str, Any]:
     for name in ("operator", "state"):
         if not is_clean_text(body.get(name)) or not 0 < len(body[name]) <= MAX_NAME_CHARS:
             raise exceptions.ValidationError({name: "Must be a name."})
-    if not is_clean_text(body.get("snapshot", "")):
-        raise exceptions.ValidationError({"snapshot": "Must be a text."})
+    _check_snapshot(body.get("snapshot", ""))
     return body
+
+
+def _check_snapshot(wanted: object) -> None:
+    if not is_clean_text(wanted):
+        raise exceptions.ValidationError({"snapshot": "Must be a text."})
 
 
 def _lookup(request: Request, body: Mapping[str, Any]) -> Callable[[StatePlace], dict[str, Any]]:
@@ -265,37 +294,26 @@ def _noted(key: Any) -> Any:
     return f"{text[:200]}… (sha256 {hashlib.sha256(text.encode()).hexdigest()})"
 
 
-def _place(request: Request, job: Job, body: Mapping[str, Any]) -> tuple[dict[str, Any], StatePlace]:
-    """Return the snapshot and the place of the state in it, and note them for the audit event."""
-    trail.note(request._request, operator=body["operator"], state=body["state"])
-    snapshot = _snapshot(job, body.get("snapshot", ""))
-    if snapshot is None:
-        raise Conflict("The job has completed no checkpoint that is kept.")
-    trail.note(request._request, snapshot=snapshot["location"])
-    roots = cluster_storage().allowed.roots or ()
-    return snapshot, StatePlace(snapshot["location"], roots, body["operator"], body["state"], snapshot_keys())
-
-
 def _look_into(
     request: Request, job: Job, body: Mapping[str, Any], look: Callable[[StatePlace], dict[str, Any]]
 ) -> dict[str, Any]:
-    """Look into the snapshot that is asked for; where the newest checkpoint is replaced meanwhile, into its successor.
+    """Look into the snapshot that is asked for, and note where for the audit event.
 
     Raises:
         APIException: there is no answer.
     """
-    for _ in range(MAX_TRIES):
-        snapshot, place = _place(request, job, body)
-        try:
-            return {"snapshot": snapshot, **_look(place, look)}
-        except Unreadable as error:
-            is_kept = any(point["location"] == place.location for point in restore_points(job))
-            if body.get("snapshot") or is_kept or error.get_codes() == TOO_LARGE:
-                raise
-    raise Conflict(
-        f"The newest checkpoint was replaced before it was read, {MAX_TRIES} times in a row: choose a savepoint, or "
-        "retain more checkpoints with execution.checkpointing.num-retained."
-    )
+    operator, state = body["operator"], body["state"]
+    trail.note(request._request, operator=operator, state=state)
+
+    def read(snapshot: dict[str, Any] | None) -> dict[str, Any]:
+        if snapshot is None:
+            raise Conflict("The job has completed no checkpoint that is kept.")
+        location = snapshot["location"]
+        trail.note(request._request, snapshot=location)
+        roots = cluster_storage().allowed.roots or ()
+        return {"snapshot": snapshot, **_look(StatePlace(location, roots, operator, state, snapshot_keys()), look)}
+
+    return _until_kept(job, body.get("snapshot", ""), read)
 
 
 def _look(place: StatePlace, look: Callable[[StatePlace], dict[str, Any]]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from typing import Any
+from typing import Any, Final
 
 from polars.exceptions import PanicException
 
@@ -26,6 +26,10 @@ from runtime.core.keys import KeyDecodingError, decode_key
 from runtime.state.errors import LookupTooLargeError, StateError
 from runtime.state.handles import DamagedSnapshotError
 from runtime.state.lookup import LookupTimeError, looking_until
+
+MAX_KEYS_CHARS: Final = 8 << 20
+"""Characters of encoded keys after which no more keys are looked for. More: with the keys themselves, which JSON
+escapes, the answer is larger than one may be."""
 
 
 def main() -> None:
@@ -85,15 +89,16 @@ def _looked_for(reader: SavepointReader, request: dict[str, Any]) -> dict[str, A
 def _first_keys(reader: SavepointReader, operator: str, state: str, limit: int, deadline: float) -> dict[str, Any]:
     keys: list[dict[str, Any]] = []
     found = reader.first_keys(operator, state)
-    is_all = False
+    is_all, num_chars = False, 0
     try:
         with looking_until(deadline):
-            while len(keys) < limit and time.monotonic() < deadline:
+            while len(keys) < limit and num_chars < MAX_KEYS_CHARS and time.monotonic() < deadline:
                 key = next(found, keys)
                 if key is keys:
                     is_all = True
                     break
                 keys.append(key_document(key))
+                num_chars += len(keys[-1]["encoded_key"])
     except LookupTimeError:
         # there may be keys further on
         pass

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 import json
 import os
 import shutil
@@ -17,8 +18,10 @@ from pytest_django import Settings
 from rest_framework.test import APIClient
 
 from backend.audit.models import AuditEvent
+from backend.cluster import services
 from backend.cluster.checkpoint_home import cluster_storage
 from backend.cluster.models import Checkpoint, Job, Operation
+from backend.cluster.storage_calls import ask_location
 from backend.live import state_api
 from runtime.checkpoint.handles import OperatorState, OperatorSubtaskState
 from runtime.checkpoint.locations import join, local_path
@@ -330,6 +333,41 @@ def test_a_checkpoint_that_is_replaced_before_it_is_read_gives_way_to_its_succes
     assert answer.status_code == 409 and "choose a savepoint" in answer.json()["errors"][0]["message"]
 
 
+def test_the_states_of_a_checkpoint_that_is_replaced_are_those_of_its_successor(
+    api: APIClient, job: Job, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checkpointed(job, home, 1, {"a": 1})
+
+    def slow(location: str, call: Any) -> Any:
+        if not Checkpoint.objects.filter(job=job, checkpoint_id=2).exists():
+            checkpointed(job, home, 2, {"a": 2})
+            Checkpoint.objects.filter(location=location).delete()
+            shutil.rmtree(local_path(location))
+        return ask_location(location, call)
+
+    monkeypatch.setattr(state_api, "ask_location", slow)
+    found = api.get(f"/api/v1/jobs/{job.id}/state")
+    assert (found.status_code, found.json()["snapshot"]["checkpoint_id"]) == (200, 2)
+    # whoever has asked for the first one is told
+    assert api.get(f"/api/v1/jobs/{job.id}/state", {"snapshot": "1"}).status_code == 404
+
+
+def test_a_checkpoint_that_completes_meanwhile_hides_no_other(
+    api: APIClient, job: Job, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checkpointed(job, home, 1, {"a": 1})
+    numbers = itertools.count(2)
+
+    def checkpoints(job: Job) -> Any:
+        found = job.checkpoints.order_by("-checkpoint_id")
+        assert len(found) > 0
+        checkpointed(job, home, next(numbers), {"a": 1})
+        return found
+
+    monkeypatch.setattr(services, "list_checkpoints", checkpoints)
+    assert api.get(f"/api/v1/jobs/{job.id}/state").json()["snapshot"]["checkpoint_id"] == 1
+
+
 def test_what_cannot_be_read_is_told_though_there_is_a_newer_checkpoint(
     api: APIClient, job: Job, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -365,6 +403,13 @@ def test_what_was_found_is_exported_for_spreadsheets(api: APIClient, job: Job, h
     assert (lookup.detail, all_keys.detail) == ({"key": "=1+1", **of}, of)
     api.force_authenticate(victor)
     assert look(api, job, "export").status_code == 403
+
+
+def test_large_keys_are_exported_up_to_a_size(api: APIClient, job: Job, home: Path) -> None:
+    """All of them would be more than an answer may have."""
+    checkpointed(job, home, 1, {f"{n} {'x' * 20_000}": n for n in range(2_500)})
+    keys = look(api, job, "export").json()
+    assert keys["is_cut"] and 100 < keys["num_rows"] < 2_500
 
 
 def test_every_key_is_named_in_the_audit_trail(api: APIClient, job: Job, home: Path) -> None:
