@@ -11,7 +11,10 @@ import {
   isLive,
   marksOf,
   merged,
+  niceBytes,
   niceCeiling,
+  niceCount,
+  niceDuration,
   record,
   sampleOf,
   samplesOf,
@@ -20,6 +23,7 @@ import {
   statistics,
   windowOf,
 } from './history';
+import { formatDuration } from './format';
 import { metrics } from './testData';
 
 test('at most one sample a second is kept', () => {
@@ -74,7 +78,36 @@ test.each([
 });
 
 test('an axis of bytes is round in its own unit', () => {
-  expect([niceCeiling(120 * 1024, 1024), niceCeiling(3 * 1024 * 1024, 1024)]).toEqual([200 * 1024, 5 * 1024 * 1024]);
+  expect([7, 120 * 1024, 3 * 1024 * 1024].map(niceBytes)).toEqual([10, 200 * 1024, 5 * 1024 * 1024]);
+});
+
+test('in the middle of an axis of counts is a whole number', () => {
+  expect([0, 1, 3, 5, 70].map(niceCount)).toEqual([2, 2, 4, 10, 100]);
+});
+
+test('an axis of durations, and its middle, are round in the unit in which they are shown', () => {
+  const tops = [0, 5, 150, 3_000, 45_000, 130_000, 5_000_000, 50_000_000, 40 * 86_400_000].map(niceDuration);
+  const shown = tops.map((top) => [top, top / 2].map(formatDuration).join(' '));
+  expect(shown.map((text) => text.replaceAll('\u202f', ''))).toEqual([
+    '2ms 1ms',
+    '10ms 5ms',
+    '200ms 100ms',
+    '4s 2s',
+    '1m 00s 30s',
+    '4m 00s 2m 00s',
+    '2h 00m 1h 00m',
+    '2d 00h 1d 00h',
+    '40d 00h 20d 00h',
+  ]);
+});
+
+test('a clock that was set back costs what was later, and no sample from then on', () => {
+  const at = (second: number) => sampleOf(metrics({ busy: 1 }), null, null, second * 1_000);
+  const history = [100, 200, 300].map(at).reduce<readonly Sample[]>(record, []);
+  expect(record(history, at(250)).map(({ time }) => time / 1_000)).toEqual([100, 200, 250]);
+  expect(record(history, at(50)).map(({ time }) => time / 1_000)).toEqual([50]);
+  // a message has only taken longer
+  expect(record(history, at(295))).toBe(history);
 });
 
 /** Samples that are that busy, by their times. */

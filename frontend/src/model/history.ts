@@ -80,13 +80,24 @@ const MISSING = 3;
 /** Checkpoints come all the time: only those that failed are marked. */
 const MARKED: readonly TimelineEvent['kind'][] = ['savepoint', 'stop', 'rescale', 'autoscaler', 'failure'];
 const RESOLUTION_MS = 1_000;
+/** A clock that is behind by more was set back; by less, a message has only taken longer than others. */
+const SETBACK_MS = 10_000;
 /** Watermarks come in steps: over a shorter time their speed is that of the steps. */
 const SPEED_MS = 10_000;
 
-/** The history with one more sample; the same array if it is too soon for one. */
+/**
+ * The history with one more sample; the same array if it is too soon for one. After the clock was set back, samples from
+ * then on are gone: they were in the future.
+ */
 export function record<S extends Timed>(history: readonly S[], sample: S): readonly S[] {
   const { time } = sample;
   const last = history.at(-1);
+  if (last !== undefined && time < last.time - SETBACK_MS) {
+    return record(
+      history.filter((old) => old.time <= time - RESOLUTION_MS),
+      sample,
+    );
+  }
   if (last !== undefined && time - last.time < RESOLUTION_MS) return history;
   const first = history.findIndex((old) => old.time >= time - HISTORY_MS);
   return [...(first < 0 ? [] : history.slice(first)), sample];
@@ -277,11 +288,35 @@ export function statistics(values: readonly (number | null)[]): Statistics | nul
 }
 
 /** A round number at or above the value: 1, 2, 5 or 10 times a power of ten. For the top of an axis. */
-export function niceCeiling(value: number, base: 1000 | 1024 = 1000): number {
+export function niceCeiling(value: number): number {
   if (!(value > 0)) return 1;
-  // values shown in KiB must be round in KiB
-  if (base === 1024 && value > 1024) return 1024 * niceCeiling(value / 1024, base);
   const power = 10 ** Math.floor(Math.log10(value));
   const step = [1, 2, 5, 10].find((factor) => factor * power >= value) ?? 10;
   return step * power;
+}
+
+/** The same of bytes: what is shown in KiB must be round in KiB. */
+export function niceBytes(value: number): number {
+  return value > 1024 ? 1024 * niceBytes(value / 1024) : niceCeiling(value);
+}
+
+/** The same of a number of things: there is no half of one in the middle of the axis. */
+export function niceCount(value: number): number {
+  return Math.max(2, 2 * niceCeiling(value / 2));
+}
+
+const SECOND_MS = 1_000;
+const MINUTE_MS = 60 * SECOND_MS;
+const HOUR_MS = 60 * MINUTE_MS;
+const DAY_MS = 24 * HOUR_MS;
+const DURATIONS = [
+  ...[2, 10, 20, 100, 200],
+  ...[1, 2, 4, 10, 20].map((seconds) => seconds * SECOND_MS),
+  ...[1, 2, 4, 10, 20].map((minutes) => minutes * MINUTE_MS),
+  ...[1, 2, 4, 12].map((hours) => hours * HOUR_MS),
+];
+
+/** The same of ms: it is round in the unit in which it is shown, and so is its half. */
+export function niceDuration(value: number): number {
+  return DURATIONS.find((each) => each >= value) ?? DAY_MS * niceCount(value / DAY_MS);
 }

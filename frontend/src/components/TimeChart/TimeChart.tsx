@@ -19,8 +19,8 @@ interface Props {
   readonly series: readonly Series[];
   readonly marks?: readonly Mark[];
   readonly format: (value: number) => string;
-  /** Factor between units. */
-  readonly base?: 1000 | 1024;
+  /** A round value at or above one. */
+  readonly ceilingOf?: (value: number) => number;
   /** Top of the axis; the largest value if it is not given. */
   readonly top?: number;
 }
@@ -35,17 +35,24 @@ const DATED_MS = 12 * 3_600_000;
 /** The cursor is at a mark if it is this near, as a part of the span. */
 const NEAR = 0.01;
 
-export function TimeChart({ title, times, windowMs, series, marks = [], format, base = 1000, top }: Props) {
+export function TimeChart({ title, times, windowMs, series, marks = [], format, ceilingOf = niceCeiling, top }: Props) {
   const [cursor, setCursor] = useState<number | null>(null);
   const clock = useTimes();
   const id = useId();
-  const last = times.at(-1) ?? 0;
   const first = times[0] ?? 0;
+  // what has ended a job comes after its last sample
+  const last = Math.max(times.at(-1) ?? 0, ...(times.length > 0 ? marks.map(({ time }) => time) : []));
   const span = Math.min(windowMs, Math.max(MIN_SPAN_MS, last - first));
-  const largest = Math.max(0, ...series.flatMap(({ values }) => values.filter((value) => value !== null)));
-  const ceiling = top ?? niceCeiling(largest, base);
+  const values = series.flatMap((line) => line.values.filter((value) => value !== null));
+  const largest = Math.max(0, ...values);
+  // event times may be ahead of the clock
+  const smallest = Math.min(0, ...values);
+  const bottom = smallest < 0 ? -ceilingOf(-smallest) : 0;
+  const ceiling = top ?? (largest > 0 || bottom === 0 ? ceilingOf(largest) : 0);
+  const range = ceiling - bottom;
   const x = (time: number) => WIDTH - ((last - time) / span) * WIDTH;
-  const y = (value: number) => HEIGHT - (value / ceiling) * HEIGHT;
+  const y = (value: number) => HEIGHT - ((value - bottom) / range) * HEIGHT;
+  const ticks = bottom === 0 ? [ceiling, ceiling / 2, 0] : [...new Set([ceiling, 0, bottom])];
 
   const move = (event: PointerEvent<SVGSVGElement>) => {
     const box = event.currentTarget.getBoundingClientRect();
@@ -69,9 +76,11 @@ export function TimeChart({ title, times, windowMs, series, marks = [], format, 
       </figcaption>
       <div className={classes.plot}>
         <div className={classes.axis} aria-hidden>
-          <span>{format(ceiling)}</span>
-          <span>{format(ceiling / 2)}</span>
-          <span>{format(0)}</span>
+          {ticks.map((value) => (
+            <span key={value} style={{ top: `${(y(value) / HEIGHT) * 100}%` }}>
+              {format(value)}
+            </span>
+          ))}
         </div>
         <svg
           viewBox={`0 0 ${WIDTH} ${HEIGHT}`}
@@ -82,8 +91,8 @@ export function TimeChart({ title, times, windowMs, series, marks = [], format, 
           onPointerMove={move}
           onPointerLeave={() => setCursor(null)}
         >
-          {[0, 0.5, 1].map((share) => (
-            <line key={share} x1={0} x2={WIDTH} y1={share * HEIGHT} y2={share * HEIGHT} className={classes.grid} />
+          {ticks.map((value) => (
+            <line key={value} x1={0} x2={WIDTH} y1={y(value)} y2={y(value)} className={classes.grid} />
           ))}
           {shown.map(({ time, text, isFailed }, index) => (
             <line
@@ -167,7 +176,9 @@ function linePath(
   let isDrawing = false;
   for (const [index, time] of times.entries()) {
     const value = values[index] ?? null;
-    if (value !== null) path += `${isDrawing ? 'L' : 'M'}${x(time).toFixed(1)} ${y(value).toFixed(1)}`;
+    // a line of no length is a dot: nothing else would be seen of a sample between two gaps
+    if (value !== null)
+      path += `${isDrawing ? 'L' : 'M'}${x(time).toFixed(1)} ${y(value).toFixed(1)}${isDrawing ? '' : 'h0'}`;
     isDrawing = value !== null;
   }
   return path;

@@ -16,7 +16,7 @@ import {
   formatTimes,
 } from '../../model/format';
 import { topologyOfVertices } from '../../model/graph';
-import { WINDOWS, isLive, speedsOf, windowOf } from '../../model/history';
+import { WINDOWS, isLive, niceBytes, niceCount, niceDuration, speedsOf, windowOf } from '../../model/history';
 import { type Series, TimeChart } from '../TimeChart/TimeChart';
 import classes from './VertexDrawer.module.css';
 
@@ -111,11 +111,17 @@ function VertexCharts(asked: Asked) {
         {...shown}
         title="Bytes per Second"
         format={formatByteRate}
-        base={1024}
+        ceilingOf={niceBytes}
         series={[column('Received', (s) => s.bytesIn), column('Sent', (s) => s.bytesOut)]}
       />
       {samples.some(({ lag }) => lag !== null) && (
-        <TimeChart {...shown} title="Watermark Lag" format={formatDuration} series={[column('Lag', (s) => s.lag)]} />
+        <TimeChart
+          {...shown}
+          title="Watermark Lag"
+          format={formatDuration}
+          ceilingOf={niceDuration}
+          series={[column('Lag', (s) => s.lag)]}
+        />
       )}
       {!isLive(samples) && samples.some(({ behind }) => behind !== null) && (
         // of old data the distance to the clock is only its age
@@ -124,6 +130,7 @@ function VertexCharts(asked: Asked) {
             {...shown}
             title="Behind the Newest Watermark"
             format={formatDuration}
+            ceilingOf={niceDuration}
             series={[column('Behind', (s) => s.behind)]}
           />
           <TimeChart
@@ -139,6 +146,7 @@ function VertexCharts(asked: Asked) {
           {...keptShown}
           title="Pending Records"
           format={formatCount}
+          ceilingOf={niceCount}
           series={[keptColumn('Pending', (s) => s.pending)]}
         />
       )}
@@ -155,7 +163,7 @@ function VertexCharts(asked: Asked) {
           {...keptShown}
           title="State Size in the Latest Checkpoint"
           format={formatBytes}
-          base={1024}
+          ceilingOf={niceBytes}
           series={[keptColumn('State', (s) => s.stateSize)]}
         />
       )}
@@ -179,20 +187,21 @@ function EdgeCharts(asked: Asked) {
         {...shown}
         title="Bytes per Second"
         format={formatByteRate}
-        base={1024}
+        ceilingOf={niceBytes}
         series={[column('Sent', (s) => s.bytes)]}
       />
       <TimeChart
         {...shown}
         title="Queued"
         format={formatBytes}
-        base={1024}
+        ceilingOf={niceBytes}
         series={[column('Queued', (s) => s.queuedBytes)]}
       />
       <TimeChart
         {...shown}
         title="Queued Buffers"
         format={formatCount}
+        ceilingOf={niceCount}
         series={[column('Buffers', (s) => s.queuedBuffers)]}
       />
     </Shown>
