@@ -1,6 +1,6 @@
 /** Keys as they are typed, and state as it is shown. */
 
-import type { KeyField, KeyedState, StateSnapshot, StateValue } from '../gen/contract';
+import type { KeyField, KeyedState, StateSnapshot, StateTimer, StateValue, Watermark } from '../gen/contract';
 
 export type KeyInput = 'text' | 'number' | 'boolean' | 'json';
 
@@ -67,6 +67,12 @@ export function lineOf(value: unknown): string {
   return JSON.stringify(value);
 }
 
+/** A key where there must be something to see, also of an empty text or of white space. */
+export function nameOfKey(key: unknown): string {
+  const line = lineOf(key);
+  return line.trim() === '' ? JSON.stringify(line) : line;
+}
+
 /** A value as text: scalars as they are, everything else as indented JSON. */
 export function textOf(value: unknown): string {
   if (typeof value === 'string') return value;
@@ -78,6 +84,11 @@ export function windowOf(windowType: string, namespace: unknown): readonly [numb
   if (!windowType.includes('TimeWindow') || !Array.isArray(namespace)) return null;
   const [start, end] = namespace as unknown[];
   return typeof start === 'number' && typeof end === 'number' ? [start, end] : null;
+}
+
+/** A timer of event time at the end of all time, as JSON numbers tell it, fires at the end of input. */
+export function timerTime({ is_event_time: isEventTime, timestamp }: StateTimer): Watermark {
+  return isEventTime && timestamp > Number.MAX_SAFE_INTEGER ? 'max' : timestamp;
 }
 
 export interface Item {

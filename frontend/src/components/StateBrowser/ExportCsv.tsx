@@ -21,7 +21,8 @@ export function ExportCsv({ jobId, place, wanted }: Props) {
   const { mutate, data, error, isPending } = useMutation({
     mutationFn: () => exportState(jobId, place, wanted),
     // no key in its name: keys may be personal
-    onSuccess: ({ csv }) => saveFile(`${jobId.slice(0, 8)}-${place.state}.csv`, csv),
+    // spreadsheets take a file for one of UTF-8 only with its mark
+    onSuccess: ({ csv }) => saveFile(`${jobId.slice(0, 8)}-${place.state}.csv`, `\ufeff${csv}`),
   });
   return (
     <div className={classes.actions}>

@@ -4,7 +4,7 @@ import type { StatePlace } from '../../api/state';
 import type { KeyedState, StateLookup, StateOperator, StateTimer, StateValue } from '../../gen/contract';
 import { type Times, useTimes } from '../../hooks/useTimes';
 import { formatBytes, formatCount } from '../../model/format';
-import { itemsOf, lineOf, nameOf, textOf, windowOf } from '../../model/stateBrowser';
+import { itemsOf, lineOf, nameOf, nameOfKey, textOf, timerTime, windowOf } from '../../model/stateBrowser';
 import { KeyValues } from '../KeyValues/KeyValues';
 import { Panel } from '../Panel/Panel';
 import { ExportCsv } from './ExportCsv';
@@ -23,7 +23,7 @@ export function FoundState({ jobId, place, found, operator, state }: Props) {
   const times = useTimes();
   const { snapshot, values, timers } = found;
   return (
-    <Panel title={`${state.name} of ${lineOf(found.key)}`}>
+    <Panel title={`${state.name} of ${nameOfKey(found.key)}`}>
       <div className={classes.found}>
         <p className={classes.asOf} role="status">
           {values.length === 0 ? 'The key has no such state. ' : ''}
@@ -55,7 +55,7 @@ export function FoundState({ jobId, place, found, operator, state }: Props) {
 
 function namespaceText(windowType: string, namespace: unknown, times: Times): string {
   const window = windowOf(windowType, namespace);
-  return window === null ? lineOf(namespace) : `${times.dateTime(window[0])} – ${times.dateTime(window[1])}`;
+  return window === null ? lineOf(namespace) : `${times.watermark(window[0])} – ${times.watermark(window[1])}`;
 }
 
 interface ValueProps {
@@ -138,7 +138,7 @@ function Timers({ timers, windowType, times }: TimersProps) {
         <tbody>
           {timers.map((timer, index) => (
             <tr key={index}>
-              <td title={String(timer.timestamp)}>{times.dateTime(timer.timestamp)}</td>
+              <td title={String(timer.timestamp)}>{times.watermark(timerTime(timer))}</td>
               <td>{timer.is_event_time ? 'event time' : 'processing time'}</td>
               <td>{timer.service}</td>
               <td>{timer.namespace === null ? '' : namespaceText(windowType, timer.namespace, times)}</td>

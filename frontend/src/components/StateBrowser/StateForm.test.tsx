@@ -1,11 +1,19 @@
 // @vitest-environment happy-dom
 import { MantineProvider } from '@mantine/core';
 import { QueryClient, QueryClientProvider } from '@tanstack/react-query';
-import { cleanup, fireEvent, render, screen, waitFor } from '@testing-library/react';
-import { MemoryRouter } from 'react-router';
+import { act, cleanup, fireEvent, render, screen, waitFor } from '@testing-library/react';
+import { RouterProvider, createMemoryRouter } from 'react-router';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 
-import type { KeyField, Role, StateContents, StateLookup, StateOperator, StateValue } from '../../gen/contract';
+import type {
+  KeyField,
+  Role,
+  StateContents,
+  StateKeys,
+  StateLookup,
+  StateOperator,
+  StateValue,
+} from '../../gen/contract';
 import { SESSION_KEY } from '../../hooks/useSession';
 import { StateTab } from './StateTab';
 
@@ -63,13 +71,13 @@ function found(values: StateValue[], more: Partial<StateLookup> = {}): StateLook
 let contents: StateContents;
 let answer: { status: number; body: unknown };
 let asked: { url: string; body: unknown }[];
+let keys: StateKeys['keys'];
 
 function server(url: string, init: RequestInit = {}): Promise<Response> {
   if (url.includes('/restore-points')) return answered(200, { program: null, points: [] });
   if (init.method !== 'POST') return answered(200, contents);
   asked.push({ url, body: JSON.parse(init.body as string) as unknown });
   if (url.endsWith('/keys')) {
-    const keys = [{ key: ['a', 1], encoded_key: '1002' }];
     return answered(200, { snapshot: SNAPSHOT, keys, is_all: false });
   }
   if (url.endsWith('/export')) {
@@ -86,6 +94,7 @@ beforeEach(() => {
   contents = { snapshot: SNAPSHOT, operators: [operator([{ name: '', type: 'string' }])] };
   answer = { status: 200, body: found([value(42)]) };
   asked = [];
+  keys = [{ key: ['a', 1], encoded_key: '1002' }];
   vi.stubGlobal('fetch', server);
 });
 
@@ -97,15 +106,15 @@ afterEach(() => {
 function show(role: Role = 'operator', address = '/') {
   const client = new QueryClient({ defaultOptions: { queries: { retry: false } } });
   client.setQueryData(SESSION_KEY, { user: { username: 'olga', role }, submission: '' });
+  const router = createMemoryRouter([{ path: '*', element: <StateTab jobId="job" /> }], { initialEntries: [address] });
   render(
     <MantineProvider env="test">
       <QueryClientProvider client={client}>
-        <MemoryRouter initialEntries={[address]}>
-          <StateTab jobId="job" />
-        </MemoryRouter>
+        <RouterProvider router={router} />
       </QueryClientProvider>
     </MantineProvider>,
   );
+  return router;
 }
 
 async function type(label: string, text: string) {
@@ -180,6 +189,46 @@ test('windows, timers and what is left out are told', async () => {
   expect(panel.textContent).toContain('parts are left out');
 });
 
+test('times before 1970, and the end of all time, are told', async () => {
+  contents = {
+    snapshot: SNAPSHOT,
+    operators: [operator([{ name: '', type: 'string' }], { window_type: 'TimeWindow of event time' })],
+  };
+  const timer = { service: 'windows', is_event_time: true, timestamp: 2 ** 63, namespace: null };
+  const values = [value(1, { namespace: [-14_400_000_000, -7_200_000_000] })];
+  answer = { status: 200, body: found(values, { timers: [timer, { ...timer, timestamp: -7_200_000_001 }] }) };
+  show();
+  await type('Key', 'a');
+  submit();
+  const panel = await screen.findByLabelText('count of a');
+  expect(panel.textContent).toMatch(/1969-07-\d\d .* – 1969-10-\d\d .*end of input.*1969-10-\d\d/);
+});
+
+test('a key that is an empty text can be seen, and pressed', async () => {
+  answer = { status: 200, body: found([value(42)], { key: '' }) };
+  keys = [{ key: '', encoded_key: '06' }];
+  show();
+  fireEvent.click(await screen.findByText('Show Some Keys'));
+  fireEvent.click(await screen.findByRole('button', { name: '""' }));
+  expect(await screen.findByLabelText('count of ""')).toBeTruthy();
+});
+
+test('what was found is shown neither as of another snapshot nor as another state', async () => {
+  const router = show('operator', '/?snapshot=7');
+  await screen.findByLabelText('Key', { selector: 'input' });
+  await act(() => router.navigate('/'));
+  await type('Key', 'a');
+  submit();
+  expect(await screen.findByLabelText('count of a')).toBeTruthy();
+  // as Back does
+  await act(() => router.navigate('/?state=op/names'));
+  expect(screen.queryByLabelText('names of a')).toBeNull();
+  await act(() => router.navigate('/?snapshot=7'));
+  expect(screen.queryByLabelText('count of a')).toBeNull();
+  await act(() => router.navigate('/'));
+  expect(screen.getByLabelText('count of a')).toBeTruthy();
+});
+
 test('a key that is not there, and one of another type, are told apart', async () => {
   answer = { status: 200, body: found([]) };
   show();
@@ -219,7 +268,8 @@ test('what was found is saved as CSV', async () => {
     url: expect.stringMatching(/\/state\/export$/) as string,
     body: { snapshot: '', operator: 'op', state: 'count', encoded_key: '06' },
   });
-  expect(await blobs[0]?.text()).toBe('key\r\n');
+  const saved = new Uint8Array((await blobs[0]?.arrayBuffer()) ?? new ArrayBuffer());
+  expect(new TextDecoder('utf-8', { ignoreBOM: true }).decode(saved)).toBe('\ufeffkey\r\n');
 });
 
 test('keys are exported without naming one', async () => {

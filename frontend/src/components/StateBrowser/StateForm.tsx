@@ -11,7 +11,7 @@ import { useQueryParam } from '../../hooks/useQueryParam';
 import { useRole } from '../../hooks/useSession';
 import { mayOperate } from '../../model/access';
 import { formatBytes } from '../../model/format';
-import { KEY_TYPES, exampleOf, inputOf, keyOf, lineOf } from '../../model/stateBrowser';
+import { KEY_TYPES, exampleOf, inputOf, keyOf, nameOfKey } from '../../model/stateBrowser';
 import { FailureState } from '../EmptyState/EmptyState';
 import { Panel } from '../Panel/Panel';
 import { ExportCsv } from './ExportCsv';
@@ -25,6 +25,15 @@ interface Props {
   readonly operators: readonly StateOperator[];
 }
 
+interface Look {
+  readonly at: StatePlace;
+  readonly key: WantedKey;
+}
+
+function isSame(one: StatePlace, other: StatePlace): boolean {
+  return one.snapshot === other.snapshot && one.operator === other.operator && one.state === other.state;
+}
+
 export function StateForm({ jobId, snapshot, operators }: Props) {
   // a link has no key: keys may be personal, and addresses end up in logs
   const [chosen, choose] = useQueryParam('state');
@@ -35,8 +44,11 @@ export function StateForm({ jobId, snapshot, operators }: Props) {
   const state = states.find(({ name }) => name === names.join('/')) ?? states[0];
   const isAllowed = mayOperate(useRole());
   const place: StatePlace = { snapshot, operator: operatorId, state: state?.name ?? '' };
-  const look = useMutation({ mutationFn: (key: WantedKey) => lookUp(jobId, place, key) });
-  const keys = useMutation({ mutationFn: () => fetchFirstKeys(jobId, place) });
+  const look = useMutation({ mutationFn: ({ at, key }: Look) => lookUp(jobId, at, key) });
+  const keys = useMutation({ mutationFn: (at: StatePlace) => fetchFirstKeys(jobId, at) });
+  // a link, Back, or another snapshot leads elsewhere: what was found is not of there
+  const isOfLook = look.variables !== undefined && isSame(look.variables.at, place);
+  const isOfKeys = keys.variables !== undefined && isSame(keys.variables, place);
   const forget = () => {
     look.reset();
     keys.reset();
@@ -88,15 +100,17 @@ export function StateForm({ jobId, snapshot, operators }: Props) {
             key={`${operatorId} ${state.name}`}
             fields={operator.key_fields}
             isAllowed={isAllowed}
-            isBusy={look.isPending}
-            onLook={look.mutate}
-            onKeys={() => keys.mutate()}
-            isListing={keys.isPending}
+            isBusy={look.isPending && isOfLook}
+            onLook={(key) => look.mutate({ at: place, key })}
+            onKeys={() => keys.mutate(place)}
+            isListing={keys.isPending && isOfKeys}
           />
         )}
       </Panel>
-      {keys.error !== null && <FailureState title="The keys cannot be listed" message={keys.error.message} />}
-      {keys.data !== undefined && (
+      {isOfKeys && keys.error !== null && (
+        <FailureState title="The keys cannot be listed" message={keys.error.message} />
+      )}
+      {isOfKeys && keys.data !== undefined && (
         <Panel title="Some Keys">
           <p className={classes.asOf} role="status">
             {keys.data.keys.length === 0 && (keys.data.is_all ? 'No key has this state.' : 'No key was found in time.')}
@@ -109,9 +123,9 @@ export function StateForm({ jobId, snapshot, operators }: Props) {
                   size="compact-sm"
                   variant="default"
                   className="tm-mono"
-                  onClick={() => look.mutate({ encoded_key })}
+                  onClick={() => look.mutate({ at: place, key: { encoded_key } })}
                 >
-                  {lineOf(key)}
+                  {nameOfKey(key)}
                 </Button>
               </li>
             ))}
@@ -119,8 +133,10 @@ export function StateForm({ jobId, snapshot, operators }: Props) {
           {keys.data.keys.length > 0 && <ExportCsv jobId={jobId} place={place} wanted={null} />}
         </Panel>
       )}
-      {look.error !== null && <FailureState title="The key was not looked up" message={look.error.message} />}
-      {look.data !== undefined && operator !== undefined && state !== undefined && (
+      {isOfLook && look.error !== null && (
+        <FailureState title="The key was not looked up" message={look.error.message} />
+      )}
+      {isOfLook && look.data !== undefined && operator !== undefined && state !== undefined && (
         <FoundState jobId={jobId} place={place} found={look.data} operator={operator} state={state} />
       )}
     </>
