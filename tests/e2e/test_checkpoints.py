@@ -296,7 +296,7 @@ def test_the_keys_of_a_checkpoint_are_seen_looked_up_and_exported(site: Site, pa
     expect(keys.get_by_role("status").first).to_have_text("All keys that have this state")
     with page.expect_download() as exported:
         keys.get_by_role("button", name="Export CSV").click()
-    lines = exported.value.path().read_text().splitlines()
+    lines = exported.value.path().read_text("utf-8-sig").splitlines()
     assert lines[0] == "key,encoded_key"
     assert sorted(line.partition(",")[0] for line in lines[1:]) == [str(key) for key in range(7)]
     keys.get_by_role("button", name="3", exact=True).click()
