@@ -23,7 +23,7 @@ from backend.live.answers import LogFiles, LogQuery, LogSearch, LogSearchParamet
 from backend.live.log_lines import DEFAULT_MATCHES, MAX_MATCHES, MAX_QUERY_CHARS, Found, search
 from backend.live.log_text import LogText
 from backend.live.logs import DEFAULT_LIMIT_BYTES, MAX_LIMIT_BYTES, LogFile, Page, find_log, list_logs, read_page
-from backend.live.topic_types import LiveJob, LiveVertex
+from backend.live.topic_types import LiveJob, LiveOperators, LiveVertex
 
 _ID = re.compile(r"[0-9a-f]{32}")
 MAX_SAFE_INTEGER = 2**53 - 1
@@ -73,6 +73,16 @@ class VertexTopicView(ProductView):
         except topics.VertexUnknownError as error:
             raise exceptions.NotFound(str(error)) from error
         return Response(subtasks | {"freshness": freshness.to_json()})
+
+
+class OperatorsTopicView(ProductView):
+    """The document of the topic "job:<id>/operators"."""
+
+    @operation(LiveOperators)
+    def get(self, request: Request, job_id: str) -> Response:
+        check_job(job_id)
+        document, freshness = services.read_job(job_id)
+        return Response(topics.operators_document(document) | {"freshness": freshness.to_json()})
 
 
 class VertexMetricsView(ProductView):

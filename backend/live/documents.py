@@ -59,7 +59,7 @@ async def read_document(topic: str, version: int = 0) -> LiveDocument:
     While Redis does not answer, return the last live document as long as the database knows of no later change.
 
     Args:
-        topic: "cluster", "job:<id>", "job:<id>/vertex:<id>" or "preview:<id>".
+        topic: "cluster", "job:<id>", "job:<id>/vertex:<id>", "job:<id>/operators" or "preview:<id>".
         version: the minimum version, if that is available.
 
     Raises:

@@ -11,8 +11,9 @@ Topic = Annotated[
     str,
     Named(
         "Topic",
-        "Its document: `ClusterDocument`, `LiveJob`, `LiveVertex` for job:<id>/vertex:<id>, or that of a preview.",
-        pattern=r"^(cluster|(job|preview):[0-9a-f]{32}|job:[0-9a-f]{32}/vertex:[0-9a-f]{32})$",
+        "Its document: `ClusterDocument`, `LiveJob`, `LiveVertex` for job:<id>/vertex:<id>, `LiveOperators` for "
+        "job:<id>/operators, or that of a preview.",
+        pattern=r"^(cluster|(job|preview):[0-9a-f]{32}|job:[0-9a-f]{32}/(vertex:[0-9a-f]{32}|operators))$",
         typescript="'cluster' | `job:${string}` | `preview:${string}`",
     ),
 ]

@@ -151,8 +151,6 @@ class MovingJob(TypedDict):
     """By the vertex's id."""
     edges: dict[str, EdgeFigures]
     """By the edge's id."""
-    operators: dict[str, OperatorFigures]
-    """By the operator's uid."""
     exceptions: dict[str, JobException]
     """The latest; a newer one has a greater timestamp in its key or, if they are equal, a greater number after it."""
     stalls: dict[str, Stall]
@@ -208,5 +206,20 @@ class LiveVertex(TypedDict):
     now: int
     subtasks: dict[str, LiveSubtaskStatus]
     figures: dict[str, Figures]
+    freshness: NotRequired[Freshness]
+    """In answers of REST; the WebSocket's messages have it beside the document."""
+
+
+# --- the operators of a job -------------------------------------------------------------------------------------------
+
+
+class LiveOperators(TypedDict):
+    """The document of the topic "job:<id>/operators": figures of the operators inside the chains, too."""
+
+    version: int
+    """Of the job's document."""
+    now: int
+    figures: dict[str, OperatorFigures]
+    """By the operator's uid."""
     freshness: NotRequired[Freshness]
     """In answers of REST; the WebSocket's messages have it beside the document."""

@@ -1,7 +1,8 @@
 """Topics of the WebSocket, and the documents that they send. Pure.
 
-The jobmanager writes one document per job, in the form of REST. A page gets it by topic: `job:<id>` without subtasks,
-`job:<id>/vertex:<id>` with the subtasks of one vertex. `topic_types` describes both.
+The jobmanager writes one document per job, in the form of REST. A page gets it by topic: `job:<id>` without subtasks
+and the figures of operators, `job:<id>/vertex:<id>` with the subtasks of one vertex, `job:<id>/operators` with the
+figures of all operators. `topic_types` describes them.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ Document = dict[str, Any]
 
 CLUSTER_TOPIC = "cluster"
 _TOPIC = re.compile(
-    r"cluster|(?P<kind>job|preview):(?P<id>[0-9a-f]{32})|(?P<job>job:[0-9a-f]{32})/vertex:(?P<vertex>[0-9a-f]{32})"
+    r"cluster|(?P<kind>job|preview):(?P<id>[0-9a-f]{32})"
+    r"|(?P<job>job:[0-9a-f]{32})/(?:vertex:(?P<vertex>[0-9a-f]{32})|operators)"
 )
 
 _STATIC = ("id", "name", "start_time", "max_parallelism")
@@ -60,7 +62,7 @@ def is_topic(topic: object) -> bool:
 
 
 def source_of(topic: str) -> str:
-    """Return the topic whose document, and whose hints, this one's document is made of: the job's for a vertex."""
+    """Return the topic whose document, and whose hints, this one's document is made of: the job's for parts of it."""
     match = _TOPIC.fullmatch(topic)
     return topic if match is None or match["job"] is None else match["job"]
 
@@ -99,8 +101,9 @@ def topic_document(topic: str, source: Document) -> Document:
         VertexUnknownError: the job has no such vertex.
     """
     match = _TOPIC.fullmatch(topic)
-    if match is not None and match["vertex"] is not None:
-        return vertex_document(source, match["vertex"])
+    if match is not None and match["job"] is not None:
+        vertex_id = match["vertex"]
+        return operators_document(source) if vertex_id is None else vertex_document(source, vertex_id)
     return source if job_of_topic(topic) is None else job_document(source)
 
 
@@ -113,7 +116,6 @@ def job_document(source: Document) -> Document:
         "figures": {vertex["id"]: _row(vertex["metrics"], Figures) for vertex in vertices},
         # documents of earlier releases have none
         "edges": {edge: _row(each, EdgeFigures) for edge, each in source.get("edges", {}).items()},
-        "operators": {uid: _row(each, OperatorFigures) for uid, each in source.get("operators", {}).items()},
         "exceptions": _by_time(source["exceptions"]),
         "stalls": {f"{s['slot']}/{s['vertex']}/{s['subtask']}": s for s in source.get("stalls", ())},
         "autoscaler": source.get("autoscaler"),
@@ -156,6 +158,16 @@ def vertex_document(source: Document, vertex_id: str) -> Document:
         "now": source["now"],
         "subtasks": {index: _without_nulls(_picked(each, _SUBTASK_STATUS)) for index, each in subtasks.items()},
         "figures": {index: _row(each["metrics"], Figures) for index, each in subtasks.items()},
+    }
+
+
+def operators_document(source: Document) -> Document:
+    """Return the `LiveOperators` of a job's document."""
+    return {
+        "version": source["version"],
+        "now": source["now"],
+        # documents of earlier releases have none
+        "figures": {uid: _row(each, OperatorFigures) for uid, each in source.get("operators", {}).items()},
     }
 
 

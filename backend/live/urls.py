@@ -34,6 +34,7 @@ urlpatterns = [
     path("api/v1/savepoints", savepoint_api.SavepointsView.as_view()),
     path("api/v1/jobs/<str:job_id>/live", api.LiveJobView.as_view()),
     path("api/v1/jobs/<str:job_id>/topic", api.JobTopicView.as_view()),
+    path("api/v1/jobs/<str:job_id>/operators/topic", api.OperatorsTopicView.as_view()),
     path("api/v1/jobs/<str:job_id>/vertices/<str:vertex_id>/topic", api.VertexTopicView.as_view()),
     path("api/v1/jobs/<str:job_id>/vertices/<str:vertex_id>/metrics", api.VertexMetricsView.as_view()),
     path("api/v1/jobs/<str:job_id>/peeks", peek_api.PeeksView.as_view()),

@@ -11,7 +11,7 @@ import { fileURLToPath } from 'node:url';
 import { WebSocketServer } from 'ws';
 
 import { cancel, cluster, ids, jobs, logText, plan, vertexAnswer } from './mock-data.mjs';
-import { jobTopic, mergePatch, vertexTopic } from './mock-topics.mjs';
+import { jobTopic, mergePatch, operatorsTopic, vertexTopic } from './mock-topics.mjs';
 
 const port = Number(process.env.PORT ?? 8000);
 const isEmpty = process.env.EMPTY === '1';
@@ -66,9 +66,10 @@ const document = (topic, time) => {
 };
 const find = (topic, now) => {
   if (topic === 'cluster') return cluster(now, isEmpty);
-  const [, jobId, vertexId] = /^job:(\w+)(?:\/vertex:(\w+))?$/.exec(topic) ?? [];
+  const [, jobId, part, vertexId] = /^job:(\w+)(?:\/(vertex:(\w+)|operators))?$/.exec(topic) ?? [];
   const job = jobs(now, isEmpty).find(({ id }) => id === jobId);
   if (job === undefined) return undefined;
+  if (part === 'operators') return operatorsTopic(job);
   return vertexId === undefined ? jobTopic(job) : vertexTopic(job, vertexId);
 };
 const jobNow = (id, time) => jobs(Math.min(time, frozenAt), isEmpty).find((job) => job.id === id);
@@ -183,6 +184,7 @@ async function handle(request, response) {
     return json({}, 202);
   }
   if (rest === '/topic') return json({ ...jobTopic(job), freshness: freshness(now) });
+  if (rest === '/operators/topic') return json({ ...operatorsTopic(job), freshness: freshness(now) });
   if (rest === '/history') return json(historyOf(url.searchParams, now));
   const shown = /^\/vertices\/(\w+)\/topic$/.exec(rest);
   const subtasks = shown === null ? undefined : vertexTopic(job, shown[1]);

@@ -1,4 +1,4 @@
-// Topic documents of the mock server's jobs, and the patches between them, in the server's forms (LiveJob, LiveVertex).
+// Topic documents of the mock server's jobs, and the patches between them, in the server's forms (LiveJob, LiveVertex, LiveOperators).
 
 const FIGURES = [
   'records_in',
@@ -55,7 +55,6 @@ export function jobTopic(job) {
       vertices: keyed(vertices, (each) => picked(each, VERTEX_STATUS)),
       figures: keyed(vertices, figures),
       edges: {},
-      operators: {},
       exceptions: keyed(
         exceptions,
         (each) => each,
@@ -66,6 +65,27 @@ export function jobTopic(job) {
     },
     // a fixture of the mock's own: the rule is the server's
     derived: { causes: {}, ...job.derived },
+  };
+}
+
+/** Records of a vertex pass all operators of its chain. */
+export function operatorsTopic(job) {
+  const row = ({ records_in, records_out, records_in_per_second, records_out_per_second, watermark }) => [
+    records_in,
+    records_out,
+    records_in_per_second,
+    records_out_per_second,
+    watermark,
+  ];
+  const all = job.vertices.flatMap(({ operators, metrics }) => operators.map(({ uid }) => ({ uid, metrics })));
+  return {
+    version: job.version,
+    now: job.now,
+    figures: keyed(
+      all,
+      ({ metrics }) => row(metrics),
+      ({ uid }) => uid,
+    ),
   };
 }
 

@@ -11,15 +11,21 @@ from backend.cluster.live_document import LiveDocument, Placement
 from backend.cluster.models import Job
 from backend.cluster.wall_dates import WallDates
 from runtime.common.typeinfo import Types
-from runtime.core.ids import OperatorId, SlotId, TaskId, VertexId, new_job_id
+from runtime.core.ids import OperatorId, SlotId, TaskId, VertexId, new_job_id, operator_id_of
 from runtime.graph.job_graph import ChainEdge, ChainedOperator, JobEdge, JobGraph, JobVertex
 from runtime.graph.partitioning import Partitioning
 from runtime.jobmaster.events import Submitted
 from runtime.jobmaster.life_cycle import JobMasterMachine
 from runtime.jobmaster.status import JobStatusSnapshot, TaskSnapshot
+from runtime.task.io_metrics import EDGE
 from runtime.task.messages import TaskState
 
 NOW = 1_700_000_000_000
+
+
+def uid_of(number: int, operator: int) -> str:
+    """Return the uid of an operator of the vertex of that number; as long as one that nobody has given."""
+    return f"{2 * number + operator:032x}"
 
 
 def chain_graph(vertices: int, parallelism: int) -> JobGraph:
@@ -33,9 +39,7 @@ def chain_graph(vertices: int, parallelism: int) -> JobGraph:
             128,
             "default",
             tuple(
-                ChainedOperator(
-                    OperatorId(f"{2 * number + n:032x}"), f"uid-{number}-{n}", f"op {n}", "", b"", Types.LONG()
-                )
+                ChainedOperator(operator_id_of(uid_of(number, n)), uid_of(number, n), f"op {n}", "", b"", Types.LONG())
                 for n in (0, 1)
             ),
             (ChainEdge(0, 1),),
@@ -85,12 +89,24 @@ class RunningJob:
                 vertex.name,
                 SlotId(index),
                 TaskState.RUNNING,
-                _metrics(after_ms, random),
+                self._metrics(vertex, after_ms, random),
                 started_ms=0.0,
             )
             for vertex in self.graph.vertices
             for index in range(vertex.parallelism)
         ]
+
+    def _metrics(self, vertex: JobVertex, after_ms: int, random: Random) -> dict[str, object]:
+        """All that a task reports which its job's document tells of."""
+        metrics = _task_metrics(after_ms, random)
+        for edge in self.graph.edges:
+            if edge.source == vertex.vertex_id:
+                metrics |= _sent(edge.edge_id, after_ms, random)
+            elif edge.target == vertex.vertex_id:
+                metrics |= _received(edge.edge_id, after_ms, random)
+        for operator in vertex.operators:
+            metrics |= _operator_metrics(operator.operator_id, after_ms, random)
+        return metrics
 
     def document(self, now: int, status: JobStatusSnapshot, **more: Any) -> dict[str, Any]:
         """Build the next document."""
@@ -101,7 +117,7 @@ class RunningJob:
         return self.document(NOW + after_ms, replace(self.status, tasks=self.tasks(after_ms, random)))
 
 
-def _metrics(after_ms: int, random: Random) -> dict[str, object]:
+def _task_metrics(after_ms: int, random: Random) -> dict[str, object]:
     rate = 100_000 * random.uniform(0.9, 1.1)
     busy, held = random.uniform(300, 600), random.uniform(0, 90)
     seconds = 3_600 + after_ms / 1000
@@ -120,4 +136,38 @@ def _metrics(after_ms: int, random: Random) -> dict[str, object]:
         "accumulateBusyTimeMs": busy * seconds,
         "currentInputWatermark": NOW + after_ms - random.randrange(5_000),
         "currentOutputWatermark": NOW + after_ms - random.randrange(5_000),
+    }
+
+
+def _sent(edge_id: int, after_ms: int, random: Random) -> dict[str, object]:
+    rate, seconds = 90_000 * random.uniform(0.9, 1.1), 3_600 + after_ms / 1000
+    name = f"{EDGE}{edge_id}."
+    return {
+        f"{name}numRecordsOut": round(90_000 * seconds),
+        f"{name}numRecordsOutPerSecond": rate,
+        f"{name}numBytesOutPerSecond": rate * 74.0,
+        f"{name}outputQueueLength": random.randrange(8),
+        f"{name}outputQueueSize": random.randrange(256_000),
+        f"{name}currentOutputWatermark": NOW + after_ms - random.randrange(5_000),
+    }
+
+
+def _received(edge_id: int, after_ms: int, random: Random) -> dict[str, object]:
+    name = f"{EDGE}{edge_id}."
+    return {
+        f"{name}numRecordsIn": round(89_000 * (3_600 + after_ms / 1000)),
+        f"{name}inputQueueLength": random.randrange(8),
+        f"{name}inputQueueSize": random.randrange(256_000),
+    }
+
+
+def _operator_metrics(operator_id: OperatorId, after_ms: int, random: Random) -> dict[str, object]:
+    rate, seconds = 100_000 * random.uniform(0.9, 1.1), 3_600 + after_ms / 1000
+    return {
+        f"{operator_id}.numRecordsIn": round(100_000 * seconds),
+        f"{operator_id}.numRecordsOut": round(90_000 * seconds),
+        f"{operator_id}.numRecordsInPerSecond": rate,
+        f"{operator_id}.numRecordsOutPerSecond": rate * 0.9,
+        f"{operator_id}.currentInputWatermark": NOW + after_ms - random.randrange(5_000),
+        f"{operator_id}.currentOutputWatermark": NOW + after_ms - random.randrange(5_000),
     }

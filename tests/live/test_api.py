@@ -75,6 +75,9 @@ def test_the_documents_of_topics_are_there_for_a_page_without_a_socket(api: APIC
     vertex = api.get(f"/api/v1/jobs/{job.id}/vertices/{rows.SINK}/topic").json()
     assert list(vertex["subtasks"]) == ["0", "1"] and vertex["version"] == document["version"]
     assert api.get(f"/api/v1/jobs/{job.id}/vertices/{'f' * 32}/topic").status_code == 404
+    operators = api.get(f"/api/v1/jobs/{job.id}/operators/topic").json()
+    assert list(operators["figures"]) == list(document["static"]["operators"])
+    assert (operators["version"], operators["freshness"]["source"]) == (document["version"], "live")
 
 
 def test_the_cluster_document(api: APIClient, job: Job) -> None:
@@ -178,6 +181,8 @@ def test_a_frozen_redis_takes_no_route_down(
         (f"/api/v1/jobs/{'f' * 32}/live", 404, "not_found"),
         (f"/api/v1/jobs/{'f' * 32}/topic", 404, "not_found"),
         (f"/api/v1/jobs/{'f' * 32}/vertices/{'a' * 32}/topic", 404, "not_found"),
+        (f"/api/v1/jobs/{'f' * 32}/operators/topic", 404, "not_found"),
+        ("/api/v1/jobs/zz/operators/topic", 400, "invalid"),
         (f"/api/v1/jobs/{'f' * 32}/logs", 404, "not_found"),
         ("/api/v1/jobs/zz/live", 400, "invalid"),
         ("/api/v1/nope", 404, "not_found"),

@@ -267,10 +267,10 @@ async def test_unknown_jobs_and_topics_are_errors(connect: Connect, cookie: tupl
         assert message["topic"] == str(topic) and message["message"]
 
 
-async def test_a_change_of_a_large_job_is_small_and_its_subtasks_are_a_topic_of_their_own(
+async def test_a_change_of_a_large_job_is_small_and_its_subtasks_and_operators_are_topics_of_their_own(
     connect: Connect, cookie: tuple[bytes, bytes], job: Job, fast: None
 ) -> None:
-    """Every figure of 50 vertices with 8 subtasks each has moved."""
+    """Every figure of 50 vertices with 8 subtasks each, of all edges and operators has moved."""
     large, random = RunningJob(50, 8), Random(7)
     version = (job.document or {})["version"]
 
@@ -280,19 +280,24 @@ async def test_a_change_of_a_large_job_is_small_and_its_subtasks_are_a_topic_of_
     await move(500)
     connection = await connect(ORIGIN, cookie)
     vertex_topic = f"job:{job.id}/vertex:{large.vertices[7]}"
-    for topic in (f"job:{job.id}", vertex_topic):
+    operators_topic = f"job:{job.id}/operators"
+    for topic in (f"job:{job.id}", vertex_topic, operators_topic):
         await connection.send_json({"type": "subscribe", "topic": topic})
         assert (await receive(connection, "snapshot"))["topic"] == topic
     await move(1_000)
     frames = {}
-    for _ in range(2):
+    for _ in range(3):
         change = await receive(connection, "change")
         frames[change["topic"]] = change
     sizes = {topic: len(json.dumps(frame, separators=(",", ":"))) for topic, frame in frames.items()}
-    assert set(frames[f"job:{job.id}"]["patch"]["moving"]["figures"]) == set(large.vertices)
+    moving = frames[f"job:{job.id}"]["patch"]["moving"]
+    assert set(moving["figures"]) == set(large.vertices)
+    assert set(moving["edges"]) == {str(edge.edge_id) for edge in large.graph.edges}
     assert sizes[f"job:{job.id}"] <= 12_000
     assert set(frames[vertex_topic]["patch"]["figures"]) == {str(index) for index in range(8)}
     assert sizes[vertex_topic] <= 2_000
+    assert len(frames[operators_topic]["patch"]["figures"]) == 100
+    assert sizes[operators_topic] <= 12_000
 
 
 async def test_a_closed_vertex_takes_no_hints_from_its_job(

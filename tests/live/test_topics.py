@@ -16,13 +16,14 @@ from backend.cluster.freshness import Freshness, Source
 from backend.cluster.live_document import ended_document
 from backend.live.feed import Feed
 from backend.live.merge_patch import apply_merge_patch
-from backend.live.topic_types import Figures
+from backend.live.topic_types import Figures, OperatorFigures
 from backend.live.topics import (
     VertexUnknownError,
     group_of,
     is_topic,
     job_document,
     job_of_topic,
+    operators_document,
     preview_of_topic,
     source_of,
     topic_document,
@@ -34,9 +35,10 @@ from runtime.jobmaster.job_state import JobState
 from runtime.jobmaster.status import Stall
 from runtime.task.messages import TaskState
 from tests.cluster.snapshots import statistics
-from tests.live.live_jobs import NOW, RunningJob
+from tests.live.live_jobs import NOW, RunningJob, uid_of
 
 JOB, VERTEX = "job:" + "0" * 32, "job:" + "0" * 32 + "/vertex:" + "a" * 32
+OPERATORS = JOB + "/operators"
 FRESH = Freshness(Source.LIVE, 400)
 
 
@@ -49,19 +51,27 @@ def figures(*values: Any, of: str) -> Any:
 
 def test_topics() -> None:
     preview = "preview:" + "0" * 32
-    assert all(map(is_topic, ("cluster", JOB, VERTEX, preview)))
-    assert [job_of_topic(topic) for topic in (JOB, VERTEX, preview, "cluster")] == ["0" * 32, None, None, None]
+    assert all(map(is_topic, ("cluster", JOB, VERTEX, OPERATORS, preview)))
+    assert [job_of_topic(topic) for topic in (JOB, VERTEX, OPERATORS, preview, "cluster")] == ["0" * 32, *[None] * 4]
     assert preview_of_topic(preview) == "0" * 32 and preview_of_topic(JOB) is None
     for other in ("", "jobs", "job:", "job:zz", "job:" + "0" * 33, "job:" + "A" * 32, None, 7, ["cluster"]):
         assert not is_topic(other)
-    for other in (JOB + "/vertex:", JOB + "/vertex:zz", JOB + "/", VERTEX + "/", VERTEX.replace("job", "preview")):
+    for other in (
+        JOB + "/vertex:",
+        JOB + "/vertex:zz",
+        JOB + "/",
+        VERTEX + "/",
+        VERTEX.replace("job", "preview"),
+        OPERATORS + "/",
+        OPERATORS + ":",
+    ):
         assert not is_topic(other)
 
 
-def test_a_vertex_has_the_source_and_the_hints_of_its_job() -> None:
-    assert source_of(VERTEX) == source_of(JOB) == JOB
+def test_parts_of_a_job_have_its_source_and_its_hints() -> None:
+    assert source_of(VERTEX) == source_of(OPERATORS) == source_of(JOB) == JOB
     assert source_of("cluster") == "cluster"
-    assert group_of(VERTEX) == group_of(JOB) == "job." + "0" * 32
+    assert group_of(VERTEX) == group_of(OPERATORS) == group_of(JOB) == "job." + "0" * 32
 
 
 # --- documents --------------------------------------------------------------------------------------------------------
@@ -74,13 +84,12 @@ def test_a_jobs_document_has_everything_by_id_and_no_subtasks() -> None:
     static, moving = document["static"], document["moving"]
     assert static["order"] == job.vertices == list(moving["vertices"]) == list(moving["figures"])
     first = static["vertices"][job.vertices[0]]
-    assert (first["is_source"], first["operators"]) == (True, ["uid-0-0", "uid-0-1"])
-    second = static["operators"]["uid-2-1"]
-    assert second.pop("id") == operator_id_of("uid-2-1")
-    assert second == {"name": "op 1", "defined_at": "", "input": {"operator": "uid-2-0", "side_output": ""}}
-    assert [each["operator"] for each in static["vertices"][job.vertices[1]]["inputs"]] == ["uid-0-1"]
-    assert list(moving["operators"]) == list(static["operators"])
-    assert moving["operators"]["uid-0-0"] == list(source["operators"]["uid-0-0"].values())
+    assert (first["is_source"], first["operators"]) == (True, [uid_of(0, 0), uid_of(0, 1)])
+    second = static["operators"][uid_of(2, 1)]
+    assert second.pop("id") == operator_id_of(uid_of(2, 1))
+    assert second == {"name": "op 1", "defined_at": "", "input": {"operator": uid_of(2, 0), "side_output": ""}}
+    assert [each["operator"] for each in static["vertices"][job.vertices[1]]["inputs"]] == [uid_of(0, 1)]
+    assert "operators" not in moving
     assert moving["vertices"][job.vertices[1]]["parallelism"] == 2
     [records_in] = [figures(*moving["figures"][v], of="records_in") for v in job.vertices[:1]]
     assert records_in == source["vertices"][0]["metrics"]["records_in"] > 0
@@ -97,6 +106,18 @@ def test_a_vertexs_document_has_its_subtasks() -> None:
     assert figures(*document["figures"]["2"], of="bytes_out") == reported
     with pytest.raises(VertexUnknownError):
         vertex_document(source, "f" * 32)
+
+
+def test_the_operators_of_a_job_are_a_document_of_their_own() -> None:
+    job = RunningJob(3, 2)
+    source = job.running(500, Random(1))
+    document = operators_document(source)
+    assert document["version"] == source["version"]
+    assert list(document["figures"]) == list(job_document(source)["static"]["operators"])
+    figures = OperatorFigures(*document["figures"][uid_of(1, 1)])
+    assert figures._asdict() == source["operators"][uid_of(1, 1)]
+    assert figures.records_in > figures.records_out > 0 and figures.records_in_per_second > 0
+    assert topic_document(f"{job.topic}/operators", source) == document
 
 
 LOADS = [(50, 950), (980, 0), (20, 0)]
@@ -171,9 +192,9 @@ def test_a_document_that_an_earlier_version_has_saved_is_readable() -> None:
     moving = document["moving"]
     # nobody has judged: that is not the same as that nothing is wrong
     assert document["derived"] == {}
-    assert (
-        moving["stalls"] == moving["operators"] == {} and "checkpoints" not in moving and "scaling" not in moving["job"]
-    )
+    assert moving["stalls"] == {} and "checkpoints" not in moving and "scaling" not in moving["job"]
+    del source["operators"], source["edges"]
+    assert job_document(source)["moving"]["edges"] == operators_document(source)["figures"] == {}
 
 
 def test_a_new_exception_leaves_the_keys_of_the_others() -> None:
@@ -228,7 +249,7 @@ def _next_document(job: RunningJob, step: int, random: Random) -> dict[str, Any]
 def test_patches_lead_through_any_sequence_of_documents(seed: int, steps: int) -> None:
     random = Random(seed)
     job = RunningJob(3, 3)
-    topics = [job.topic, *(f"{job.topic}/vertex:{vertex}" for vertex in job.vertices)]
+    topics = [job.topic, f"{job.topic}/operators", *(f"{job.topic}/vertex:{vertex}" for vertex in job.vertices)]
     feeds = {topic: Feed(topic) for topic in topics}
     shown: dict[str, Any] = {}
     for step in range(steps):

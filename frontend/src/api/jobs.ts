@@ -9,6 +9,7 @@ import type {
   JobManagers,
   JobTimeline,
   LiveJob,
+  LiveOperators,
   LiveVertex,
   LogFiles,
   LogMatch,
@@ -28,6 +29,10 @@ export function fetchJobManagers(): Promise<JobManagers> {
 
 export function fetchJobTopic(id: string): Promise<LiveJob> {
   return call('GET /api/v1/jobs/{job_id}/topic', { path: { job_id: id } });
+}
+
+export function fetchOperatorsTopic(id: string): Promise<LiveOperators> {
+  return call('GET /api/v1/jobs/{job_id}/operators/topic', { path: { job_id: id } });
 }
 
 export function fetchVertexTopic(id: string, vertexId: string): Promise<LiveVertex> {

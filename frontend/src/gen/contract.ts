@@ -1297,6 +1297,17 @@ export interface LiveOperator {
   input?: OperatorInput;
 }
 
+/** The document of the topic "job:<id>/operators": figures of the operators inside the chains, too. */
+export interface LiveOperators {
+  /** Of the job's document. */
+  version: number;
+  now: number;
+  /** By the operator's uid. */
+  figures: Record<string, OperatorFigures>;
+  /** In answers of REST; the WebSocket's messages have it beside the document. */
+  freshness?: Freshness;
+}
+
 export interface LiveSubtaskStatus {
   state: ExecutionState;
   attempt: number;
@@ -1459,8 +1470,6 @@ export interface MovingJob {
   figures: Record<string, Figures>;
   /** By the edge's id. */
   edges: Record<string, EdgeFigures>;
-  /** By the operator's uid. */
-  operators: Record<string, OperatorFigures>;
   /** The latest; a newer one has a greater timestamp in its key or, if they are equal, a greater number after it. */
   exceptions: Record<string, JobException>;
   /** Calls of user code that have not returned for some seconds, by task. */
@@ -2715,7 +2724,7 @@ export interface Tokens {
   tokens: TokenEntry[];
 }
 
-/** Its document: `ClusterDocument`, `LiveJob`, `LiveVertex` for job:<id>/vertex:<id>, or that of a preview. */
+/** Its document: `ClusterDocument`, `LiveJob`, `LiveVertex` for job:<id>/vertex:<id>, `LiveOperators` for job:<id>/operators, or that of a preview. */
 export type Topic = 'cluster' | `job:${string}` | `preview:${string}`;
 
 export interface Triggered {
@@ -3008,6 +3017,12 @@ export interface Routes {
     query: Record<never, never>;
     body: undefined;
     answer: Operation;
+  };
+  'GET /api/v1/jobs/{job_id}/operators/topic': {
+    path: { job_id: string };
+    query: Record<never, never>;
+    body: undefined;
+    answer: LiveOperators;
   };
   'POST /api/v1/jobs/{job_id}/peeks': {
     path: { job_id: string };

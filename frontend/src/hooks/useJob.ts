@@ -3,13 +3,14 @@
  * Below a `JobProvider`, which is rendered once the document is there.
  */
 
-import { createContext, useCallback, useContext } from 'react';
+import { createContext, useCallback, useContext, useSyncExternalStore } from 'react';
 
-import { fetchJobTopic, fetchVertexTopic } from '../api/jobs';
-import type { JobEventTime, LiveJob, LiveVertex } from '../gen/contract';
+import { fetchJobTopic, fetchOperatorsTopic, fetchVertexTopic } from '../api/jobs';
+import type { JobEventTime, LiveJob, LiveOperators, LiveVertex } from '../gen/contract';
 import { behindOf, liveLagOf } from '../model/eventTime';
 import {
   type Job,
+  type JobWithOperators,
   type Metrics,
   type Vertex,
   eventTimeOf,
@@ -17,6 +18,7 @@ import {
   metricsOfVertex,
   vertexOf,
   verticesOf,
+  withOperators,
 } from '../model/job';
 import { type Live, LiveContext, useArrival, useLive, useTopic } from './useLive';
 
@@ -87,6 +89,38 @@ export function useSubtasks(vertexId: string): Live<LiveVertex> {
   const jobId = useJobId();
   const read = useCallback(() => fetchVertexTopic(jobId, vertexId), [jobId, vertexId]);
   return useLive<LiveVertex>(`${topicOf(jobId)}/vertex:${vertexId}`, read);
+}
+
+/** Why the operators' figures are not there, a topic of their own: subscribed to while a component that calls this is shown. */
+export function useOperatorsArrival() {
+  const jobId = useJobId();
+  const read = useCallback(() => fetchOperatorsTopic(jobId), [jobId]);
+  return useArrival(operatorsTopicOf(jobId), read);
+}
+
+/** As `useJobPart`, with the figures of operators; below a component that calls `useOperatorsArrival`. */
+export function useOperatorsPart<T>(select: (job: JobWithOperators) => T): T {
+  const live = useContext(LiveContext);
+  const id = useJobId();
+  const subscribe = useCallback(
+    (listener: () => void) => {
+      const ends = [topicOf(id), operatorsTopicOf(id)].map((topic) => live.subscribe(topic, listener));
+      return () => ends.forEach((end) => end());
+    },
+    [live, id],
+  );
+  return useSyncExternalStore(subscribe, () =>
+    select(
+      withOperators(
+        live.topic(topicOf(id)).data as LiveJob,
+        live.topic(operatorsTopicOf(id)).data as LiveOperators | undefined,
+      ),
+    ),
+  );
+}
+
+function operatorsTopicOf(jobId: string): `job:${string}` {
+  return `${topicOf(jobId)}/operators`;
 }
 
 function topicOf(jobId: string): `job:${string}` {

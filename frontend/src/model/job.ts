@@ -14,6 +14,7 @@ import type {
   LiveJob,
   LiveJobStatus,
   LiveOperator,
+  LiveOperators,
   LiveSubtaskStatus,
   LiveVertex,
   LiveVertexStatus,
@@ -143,9 +144,19 @@ export const metricsOf = kept((figures: Figures): Metrics => {
   };
 });
 
+/** A job's document with the figures of its operators, which are a topic of their own. */
+export interface JobWithOperators extends LiveJob {
+  /** By uid; empty until they have arrived. */
+  readonly operators: LiveOperators['figures'];
+}
+
+export function withOperators(job: LiveJob, operators: LiveOperators | undefined): JobWithOperators {
+  return { ...job, operators: operators?.figures ?? {} };
+}
+
 /** Undefined: nothing is known of the operator, such as in a document of an earlier release. */
-export function metricsOfOperator({ moving }: LiveJob, uid: string): OperatorMetrics | undefined {
-  const figures = moving.operators[uid];
+export function metricsOfOperator({ operators }: JobWithOperators, uid: string): OperatorMetrics | undefined {
+  const figures = operators[uid];
   return figures === undefined ? undefined : operatorMetricsOf(figures);
 }
 

@@ -85,7 +85,6 @@ export function liveJob(
       vertices: byId(() => ({ ...STATUS })),
       figures: byId(() => figures()),
       edges: {},
-      operators: {},
       exceptions: {},
       stalls: {},
       ...moving,

@@ -17,6 +17,7 @@ import { DrawnEdge, DrawnNode, DrawnProvider, drawnOf } from './DrawnJob';
 const FIRST = drawnJob();
 const document = drawnDocument();
 const topic = `job:${FIRST.static.id}` as const;
+const operatorsTopic = `${topic}/operators` as const;
 const LINES = [{ node: 'split', first: 10, last: 14, code_line: 1 }];
 let socket: ScriptedSocket;
 let rendered: string[];
@@ -30,6 +31,8 @@ beforeEach(() => {
   socket.onopen?.();
   connection.subscribe(topic, () => undefined);
   socket.says({ type: 'snapshot', topic, version: 1, data: FIRST });
+  connection.subscribe(operatorsTopic, () => undefined);
+  socket.says({ type: 'snapshot', topic: operatorsTopic, version: 1, data: { figures: FIRST.operators } });
   const known = drawnOf({ document, lines: LINES }, DRAWN, FIRST.static);
   rendered = [];
   const noted = (name: string) => rendered.push(name);
@@ -67,6 +70,11 @@ function change(version: number, patch: { now?: number; moving?: object; derived
   act(() => socket.says({ type: 'change', topic, from: version - 1, version, patch: data }));
 }
 
+function changeOperators(version: number, figures: object) {
+  const patch = { version, figures };
+  act(() => socket.says({ type: 'change', topic: operatorsTopic, from: version - 1, version, patch }));
+}
+
 const shown = (id: string) => screen.getByRole('region', { name: id }).textContent;
 
 test('each node and edge shows its own figures', () => {
@@ -101,16 +109,16 @@ test('what there is no room for is said where the pointer is', () => {
 });
 
 test('a change of one figure paints one node, and the edges that it is of', () => {
-  change(2, { moving: { operators: { 'totals/local': operatorRow(901, 75, 91, 7.5, 8_000) } } });
+  changeOperators(2, { 'totals/local': operatorRow(901, 75, 91, 7.5, 8_000) });
   expect(rendered.toSorted()).toEqual(['split', 'split-totals', 'totals']);
   rendered = [];
-  change(3, { moving: { edges: { 2: edgeRow(50, 5, 500, 65) } } });
+  change(2, { moving: { edges: { 2: edgeRow(50, 5, 500, 65) } } });
   expect(rendered).toEqual(['rates-join']);
   rendered = [];
-  change(4, { moving: { figures: { join: figures({ busy: 900, idle: 100 }) } } });
+  change(3, { moving: { figures: { join: figures({ busy: 900, idle: 100 }) } } });
   expect(rendered).toEqual(['join']);
   rendered = [];
-  change(5, { now: 5, moving: { job: { restarts: 3 } } });
+  change(4, { now: 5, moving: { job: { restarts: 3 } } });
   expect(rendered).toEqual([]);
 });
 

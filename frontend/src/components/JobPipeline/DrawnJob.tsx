@@ -7,7 +7,7 @@ import { Link } from 'react-router';
 import { useShallow } from 'zustand/react/shallow';
 
 import type { JobPipeline, LiveJob } from '../../gen/contract';
-import { useJobPart } from '../../hooks/useJob';
+import { useJobPart, useOperatorsArrival, useOperatorsPart } from '../../hooks/useJob';
 import { type JobProgram, useJobProgram } from '../../hooks/useJobPipeline';
 import { useRole } from '../../hooks/useSession';
 import { useTimes } from '../../hooks/useTimes';
@@ -83,6 +83,7 @@ export function DrawnJob({ drawn, ...rest }: Props) {
 }
 
 function Picture({ drawn, program, selected, onSelect, coveredRight }: Props & { readonly program: JobProgram }) {
+  useOperatorsArrival();
   const fixed = useJobPart((job) => job.static);
   const known = useMemo(() => drawnOf(program, drawn, fixed), [program, drawn, fixed]);
   const topology = useMemo(() => topologyOfPipeline(program.document, drawn.outputs), [program, drawn]);
@@ -123,7 +124,7 @@ const renderLine = (edge: GraphEdge, path: string) => <FlowLine edge={edge} path
 /** Null: unknown. */
 function useFlow(id: string): EdgeFlow | null {
   const edge = useDrawn().running.edges.get(id);
-  return useJobPart(useShallow((job) => (edge === undefined ? null : flowOf(job, edge))));
+  return useOperatorsPart(useShallow((job) => (edge === undefined ? null : flowOf(job, edge))));
 }
 
 interface EdgeProps {
@@ -161,7 +162,7 @@ function flowText({ records, bytesPerSecond, queuedBytes, queuedBuffers, isChain
 
 function FlowLine({ edge, path }: { readonly edge: GraphEdge; readonly path: string }) {
   const running = useDrawn().running.edges.get(edge.id);
-  const isFlowing = useJobPart((job) => running !== undefined && (flowOf(job, running)?.perSecond ?? 0) > 0);
+  const isFlowing = useOperatorsPart((job) => running !== undefined && (flowOf(job, running)?.perSecond ?? 0) > 0);
   return <Line path={path} isFlowing={isFlowing} />;
 }
 
@@ -171,7 +172,7 @@ function colourOf({ state, ...load }: NodeFigures): string {
 
 function MapNode({ id, x, y, width, height, borderRadius }: MiniMapNodeProps) {
   const node = useDrawn().running.nodes.get(id);
-  const fill = useJobPart((job) =>
+  const fill = useOperatorsPart((job) =>
     node === undefined ? 'var(--tm-border-strong)' : colourOf(figuresOfNode(job, node)),
   );
   return <rect x={x} y={y} width={width} height={height} rx={borderRadius} style={{ fill }} />;
@@ -219,7 +220,7 @@ function Box({ title, isSelected, children }: BoxProps) {
 function RunningBox({ id, name, node, isSelected, onSelect }: NodeProps & { name: string; node: RunningNode }) {
   const { troubles } = useDrawn();
   const times = useTimes();
-  const figures = useJobPart(
+  const figures = useOperatorsPart(
     useShallow((job) => ({ ...figuresOfNode(job, node), ...(troubles(job.moving).get(id) ?? NO_TROUBLE) })),
   );
   const [vertex] = node.vertices;
@@ -272,7 +273,7 @@ function Mark({ children }: { readonly children: string }) {
 
 /** Apart from its node: it grows with the clock. */
 function NodeLateness({ node }: { readonly node: RunningNode }) {
-  return <Lateness {...useJobPart(useShallow((job) => latenessOf(job, node)))} />;
+  return <Lateness {...useOperatorsPart(useShallow((job) => latenessOf(job, node)))} />;
 }
 
 function nodeText(name: string, { chainedWith }: RunningNode, { receivedSoFar, sentSoFar }: NodeFigures): string {

@@ -1,13 +1,14 @@
 import { describe, expect, test } from 'vitest';
 
 import { cause } from '../testData';
-import type { LiveJob, StaticJob } from '../../gen/contract';
+import type { StaticJob } from '../../gen/contract';
+import type { JobWithOperators } from '../job';
 import { type EdgeFlow, figuresOfNode, flowOf, runningPipeline } from './running';
 import { DRAWN, drawnDocument, drawnJob, edgeRow } from './testRunning';
 
 const document = drawnDocument();
 
-function read(job: LiveJob, outputs = DRAWN.outputs, of = document) {
+function read(job: JobWithOperators, outputs = DRAWN.outputs, of = document) {
   const running = runningPipeline(of, { ...DRAWN, outputs }, job.static);
   return {
     flow: (id: string): EdgeFlow | null | undefined => {
@@ -80,7 +81,7 @@ describe('an edge of the document', () => {
     expect(flow('bids-off')).toBeUndefined();
     expect(flow('off-show')).toBeUndefined();
     const before = drawnJob();
-    const withoutOperators = read({ ...before, moving: { ...before.moving, operators: {} } });
+    const withoutOperators = read({ ...before, operators: {} });
     expect(withoutOperators.flow('bids-split')).toBeNull();
     expect(withoutOperators.flow('rates-join')).toMatchObject({ perSecond: 5 });
     const ofEarlierRelease = read(before, {});
@@ -173,9 +174,9 @@ describe('a node', () => {
 
   test('of whose figures one is missing shows none in its place', () => {
     const job = drawnJob();
-    const operators = { ...job.moving.operators };
+    const operators = { ...job.operators };
     delete operators.split;
-    const found = read({ ...job, moving: { ...job.moving, operators } });
+    const found = read({ ...job, operators });
     // what one end does not say, the other may
     expect(found.node('split')).toMatchObject({ received: 100, sent: 93 });
     delete operators.bids;

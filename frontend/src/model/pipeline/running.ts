@@ -7,9 +7,9 @@
  * unknown, so is the sum.
  */
 
-import type { ExecutionState, JobPipeline, LiveJob, StaticJob, Watermark } from '../../gen/contract';
+import type { ExecutionState, JobPipeline, StaticJob, Watermark } from '../../gen/contract';
 import { behindOf, liveLagOf } from '../eventTime';
-import { eventTimeOf, metricsOfEdge, metricsOfOperator, metricsOfVertex } from '../job';
+import { type JobWithOperators, eventTimeOf, metricsOfEdge, metricsOfOperator, metricsOfVertex } from '../job';
 import { type PeekPlace, keyOfChained } from '../peek';
 import { stateOfAll } from '../states';
 import { type PipelineDocument, nameOf } from './document';
@@ -183,7 +183,7 @@ export interface EdgeFlow extends Flow {
   readonly isChained: boolean;
 }
 
-export function flowOf(job: LiveJob, { streams }: RunningEdge): EdgeFlow | null {
+export function flowOf(job: JobWithOperators, { streams }: RunningEdge): EdgeFlow | null {
   const flow = sum(streams.map(({ stream, into }) => flowOfStream(job, stream, into)));
   if (flow === null || streams.length === 0) return null;
   // where one stream has two ways into a node, which of them is this edge is not known
@@ -202,7 +202,11 @@ export function flowOf(job: LiveJob, { streams }: RunningEdge): EdgeFlow | null 
   };
 }
 
-function flowOfStream(job: LiveJob, { operator, isAll, ways }: Stream, into: readonly Way[] = []): Flow | null {
+function flowOfStream(
+  job: JobWithOperators,
+  { operator, isAll, ways }: Stream,
+  into: readonly Way[] = [],
+): Flow | null {
   for (const { edge, target, isBroadcast } of [...into, ...ways]) {
     if (isBroadcast) continue;
     if (edge === null) {
@@ -216,12 +220,12 @@ function flowOfStream(job: LiveJob, { operator, isAll, ways }: Stream, into: rea
   return isAll ? emitted(job, operator) : null;
 }
 
-function emitted(job: LiveJob, operator: string): Flow | null {
+function emitted(job: JobWithOperators, operator: string): Flow | null {
   const metrics = metricsOfOperator(job, operator);
   return metrics === undefined ? null : { records: metrics.records_out, perSecond: metrics.records_out_per_second };
 }
 
-function read(job: LiveJob, operator: string): Flow | null {
+function read(job: JobWithOperators, operator: string): Flow | null {
   const metrics = metricsOfOperator(job, operator);
   return metrics === undefined ? null : { records: metrics.records_in, perSecond: metrics.records_in_per_second };
 }
@@ -254,7 +258,7 @@ export interface NodeFigures {
   readonly holdsWatermark: boolean;
 }
 
-export function figuresOfNode(job: LiveJob, node: RunningNode): NodeFigures {
+export function figuresOfNode(job: JobWithOperators, node: RunningNode): NodeFigures {
   const { moving, derived } = job;
   const loads = node.vertices.flatMap((id) => metricsOfVertex(job, id) ?? []);
   const statuses = node.vertices.flatMap((id) => moving.vertices[id] ?? []);
@@ -280,7 +284,7 @@ export function figuresOfNode(job: LiveJob, node: RunningNode): NodeFigures {
 
 /** By how many ms the watermark of a node is behind the clock, where sources are live, and behind the newest one. */
 export function latenessOf(
-  job: LiveJob,
+  job: JobWithOperators,
   node: RunningNode,
 ): { readonly lag: number | null; readonly behind: number | null } {
   const watermark = watermarkOf(job, node);
@@ -290,17 +294,17 @@ export function latenessOf(
   };
 }
 
-function watermarkOf(job: LiveJob, { entries }: RunningNode): Watermark {
+function watermarkOf(job: JobWithOperators, { entries }: RunningNode): Watermark {
   return lowest(entries.map((uid) => metricsOfOperator(job, uid)?.watermark ?? null));
 }
 
-function receivedBy(job: LiveJob, { inputs, sources }: RunningNode): Flow | null {
+function receivedBy(job: JobWithOperators, { inputs, sources }: RunningNode): Flow | null {
   if (inputs === null) return null;
   const flows = [...inputs.map((edge) => flowOf(job, edge)), ...sources.map((uid) => read(job, uid))];
   return flows.length === 0 ? null : sum(flows);
 }
 
-function sentBy(job: LiveJob, { outputs, ends }: RunningNode): Flow | null {
+function sentBy(job: JobWithOperators, { outputs, ends }: RunningNode): Flow | null {
   // what nobody reads does not leave
   if (outputs !== null)
     return sum(outputs.filter(({ ways }) => ways.length > 0).map((each) => flowOfStream(job, each)));

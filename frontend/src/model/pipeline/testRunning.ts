@@ -6,14 +6,13 @@
 import type {
   EdgeFigures,
   JobPipeline,
-  LiveJob,
   LiveOperator,
   LiveVertexStatus,
   OperatorFigures,
   StaticVertex,
   VertexInput,
 } from '../../gen/contract';
-import type { Metrics } from '../job';
+import type { JobWithOperators, Metrics } from '../job';
 import { figures, liveJob } from '../testData';
 import { type EdgeEnd, type PipelineDocument, type PipelineNode, type Point, emptyDocument } from './document';
 
@@ -159,7 +158,7 @@ const INPUTS: Readonly<Record<keyof typeof CHAINS, VertexInput[]>> = {
   show: [input('join', 4, 'join'), input('totals', 5, 'totals')],
 };
 
-export function drawnJob(): LiveJob {
+export function drawnJob(): JobWithOperators {
   const ids = Object.keys(CHAINS) as (keyof typeof CHAINS)[];
   const job = liveJob(Object.fromEntries(ids.map((id) => [id, []])));
   const vertices: Record<string, StaticVertex> = {};
@@ -182,16 +181,6 @@ export function drawnJob(): LiveJob {
       ...job.moving,
       vertices: statuses,
       figures: Object.fromEntries(ids.map((id) => [id, figures(LOADS[id])])),
-      operators: {
-        bids: operatorRow(1000, 1000, 100, 100, 9_000),
-        // of both outputs
-        split: operatorRow(1000, 930, 100, 93, 9_000),
-        'totals/local': operatorRow(900, 75, 90, 7.5, 8_000),
-        totals: operatorRow(75, 70, 7.5, 7, 7_000),
-        rates: operatorRow(50, 50, 5, 5, 6_000),
-        join: operatorRow(80, 20, 8, 2, null),
-        show: operatorRow(90, 90, 9, 9, 'max'),
-      },
       edges: {
         1: edgeRow(75, 7.5, 75, 0),
         2: edgeRow(50, 5, 500, 64),
@@ -199,6 +188,16 @@ export function drawnJob(): LiveJob {
         4: edgeRow(20, 2, 20, 32),
         5: edgeRow(70, 7, 70, 16),
       },
+    },
+    operators: {
+      bids: operatorRow(1000, 1000, 100, 100, 9_000),
+      // of both outputs
+      split: operatorRow(1000, 930, 100, 93, 9_000),
+      'totals/local': operatorRow(900, 75, 90, 7.5, 8_000),
+      totals: operatorRow(75, 70, 7.5, 7, 7_000),
+      rates: operatorRow(50, 50, 5, 5, 6_000),
+      join: operatorRow(80, 20, 8, 2, null),
+      show: operatorRow(90, 90, 9, 9, 'max'),
     },
   };
 }
