@@ -1,4 +1,4 @@
-/** Description and totals of a vertex. */
+/** Description and totals of a vertex, and the figures of its operators. */
 
 import { useBehind, useLiveLag, useMetrics } from '../../hooks/useJob';
 import { useServerNow } from '../../hooks/useNow';
@@ -8,7 +8,7 @@ import type { Vertex } from '../../model/job';
 import { CopyText } from '../CopyText/CopyText';
 import { KeyValues } from '../KeyValues/KeyValues';
 import { LoadBar } from '../LoadBar/LoadBar';
-import classes from './VertexDrawer.module.css';
+import { OperatorTable } from './OperatorTable';
 
 export function DetailTab({ vertex }: { readonly vertex: Vertex }) {
   const now = useServerNow();
@@ -20,36 +20,31 @@ export function DetailTab({ vertex }: { readonly vertex: Vertex }) {
   if (metrics === undefined) return null;
   const both = (total: string, rate: string) => `${total} · ${rate}`;
   return (
-    <KeyValues
-      rows={[
-        ['Description', vertex.description],
-        [
-          'Busy / Backpressured / Idle (max)',
-          <LoadBar key="load" metrics={metrics} isRunning={vertex.state === 'RUNNING'} />,
-        ],
-        ['Records Received', both(formatCount(metrics.records_in), formatRate(metrics.records_in_per_second))],
-        ['Records Sent', both(formatCount(metrics.records_out), formatRate(metrics.records_out_per_second))],
-        ['Bytes Received', both(formatBytes(metrics.bytes_in), formatByteRate(metrics.bytes_in_per_second))],
-        ['Bytes Sent', both(formatBytes(metrics.bytes_out), formatByteRate(metrics.bytes_out_per_second))],
-        ['Low Watermark', `${times.watermark(metrics.watermark)} (${times.zone})`],
-        lag === null ? ['Behind the Newest Watermark', formatDuration(behind)] : ['Watermark Lag', formatDuration(lag)],
-        ['Parallelism', `${vertex.parallelism} of at most ${vertex.max_parallelism}`],
-        ['Slot Sharing Group', vertex.slot_sharing_group],
-        [
-          'Operators',
-          <ul key="operators" className={classes.operators}>
-            {vertex.operators.map((operator) => (
-              <li key={operator.uid}>
-                {operator.name} <span className="tm-mono tm-dim">{operator.uid}</span>
-              </li>
-            ))}
-          </ul>,
-        ],
-        ['Start Time', start < 0 ? '–' : times.dateTime(start)],
-        ['End Time', times.dateTime(end)],
-        ['Duration', start < 0 ? '–' : formatDuration(Math.max(0, (end < 0 ? now : end) - start))],
-        ['Vertex ID', <CopyText key="id" text={vertex.id} label="vertex id" />],
-      ]}
-    />
+    <>
+      <KeyValues
+        rows={[
+          ['Description', vertex.description],
+          [
+            'Busy / Backpressured / Idle (max)',
+            <LoadBar key="load" metrics={metrics} isRunning={vertex.state === 'RUNNING'} />,
+          ],
+          ['Records Received', both(formatCount(metrics.records_in), formatRate(metrics.records_in_per_second))],
+          ['Records Sent', both(formatCount(metrics.records_out), formatRate(metrics.records_out_per_second))],
+          ['Bytes Received', both(formatBytes(metrics.bytes_in), formatByteRate(metrics.bytes_in_per_second))],
+          ['Bytes Sent', both(formatBytes(metrics.bytes_out), formatByteRate(metrics.bytes_out_per_second))],
+          ['Low Watermark', `${times.watermark(metrics.watermark)} (${times.zone})`],
+          lag === null
+            ? ['Behind the Newest Watermark', formatDuration(behind)]
+            : ['Watermark Lag', formatDuration(lag)],
+          ['Parallelism', `${vertex.parallelism} of at most ${vertex.max_parallelism}`],
+          ['Slot Sharing Group', vertex.slot_sharing_group],
+          ['Start Time', start < 0 ? '–' : times.dateTime(start)],
+          ['End Time', times.dateTime(end)],
+          ['Duration', start < 0 ? '–' : formatDuration(Math.max(0, (end < 0 ? now : end) - start))],
+          ['Vertex ID', <CopyText key="id" text={vertex.id} label="vertex id" />],
+        ]}
+      />
+      <OperatorTable operators={vertex.operators} />
+    </>
   );
 }
