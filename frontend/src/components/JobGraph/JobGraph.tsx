@@ -3,11 +3,13 @@
 import type { MiniMapNodeProps } from '@xyflow/react';
 import { memo, useCallback, useMemo } from 'react';
 
+import type { EdgeMetrics } from '../../gen/contract';
 import { useBehind, useJobPart, useLiveLag, useMetrics, useVertex, useVertices } from '../../hooks/useJob';
 import { useRole } from '../../hooks/useSession';
 import { useTimes } from '../../hooks/useTimes';
 import { mayOperate } from '../../model/access';
 import { loadColour } from '../../model/colour';
+import { edgeText } from '../../model/edgeText';
 import { NOTHING, formatBytes, formatDuration, formatRate } from '../../model/format';
 import { type GraphEdge, topologyOfVertices } from '../../model/graph';
 import { metricsOfEdge } from '../../model/job';
@@ -67,7 +69,7 @@ export function EdgeLabel({ edge, mayPeek }: EdgeLabelProps) {
   const metrics = useJobPart((job) => metricsOfEdge(job, edge.edge));
   const queued = metrics?.queued_bytes ?? 0;
   return (
-    <span className={classes.edge}>
+    <span className={classes.edge} title={metrics && textOf(metrics)}>
       <span className={classes.strategy}>{edge.shipStrategy}</span>
       <span className={`tm-live ${classes.rate ?? ''}`}>
         {metrics === undefined ? NOTHING : formatRate(metrics.records_per_second)}
@@ -78,6 +80,15 @@ export function EdgeLabel({ edge, mayPeek }: EdgeLabelProps) {
       )}
     </span>
   );
+}
+
+function textOf(metrics: EdgeMetrics): string {
+  return edgeText({
+    records: metrics.records_sent,
+    bytesPerSecond: metrics.bytes_per_second,
+    queuedBytes: metrics.queued_bytes,
+    queuedBuffers: metrics.queued_buffers,
+  });
 }
 
 function EdgeLine({ edge, path }: { readonly edge: GraphEdge; readonly path: string }) {

@@ -13,7 +13,8 @@ import { useRole } from '../../hooks/useSession';
 import { useTimes } from '../../hooks/useTimes';
 import { mayOperate } from '../../model/access';
 import { loadColour } from '../../model/colour';
-import { formatByteRate, formatBytes, formatCount, formatRate } from '../../model/format';
+import { edgeText } from '../../model/edgeText';
+import { formatBytes, formatCount, formatRate } from '../../model/format';
 import type { GraphEdge } from '../../model/graph';
 import { type PipelineDocument, nameOf } from '../../model/pipeline/document';
 import { type Trouble, troubleReader } from '../../model/pipeline/failures';
@@ -141,7 +142,7 @@ export function DrawnEdge({ edge, mayPeek }: EdgeProps) {
     return edge.shipStrategy === '' ? null : <span className={look.strategy}>{edge.shipStrategy}</span>;
   const queued = flow.queuedBytes ?? 0;
   return (
-    <span className={`${look.edge ?? ''} ${classes.edge ?? ''}`} title={flowText(flow)}>
+    <span className={look.edge} title={edgeText(flow)}>
       {edge.shipStrategy !== '' && <span className={look.strategy}>{edge.shipStrategy}</span>}
       <span className={`tm-live ${look.rate ?? ''}`}>{formatRate(flow.perSecond)}</span>
       {queued > 0 && <span className={look.queue}>{formatBytes(queued)} queued</span>}
@@ -150,14 +151,6 @@ export function DrawnEdge({ edge, mayPeek }: EdgeProps) {
       )}
     </span>
   );
-}
-
-function flowText({ records, bytesPerSecond, queuedBytes, queuedBuffers, isChained }: EdgeFlow): string {
-  const lines = [`${formatCount(records)} records`];
-  if (isChained) lines.push('In one task: nothing is sent, nothing waits');
-  if (bytesPerSecond !== null) lines.push(formatByteRate(bytesPerSecond));
-  if (queuedBytes !== null) lines.push(`${formatBytes(queuedBytes)} queued, buffers: ${formatCount(queuedBuffers)}`);
-  return lines.join('\n');
 }
 
 function FlowLine({ edge, path }: { readonly edge: GraphEdge; readonly path: string }) {

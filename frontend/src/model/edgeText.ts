@@ -1,0 +1,21 @@
+/** What an edge of a job has no room for on a graph, in lines for its title. Pure. */
+
+import { formatByteRate, formatBytes, formatCount } from './format';
+
+/** Figures of an edge; null: unknown. */
+export interface EdgeText {
+  readonly records: number;
+  readonly bytesPerSecond: number | null;
+  readonly queuedBytes: number | null;
+  readonly queuedBuffers: number | null;
+  /** Whether both ends run in one chain, where nothing is sent and nothing waits. */
+  readonly isChained?: boolean;
+}
+
+export function edgeText({ records, bytesPerSecond, queuedBytes, queuedBuffers, isChained }: EdgeText): string {
+  const lines = [`${formatCount(records)} records`];
+  if (isChained === true) lines.push('In one task: nothing is sent, nothing waits');
+  if (bytesPerSecond !== null) lines.push(formatByteRate(bytesPerSecond));
+  if (queuedBytes !== null) lines.push(`${formatBytes(queuedBytes)} queued, buffers: ${formatCount(queuedBuffers)}`);
+  return lines.join('\n');
+}
