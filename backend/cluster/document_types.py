@@ -95,6 +95,8 @@ class Metrics(TypedDict):
     watermark: Watermark
     watermark_lag: int | None
     """ms by which the watermark is behind the document's time."""
+    state_size: NotRequired[int | None]
+    """Bytes of state in the latest completed checkpoint or savepoint; null: there is none, or it had no part in it."""
 
 
 class Subtask(TypedDict):
@@ -301,6 +303,8 @@ class WatermarkHolder(TypedDict):
 class JobEventTime(TypedDict):
     newest: NotRequired[int]
     """The newest watermark of any source; missing: there is none."""
+    speed: NotRequired[float]
+    """Event time that passes in real time: 1 is as fast as the clock. Missing: not watched for long enough."""
     is_live: bool
     """Whether a source reads records of the last hour, or has done so since the job's start; otherwise the distance to
     the wall clock is no lag."""

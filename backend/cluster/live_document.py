@@ -144,6 +144,7 @@ class LiveDocument:
         for task in tasks.values():
             by_vertex.setdefault(task.task.vertex_id, []).append(task)
         parallelism = snapshot.parallelism if snapshot is not None else {}
+        sizes = {} if snapshot is None else state_sizes(snapshot.checkpoints)
         job = self._job
         end = -1 if job.ended_at is None else job.ended_at
         known = [*exceptions, *self._earlier]
@@ -162,7 +163,16 @@ class LiveDocument:
             "autoscaler": dict(autoscaler),
             "has_autoscaler_bounds": room is not None,
             "vertices": [
-                self._vertex(v, parallelism.get(v.vertex_id, v.parallelism), tasks, placements, room, now, dates)
+                self._vertex(
+                    v,
+                    parallelism.get(v.vertex_id, v.parallelism),
+                    tasks,
+                    placements,
+                    room,
+                    sizes.get(v.vertex_id, {}),
+                    now,
+                    dates,
+                )
                 for v in self._graph.vertices
             ],
             "edges": self._edges(by_vertex),
@@ -246,12 +256,15 @@ class LiveDocument:
         tasks: Mapping[TaskId, TaskSnapshot],
         placements: Mapping[SlotId, Placement],
         room: Requirements | None,
+        sizes: Mapping[int, int],
         now: int,
         dates: WallDates,
     ) -> Document:
         inputs = self._inputs[vertex.vertex_id]
         ids = [TaskId(vertex.vertex_id, index) for index in range(parallelism)]
         subtasks = [self._subtask(task, tasks.get(task), placements, not inputs, now, dates) for task in ids]
+        for subtask in subtasks:
+            subtask["metrics"]["state_size"] = sizes.get(subtask["index"])
         ends = [subtask["end_time"] for subtask in subtasks]
         lower, upper = self._job.requirements.get(vertex.vertex_id, (parallelism, parallelism))
         if room is not None:
@@ -281,7 +294,9 @@ class LiveDocument:
             "operators": operators_document(vertex),
             "start_time": min((s["start_time"] for s in subtasks if s["start_time"] >= 0), default=-1),
             "end_time": -1 if -1 in ends else max(ends),
-            "metrics": vertex_metrics([subtask["metrics"] for subtask in subtasks], now),
+            "metrics": vertex_metrics([subtask["metrics"] for subtask in subtasks], now)
+            # of all subtasks that it had then
+            | {"state_size": sum(sizes.values()) if sizes else None},
             "subtasks": subtasks,
         }
 
@@ -410,6 +425,16 @@ def vertex_metrics(subtasks: Sequence[Document], now: int) -> Document:
     return metrics | _watermark(min(int(special.get(w, w)) for w in watermarks), now)
 
 
+def state_sizes(checkpoints: CheckpointsSnapshot) -> dict[VertexId, dict[int, int]]:
+    """Return bytes of state in the latest completed checkpoint or savepoint, by vertex and index of the subtask."""
+    completed = checkpoints.latest_completed
+    vertices = {} if completed is None else completed.vertices
+    return {
+        vertex_id: {index: subtask.metrics.state_bytes for index, subtask in vertex.subtasks.items()}
+        for vertex_id, vertex in vertices.items()
+    }
+
+
 def operators_document(vertex: JobVertex) -> list[Document]:
     """Return the operators of a vertex, each but the head with the operator of the chain whose records it takes."""
     operators = vertex.operators
@@ -533,6 +558,9 @@ def event_time_document(time: EventTime) -> Document:
     document: Document = {"is_live": time.is_live, "held_by": dict(time.held_by)}
     if time.newest is not None:
         document["newest"] = time.newest
+    if time.speed is not None:
+        # of a slow one the first figures count
+        document["speed"] = float(f"{time.speed:.3g}")
     if time.newest_of:
         document["newest_of"] = dict(time.newest_of)
     holder = time.holder

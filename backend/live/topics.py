@@ -172,7 +172,10 @@ def operators_document(source: Document) -> Document:
 
 
 def _row(metrics: Mapping[str, Any], form: type[Figures | EdgeFigures | OperatorFigures]) -> list[Any]:
-    return [metrics[name] for name in form._fields]
+    # documents of earlier releases have no state size
+    values = (metrics.get(name) if name == "state_size" else metrics[name] for name in form._fields)
+    # a tenth of a thousand records is noise, and six in a row make a twentieth of a change
+    return [round(value) if isinstance(value, float) and abs(value) >= 1000.0 else value for value in values]
 
 
 def _by_time(exceptions: Sequence[Document]) -> dict[str, Document]:

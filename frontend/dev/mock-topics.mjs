@@ -13,6 +13,7 @@ const FIGURES = [
   'idle',
   'back_pressured',
   'watermark',
+  'state_size',
 ];
 const STATUS = ['state', 'attempt', 'restarts', 'end_time', 'waiting_for', 'parallelism', 'failure', 'failures'];
 const STATIC_VERTEX = [
@@ -30,7 +31,7 @@ const SUBTASK_STATUS = ['state', 'attempt', 'slot', 'taskmanager', 'host', 'pid'
 const picked = (from, names) =>
   Object.fromEntries(names.filter((name) => from[name] != null).map((name) => [name, from[name]]));
 const keyed = (list, value, key = ({ id }) => id) => Object.fromEntries(list.map((each) => [key(each), value(each)]));
-const figures = ({ metrics }) => FIGURES.map((name) => metrics[name]);
+const figures = ({ metrics }) => FIGURES.map((name) => metrics[name] ?? null);
 
 export function jobTopic(job) {
   const { vertices, exceptions } = job;

@@ -178,6 +178,8 @@ def _event_time(document: dict[str, Any]) -> list[str]:
     line = f"Event time: {time_text(time['newest'])}"
     if time["is_live"]:
         line += f", {duration_text(document['now'] - time['newest'])} behind the clock"
+    if "speed" in time:
+        line += f", {time['speed']:,.1f} × real time"
     holder = time.get("holder")
     if holder is None:
         return [line]

@@ -9,6 +9,7 @@ neither idle nor at their end, and it holds event time up if the vertex indeed w
 from __future__ import annotations
 
 import enum
+from collections import deque
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -21,6 +22,8 @@ LIVE_LAG_MS = 3_600_000.0
 """A source whose records are younger is live; of older ones the distance to the wall clock is the age of the data."""
 STILL_MS = 5_000.0
 """A watermark that has stood still for so long while another has risen is news; sources may well pause for seconds."""
+SPEED_MS = 10_000.0
+"""The speed is that of this long: less shows the pauses between watermarks, more a speed of the past."""
 
 QUIET_MS = 1_000.0
 """A source that has had nothing to read for less is at work: one with a rate pauses between its records."""
@@ -70,6 +73,8 @@ class EventTime:
     """Of vertices with several inputs: the one whose watermark is the lowest, if they differ."""
     newest_of: Mapping[VertexId, int] = field(default_factory=dict)
     """Of vertices whose streams never meet those of the newest: the newest of theirs."""
+    speed: float | None = None
+    """ms of event time by which the newest watermark rises each ms; None: it has not been watched for long enough."""
     is_judged: bool = False
     """Whether it has been watched for so long that a watermark that stands still would have been found."""
 
@@ -133,12 +138,15 @@ class EventTimeWatch:
         self._live_since_ms: float | None = None
         #: since the job's start
         self._has_been_live = False
+        #: time and newest watermark of the last samples
+        self._newest: deque[tuple[float, int]] = deque()
 
     def observe(self, job: JobFigures) -> EventTime:
         """Take a sample; returns where event time is."""
         if not job.is_running or job.generation != self._generation or self._began_ms is None:
             self._marks, self._generation, self._began_ms = {}, job.generation, job.at_ms
             self._live_since_ms, self._has_been_live = None, False
+            self._newest.clear()
         if not job.is_running:
             self._began_ms = None
             return EventTime()
@@ -154,8 +162,22 @@ class EventTimeWatch:
             self._holder(met),
             _held_by(job),
             {} if newest is None else _newest_of(positions, origins, newest),
+            self._speed(newest, job.at_ms),
             job.at_ms - self._began_ms >= STILL_MS,
         )
+
+    def _speed(self, newest: int | None, at_ms: float) -> float | None:
+        samples = self._newest
+        if newest is None or (samples and newest < samples[-1][1]):
+            # the origin that was furthest has ended
+            samples.clear()
+        if newest is None:
+            return None
+        samples.append((at_ms, newest))
+        while at_ms - samples[0][0] > SPEED_MS:
+            samples.popleft()
+        since_ms, before = samples[0]
+        return None if at_ms - since_ms < STILL_MS else (newest - before) / (at_ms - since_ms)
 
     def _marked(self, meeting: _Meeting, at_ms: float) -> _Mark:
         lowest, newest = meeting.lowest, meeting.newest

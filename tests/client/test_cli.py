@@ -523,12 +523,14 @@ def test_info_says_what_holds_a_job_up_and_how_far_event_time_is(
     vertex = document()["vertices"][0]
     cause = {"cause": "busy", "vertex": vertex["id"], "text": "is busy 98 % of the time", "figures": {}, "waiting": []}
     holder = {"vertex": vertex["id"], "subtask": 1, "split": "p3", "why": "behind", "behind": 185_000, "still": 0}
-    event_time = {"newest": 1_356_998_400_000, "is_live": False, "held_by": {}, "holder": holder}
+    event_time = {"newest": 1_356_998_400_000, "is_live": False, "held_by": {}, "speed": 1460.0, "holder": holder}
     cluster.documents = [document(causes={"limit": cause}, event_time=event_time), document(causes={})]
     assert tidemark("info", "three numbers") == 0
     out = capsys.readouterr().out
     assert f"\nWhy: {vertex['name']} is busy 98 % of the time\n" in out
-    assert re.search(r"\nEvent time: 201\S+ \S+; last: .* \(subtask 1, split p3\), 03:05 behind that\n", out)
+    assert re.search(
+        r"\nEvent time: 201\S+ \S+, 1,460\.0 × real time; last: .* \(subtask 1, split p3\), 03:05 behind that\n", out
+    )
     assert tidemark("info", "three numbers") == 0
     assert "\nWhy: nothing holds the job up\n" in capsys.readouterr().out
 

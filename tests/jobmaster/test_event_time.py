@@ -252,3 +252,32 @@ def test_a_job_that_was_live_stays_so_however_late_it_gets() -> None:
 def test_it_says_when_it_has_watched_for_long_enough() -> None:
     judged = [time.is_judged for time in after(7, lambda n: [vertex("s", "", 1_000)])]
     assert judged == [False] * 5 + [True] * 2
+
+
+# --- how fast it goes -------------------------------------------------------------------------------------------------
+
+
+def speeds(*newest: int, every_ms: float = 1_000.0, generations: Sequence[int] = ()) -> list[float | None]:
+    watch = EventTimeWatch()
+    return [
+        watch.observe(
+            job(vertex("s", "", each), at_ms=n * every_ms, generation=generations[n] if generations else 0)
+        ).speed
+        for n, each in enumerate(newest)
+    ]
+
+
+def test_the_speed_is_event_time_that_passes_in_real_time() -> None:
+    assert speeds(*range(0, 60_000 * 7, 60_000)) == [None] * 5 + [60.0] * 2
+    assert speeds(*[7_000] * 6)[-1] == 0.0
+
+
+def test_the_speed_is_that_of_the_last_seconds() -> None:
+    assert speeds(*range(0, 100_000 * 20, 100_000), *[1_900_000] * 11)[-1] == 0.0
+
+
+def test_a_watermark_that_goes_back_or_a_restart_begins_the_speed_anew() -> None:
+    risen = range(0, 60_000, 10_000)
+    assert speeds(*risen, 20_000) == [None] * 5 + [10.0, None]
+    assert speeds(*risen, 60_000, generations=[0] * 6 + [1]) == [None] * 5 + [10.0, None]
+    assert speeds(*risen, NONE)[-1] is None

@@ -791,7 +791,7 @@ export interface Features {
 }
 
 /** Figures of a subtask or, summed up, of a vertex; rates are per second. */
-export type Figures = [records_in: number, records_out: number, bytes_in: number, bytes_out: number, records_in_per_second: number, records_out_per_second: number, bytes_in_per_second: number, bytes_out_per_second: number, busy: number, idle: number, back_pressured: number, watermark: Watermark];
+export type Figures = [records_in: number, records_out: number, bytes_in: number, bytes_out: number, records_in_per_second: number, records_out_per_second: number, bytes_in_per_second: number, bytes_out_per_second: number, busy: number, idle: number, back_pressured: number, watermark: Watermark, state_size: number | null];
 
 export interface Fix {
   title: string;
@@ -1018,6 +1018,8 @@ export interface JobDocument {
 export interface JobEventTime {
   /** The newest watermark of any source; missing: there is none. */
   newest?: number;
+  /** Event time that passes in real time: 1 is as fast as the clock. Missing: not watched for long enough. */
+  speed?: number;
   /**
    * Whether a source reads records of the last hour, or has done so since the job's start; otherwise the distance to
    * the wall clock is no lag.
@@ -1460,6 +1462,8 @@ export interface Metrics {
   watermark: Watermark;
   /** ms by which the watermark is behind the document's time. */
   watermark_lag: number | null;
+  /** Bytes of state in the latest completed checkpoint or savepoint; null: there is none, or it had no part in it. */
+  state_size?: number | null;
 }
 
 export interface MovingJob {

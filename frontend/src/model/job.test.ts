@@ -69,9 +69,16 @@ test('an edge has the figures of its own id, by name', () => {
 });
 
 test('figures have names in the order in which they are sent', () => {
-  const row = figures({ records_in: 1, bytes_out_per_second: 2, busy: 3, back_pressured: 4, watermark: 'max' });
-  expect(row).toEqual([1, 0, 0, 0, 0, 0, 0, 2, 3, 1000, 4, 'max']);
-  expect(metricsOf(row)).toMatchObject({ records_in: 1, busy: 3, back_pressured: 4, watermark: 'max' });
+  const row = figures({
+    records_in: 1,
+    bytes_out_per_second: 2,
+    busy: 3,
+    back_pressured: 4,
+    watermark: 'max',
+    state_size: 5,
+  });
+  expect(row).toEqual([1, 0, 0, 0, 0, 0, 0, 2, 3, 1000, 4, 'max', 5]);
+  expect(metricsOf(row)).toMatchObject({ records_in: 1, busy: 3, back_pressured: 4, watermark: 'max', state_size: 5 });
 });
 
 test('exceptions are listed newest first, and so are those of one moment', () => {

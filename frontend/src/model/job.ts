@@ -42,6 +42,8 @@ export interface Metrics {
   readonly idle: number;
   readonly back_pressured: number;
   readonly watermark: Watermark;
+  /** Bytes in the latest completed checkpoint or savepoint; null: unknown. */
+  readonly state_size: number | null;
 }
 
 /** A job without its vertices. */
@@ -127,7 +129,7 @@ const subtaskOf = kept((status: LiveSubtaskStatus, index: number): Subtask => ({
 export const metricsOf = kept((figures: Figures): Metrics => {
   const [records_in, records_out, bytes_in, bytes_out, ...rest] = figures;
   const [records_in_per_second, records_out_per_second, bytes_in_per_second, bytes_out_per_second, ...times] = rest;
-  const [busy, idle, back_pressured, watermark] = times;
+  const [busy, idle, back_pressured, watermark, state_size] = times;
   return {
     records_in,
     records_out,
@@ -141,6 +143,7 @@ export const metricsOf = kept((figures: Figures): Metrics => {
     idle,
     back_pressured,
     watermark,
+    state_size,
   };
 });
 

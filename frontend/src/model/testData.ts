@@ -31,14 +31,15 @@ export function metrics(overrides: Partial<Metrics> = {}): Metrics {
     idle: 1000,
     back_pressured: 0,
     watermark: null,
+    state_size: null,
     ...overrides,
   };
 }
 
 /** A row as it is sent. */
 export function figures(overrides: Partial<Metrics> = {}): Figures {
-  const { watermark, ...numbers } = metrics(overrides);
-  return [...Object.values(numbers), watermark] as Figures;
+  const { watermark, state_size, ...numbers } = metrics(overrides);
+  return [...Object.values(numbers), watermark, state_size] as Figures;
 }
 
 const STATUS = { state: 'RUNNING' as ExecutionState, parallelism: 1, start_time: 0, end_time: -1 };

@@ -4,7 +4,7 @@ import type { JobEventTime } from '../../gen/contract';
 import { useEventTime, useLiveLag, useMetrics, useVertex, useVertices } from '../../hooks/useJob';
 import { useTimes } from '../../hooks/useTimes';
 import { behindOf, holderText } from '../../model/eventTime';
-import { NOTHING, formatDuration } from '../../model/format';
+import { NOTHING, formatDuration, formatTimes } from '../../model/format';
 import type { Vertex } from '../../model/job';
 import { Panel } from '../Panel/Panel';
 import { VertexLink } from '../VertexLink/VertexLink';
@@ -26,6 +26,11 @@ export function EventTime({ onSelect }: Props) {
         <span>
           Newest at the sources: <strong className="tm-live">{times.watermark(time.newest)}</strong> ({times.zone})
         </span>
+        {time.speed !== undefined && (
+          <span>
+            Event-time speed: <strong className="tm-live">{formatTimes(time.speed)}</strong> real time
+          </span>
+        )}
         {time.holder !== undefined && <Holder holder={time.holder} onSelect={onSelect} />}
       </p>
       <div className="tm-table-scroll" tabIndex={0} role="region" aria-label="Watermarks of the vertices">

@@ -53,6 +53,12 @@ test('a change of one vertex renders that vertex only', () => {
   expect(rendered).toEqual(['map', 'sink']);
 });
 
+test('the size of the state in the latest checkpoint stands at its vertex', () => {
+  expect(screen.queryByText('State')).toBeNull();
+  change(2, { moving: { figures: { map: figures({ state_size: 2_048 }), sink: figures({ state_size: 0 }) } } });
+  expect(screen.getAllByText('State').map((each) => each.nextSibling?.textContent)).toEqual(['2.00\u202fKiB']);
+});
+
 test('what is about the whole job renders no vertex', () => {
   change(2, { moving: { job: { restarts: 3 }, exceptions: {} } });
   expect(rendered).toEqual([]);

@@ -156,6 +156,7 @@ export const VertexNode = memo(function VertexNode({ id, isSelected, onSelect }:
         <span className={classes.number}>{formatRate(metrics.records_in_per_second)}</span>
         <span className={classes.label}>Sent</span>
         <span className={classes.number}>{formatRate(metrics.records_out_per_second)}</span>
+        <StateSize bytes={metrics.state_size} />
       </span>
       <LoadBar metrics={metrics} isRunning={vertex.state === 'RUNNING'} />
       <span className={classes.watermark}>
@@ -166,6 +167,19 @@ export const VertexNode = memo(function VertexNode({ id, isSelected, onSelect }:
     </div>
   );
 });
+
+/** Nothing where there is no state. */
+export function StateSize({ bytes }: { readonly bytes: number | null }) {
+  if (bytes === null || bytes === 0) return null;
+  return (
+    <>
+      <span className={classes.label} title="In the latest completed checkpoint or savepoint">
+        State
+      </span>
+      <span className={classes.number}>{formatBytes(bytes)}</span>
+    </>
+  );
+}
 
 /** Apart from its node: it grows with the clock. */
 function Lag({ id }: { readonly id: string }) {

@@ -98,7 +98,7 @@ test('what there is no room for is said where the pointer is', () => {
     'Split',
     '1,000 records received',
     '930 records sent',
-    'The load is that of the task that it shares with Bids, Totals',
+    'Load and state are those of the task that it shares with Bids, Totals',
   ]);
   expect(title('bids-split')).toEqual(['1,000 records', 'In one task: nothing is sent, nothing waits']);
   expect(title('rates-join')?.map((line) => line.replaceAll('\u202f', ' '))).toEqual([
@@ -120,6 +120,13 @@ test('a change of one figure paints one node, and the edges that it is of', () =
   rendered = [];
   change(4, { now: 5, moving: { job: { restarts: 3 } } });
   expect(rendered).toEqual([]);
+});
+
+test('the state of a node is that of its vertices in the latest checkpoint', () => {
+  change(2, { moving: { figures: { bids: figures({ state_size: 1_024 }), totals: figures({ state_size: 2_048 }) } } });
+  expect(shown('totals')).toContain('State3.00\u202fKiB');
+  expect(shown('split')).toContain('State1.00\u202fKiB');
+  expect(shown('rates')).not.toContain('State');
 });
 
 test('a click leads to the first vertex of the node', () => {

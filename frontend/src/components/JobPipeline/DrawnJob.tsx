@@ -31,7 +31,7 @@ import {
 } from '../../model/pipeline/running';
 import { FailureState } from '../EmptyState/EmptyState';
 import { GraphCanvas, Line } from '../GraphCanvas/GraphCanvas';
-import { Lateness, Legend } from '../JobGraph/JobGraph';
+import { Lateness, Legend, StateSize } from '../JobGraph/JobGraph';
 import look from '../JobGraph/JobGraph.module.css';
 import { LoadBar } from '../LoadBar/LoadBar';
 import { PeekLink } from '../PeekLink/PeekLink';
@@ -247,6 +247,7 @@ function RunningBox({ id, name, node, isSelected, onSelect }: NodeProps & { name
         <span className={look.number}>{formatRate(figures.received)}</span>
         <span className={look.label}>Sent</span>
         <span className={look.number}>{formatRate(figures.sent)}</span>
+        <StateSize bytes={figures.stateSize} />
       </span>
       {state !== null && <LoadBar metrics={figures} isRunning={state === 'RUNNING'} />}
       {figures.watermark !== null && (
@@ -273,7 +274,8 @@ function nodeText(name: string, { chainedWith }: RunningNode, { receivedSoFar, s
   const lines = [name];
   if (receivedSoFar !== null) lines.push(`${formatCount(receivedSoFar)} records received`);
   if (sentSoFar !== null) lines.push(`${formatCount(sentSoFar)} records sent`);
-  // load is measured by task: who shares one with others shares its load
-  if (chainedWith.length > 0) lines.push(`The load is that of the task that it shares with ${chainedWith.join(', ')}`);
+  // both are measured by task: who shares one with others shares them
+  if (chainedWith.length > 0)
+    lines.push(`Load and state are those of the task that it shares with ${chainedWith.join(', ')}`);
   return lines.join('\n');
 }

@@ -32,6 +32,7 @@ export function DetailTab({ vertex }: { readonly vertex: Vertex }) {
           ['Records Sent', both(formatCount(metrics.records_out), formatRate(metrics.records_out_per_second))],
           ['Bytes Received', both(formatBytes(metrics.bytes_in), formatByteRate(metrics.bytes_in_per_second))],
           ['Bytes Sent', both(formatBytes(metrics.bytes_out), formatByteRate(metrics.bytes_out_per_second))],
+          ['State Size (latest checkpoint)', formatBytes(metrics.state_size)],
           ['Low Watermark', `${times.watermark(metrics.watermark)} (${times.zone})`],
           lag === null
             ? ['Behind the Newest Watermark', formatDuration(behind)]

@@ -44,6 +44,9 @@ export function VertexTable({ selected, onSelect }: Props) {
             <th scope="col" className="tm-num">
               Busy
             </th>
+            <th scope="col" className="tm-num" title="In the latest completed checkpoint or savepoint">
+              State Size
+            </th>
             <th scope="col">Low Watermark</th>
             <th scope="col" className="tm-num">
               Duration
@@ -91,6 +94,7 @@ const Row = memo(function Row({ vertex, isSelected, onSelect }: RowProps) {
       <td className="tm-num">{formatBytes(metrics.bytes_in)}</td>
       <td className="tm-num">{formatBytes(metrics.bytes_out)}</td>
       <td className="tm-num tm-live">{formatShare(metrics.busy)}</td>
+      <td className="tm-num">{formatBytes(metrics.state_size)}</td>
       <td>{times.watermark(metrics.watermark)}</td>
       <td className="tm-num">{start < 0 ? '–' : <Duration start={start} end={end} />}</td>
     </tr>

@@ -99,10 +99,11 @@ test('a job without event time has no watermarks to show', () => {
 test('the watermarks of all vertices are compared with the newest one, and name who holds them back', () => {
   const holder = { vertex: 'right', subtask: 1, split: 'p3', why: 'nothing-to-read', behind: 3_000, still: 0 } as const;
   const rows = { left: figures({ watermark: 5_000 }), right: figures({ watermark: 2_000 }) };
-  const event_time = { newest: 5_000, is_live: false, held_by: { join: 'right' }, holder };
+  const event_time = { newest: 5_000, is_live: false, held_by: { join: 'right' }, speed: 60, holder };
   change(2, { moving: { figures: { ...rows, join: figures({ watermark: 2_000 }) } }, derived: { event_time } });
   const cells = screen.getAllByRole('row').map((row) => [...row.children].map((cell) => cell.textContent));
   expect(cells[0]).toEqual(['Name', 'Low Watermark', 'Behind the Newest', 'Held Back by']);
+  expect(screen.getByText(/^Event-time speed/).textContent).toBe('Event-time speed: 60\u202f× real time');
   const plain = cells.slice(1).map(([name, , behind, by]) => [name, behind?.replaceAll('\u202f', ' '), by]);
   expect(plain).toEqual([
     ['left', '0 ms', '–'],

@@ -248,6 +248,8 @@ export interface NodeFigures {
   readonly idle: number;
   readonly back_pressured: number;
   readonly parallelism: number | null;
+  /** Bytes of the vertices in the latest completed checkpoint or savepoint; null: unknown. */
+  readonly stateSize: number | null;
   readonly received: number | null;
   readonly receivedSoFar: number | null;
   readonly sent: number | null;
@@ -264,6 +266,7 @@ export function figuresOfNode(job: JobWithOperators, node: RunningNode): NodeFig
   const statuses = node.vertices.flatMap((id) => moving.vertices[id] ?? []);
   const parallelisms = new Set(statuses.map(({ parallelism }) => parallelism));
   const [received, sent] = [receivedBy(job, node), sentBy(job, node)];
+  const sizes = loads.flatMap(({ state_size }) => state_size ?? []);
   const limit = derived.causes?.limit;
   return {
     state: statuses.length === 0 ? null : stateOfAll(statuses.map(({ state }) => state)),
@@ -271,6 +274,7 @@ export function figuresOfNode(job: JobWithOperators, node: RunningNode): NodeFig
     idle: Math.min(1000, ...loads.map(({ idle }) => idle)),
     back_pressured: Math.max(0, ...loads.map(({ back_pressured }) => back_pressured)),
     parallelism: parallelisms.size === 1 ? (statuses[0]?.parallelism ?? null) : null,
+    stateSize: sizes.length === 0 ? null : sizes.reduce((one, other) => one + other, 0),
     received: received?.perSecond ?? null,
     receivedSoFar: received?.records ?? null,
     sent: sent?.perSecond ?? null,
