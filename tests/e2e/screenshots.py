@@ -55,12 +55,22 @@ def opened(site: Site, page: Page) -> None:
     expect(page.get_by_role("textbox", name="Name of the node")).to_have_value("By airport and hour")
 
 
+def previewed(site: Site, page: Page) -> None:
+    """The same, with the rows of that window under it."""
+    opened(site, page)
+    page.get_by_role("button", name="Preview", exact=True).click()
+    panel = page.get_by_role("tabpanel", name="Preview")
+    expect(panel.get_by_role("status")).to_contain_text("Finished")
+    expect(panel.locator("tbody tr").first).to_be_visible()
+
+
 PICTURES: dict[str, tuple[Callable[[Site, Page], None], bool]] = {
     # name → moves, whether the whole page or the window
     "overview": (overview, False),
     "job-page": (job_page, True),
     "templates": (templates, False),
     "pipeline-editor": (opened, False),
+    "pipeline-preview": (previewed, False),
 }
 
 
