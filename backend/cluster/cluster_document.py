@@ -9,6 +9,8 @@ from typing import Any
 from django.db.models import F
 
 from backend.cluster.models import TERMINAL_STATES, Job, TaskManager
+from runtime.jobmaster.findings import Topic
+from runtime.jobmaster.job_state import JobState
 
 Document = dict[str, Any]
 
@@ -16,6 +18,8 @@ Document = dict[str, Any]
 MAX_ENDED_JOBS = 100
 #: state of a TaskManager that gets no more slots because it is about to end; no state of its row
 DRAINING = "DRAINING"
+#: fields of a job's entry that change all the time; see `JobSummary`
+JOB_FIGURES = ("records_in_per_second", "behind", "lag")
 
 
 def cluster_document(taskmanagers: Sequence[Document], jobs: Sequence[Document], now: int, version: int) -> Document:
@@ -39,12 +43,17 @@ def cluster_document(taskmanagers: Sequence[Document], jobs: Sequence[Document],
 
 
 def lasting_part(document: Document) -> Document:
-    """Return the part of the document whose changes are news: neither times that only advance, nor free memory."""
+    """Return the part of the document whose changes are news at once: neither times that only advance, nor figures."""
     return {
         "slots": (document["slots_total"], document["slots_available"]),
         "taskmanagers": [_without(entry, "last_heartbeat", "free_memory") for entry in document["taskmanagers"]],
-        "jobs": [_without(entry, "duration") for entry in document["jobs"]],
+        "jobs": [_without(entry, "duration", *JOB_FIGURES) for entry in document["jobs"]],
     }
+
+
+def figures_of(document: Document) -> list[tuple[Any, ...]]:
+    """Return the figures of the document's jobs, which change all the time."""
+    return [tuple(entry.get(name) for name in JOB_FIGURES) for entry in document["jobs"]]
 
 
 def _without(entry: Document, *names: str) -> Document:
@@ -58,7 +67,54 @@ def job_entry(document: Document) -> Document:
     entry = {name: document[name] for name in kept} | {"tasks": dict(tasks), "tasks_total": tasks.total()}
     # documents of earlier releases have no checkpoints
     latest = document.get("checkpoints", {}).get("latest", {}).get("completed")
-    return entry | {"last_checkpoint": None if latest is None else latest["latest_ack_timestamp"]}
+    entry["last_checkpoint"] = None if latest is None else latest["latest_ack_timestamp"]
+    return entry | _performance(document)
+
+
+def _performance(document: Document) -> Document:
+    """Return how fast a job reads, how far it is behind, and what holds it up; of one that does not run, nothing."""
+    if document["state"] != JobState.RUNNING.value:
+        return {"records_in_per_second": 0.0, "behind": None, "lag": None, "limit": None}
+    rate = sum(vertex["metrics"]["records_in_per_second"] for vertex in document["vertices"] if vertex["is_source"])
+    behind, lag = _distances(document)
+    return {
+        # a decimal of a large rate is noise that every reader would be sent
+        "records_in_per_second": round(rate, 1) if rate < 100 else float(round(rate)),
+        "behind": behind,
+        "lag": lag,
+        "limit": _limit(document),
+    }
+
+
+def _distances(document: Document) -> tuple[int | None, int | None]:
+    """Return by how many ms the watermark that is furthest behind is behind the newest, and behind the clock.
+
+    The first is None if there is nothing to compare, the second unless sources are live: of old data it is its age.
+    """
+    # documents of earlier releases have none
+    time = document.get("event_time", {})
+    reached = {v["id"]: v["metrics"]["watermark"] for v in document["vertices"]}
+    known = {vertex: watermark for vertex, watermark in reached.items() if isinstance(watermark, int)}
+    if not known:
+        return None, None
+    lag = document["now"] - min(known.values()) if time.get("is_live") else None
+    if "newest" not in time:
+        return None, lag
+    # the vertices' are newer than the newest, which is measured once a second
+    newest = max(time["newest"], *known.values())
+    newest_of = time.get("newest_of", {})
+    return max(0, *(newest_of.get(vertex, newest) - watermark for vertex, watermark in known.items())), lag
+
+
+def _limit(document: Document) -> Document | None:
+    """Return the weightiest cause that holds a job up; None: nothing is known to."""
+    causes = document.get("causes", {})
+    cause = next((causes[topic.value] for topic in Topic if topic.value in causes), None)
+    if cause is None:
+        return None
+    name = next((vertex["name"] for vertex in document["vertices"] if vertex["id"] == cause["vertex"]), "")
+    # without its text, whose figures change all the time
+    return {"cause": cause["cause"], "vertex": cause["vertex"], "name": name}
 
 
 def taskmanager_entry(row: TaskManager, free_slots: int, *, is_draining: bool = False) -> Document:

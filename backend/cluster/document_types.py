@@ -44,6 +44,23 @@ ExecutionState = Annotated[
 Watermark = Annotated[
     int | Literal["max"] | None, Named("Watermark", 'Epoch ms; null: none yet; "max": the input has ended.')
 ]
+CauseName = Annotated[
+    Literal[
+        "busy",
+        "skew",
+        "outside",
+        "slow-sink",
+        "stall",
+        "alignment",
+        "unknown",
+        "pending-records",
+        "late-data",
+        "memory",
+        "idle-input",
+        "still-watermark",
+    ],
+    Named("CauseName", "What holds a job up."),
+]
 CauseTopic = Annotated[
     Literal["limit", "watermark", "late", "pending", "memory"],
     Named("CauseTopic", "In the order of their weight. limit: what limits the throughput."),
@@ -257,20 +274,7 @@ class JobAutoscaler(TypedDict):
 class JobCause(TypedDict):
     """Something that holds a job up."""
 
-    cause: Literal[
-        "busy",
-        "skew",
-        "outside",
-        "slow-sink",
-        "stall",
-        "alignment",
-        "unknown",
-        "pending-records",
-        "late-data",
-        "memory",
-        "idle-input",
-        "still-watermark",
-    ]
+    cause: CauseName
     vertex: str
     """Id of the culprit."""
     subtask: NotRequired[int]
@@ -495,6 +499,16 @@ class TaskManagerSummary(TypedDict):
     free_memory: int
 
 
+class JobLimit(TypedDict):
+    """What holds a job up."""
+
+    cause: CauseName
+    vertex: str
+    """Its id."""
+    name: str
+    """The vertex's."""
+
+
 class JobSummary(TypedDict):
     id: str
     name: str
@@ -510,6 +524,14 @@ class JobSummary(TypedDict):
     waiting_for: str
     last_checkpoint: int | None
     """Completion time of the latest checkpoint; null: there is none."""
+    records_in_per_second: NotRequired[float]
+    """Of its sources together; this and the next three are missing where an earlier release wrote them."""
+    behind: NotRequired[int | None]
+    """ms of event time by which its last vertex is behind the newest source; null: there is nothing to compare."""
+    lag: NotRequired[int | None]
+    """ms by which its watermark is behind the clock; null: its sources are not live."""
+    limit: NotRequired[JobLimit | None]
+    """The weightiest cause that limits it; null: nothing does as far as is known."""
 
 
 class ClusterDocument(TypedDict):

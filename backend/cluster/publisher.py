@@ -13,7 +13,7 @@ from typing import Any
 
 from backend.cluster import bus
 from backend.cluster.checkpoint_document import CheckpointDetails
-from backend.cluster.cluster_document import MAX_ENDED_JOBS, cluster_document, job_entry, lasting_part
+from backend.cluster.cluster_document import MAX_ENDED_JOBS, cluster_document, figures_of, job_entry, lasting_part
 from backend.cluster.job_runner import JobRunner
 from backend.cluster.leader_bus import BusError, LeaderBus, RefusedError
 from backend.cluster.live_document import told_document
@@ -28,6 +28,8 @@ logger = logging.getLogger(__name__)
 
 #: maximum interval of the cluster's document, whose heartbeats and free memory change all the time
 CLUSTER_MS = 10_000
+#: interval at which it is published because figures of jobs have moved: all pages get it, whatever they show
+FIGURES_MS = 2_000
 #: documents that do not change are published again, because they expire
 RENEW_MS = bus.EXPIRY_S * 1000 // 3
 
@@ -60,6 +62,8 @@ class Publisher:
         self._version = 0
         #: the lasting part of the cluster's document that was sent last, and when, monotonic ms
         self._told_cluster: Document = {}
+        #: figures of jobs that were sent last
+        self._told_figures: list[tuple[Any, ...]] = []
         self._told_cluster_ms = 0.0
         self._renewed_ms = clock.monotonic_ms()
         #: number of the newest report of stacks that was published, by job
@@ -217,9 +221,11 @@ class Publisher:
         self._version = max(now, self._version + 1)
         document = cluster_document(taskmanagers, self._listed(), now, self._version)
         lasting = lasting_part(document)
-        is_due = lasting != self._told_cluster or now_ms - self._told_cluster_ms >= CLUSTER_MS
+        figures, since_ms = figures_of(document), now_ms - self._told_cluster_ms
+        has_moved = figures != self._told_figures and since_ms >= FIGURES_MS
+        is_due = lasting != self._told_cluster or has_moved or since_ms >= CLUSTER_MS
         if is_due and self._send("cluster", document):
-            self._told_cluster, self._told_cluster_ms = lasting, now_ms
+            self._told_cluster, self._told_figures, self._told_cluster_ms = lasting, figures, now_ms
         self._vouch()
 
     def _listed(self) -> list[Document]:

@@ -23,7 +23,7 @@ from backend.live.answers import LogFiles, LogQuery, LogSearch, LogSearchParamet
 from backend.live.log_lines import DEFAULT_MATCHES, MAX_MATCHES, MAX_QUERY_CHARS, Found, search
 from backend.live.log_text import LogText
 from backend.live.logs import DEFAULT_LIMIT_BYTES, MAX_LIMIT_BYTES, LogFile, Page, find_log, list_logs, read_page
-from backend.live.topic_types import LiveJob, LiveOperators, LiveVertex
+from backend.live.topic_types import LiveCluster, LiveJob, LiveOperators, LiveVertex
 
 _ID = re.compile(r"[0-9a-f]{32}")
 MAX_SAFE_INTEGER = 2**53 - 1
@@ -35,6 +35,15 @@ class ClusterView(ProductView):
     def get(self, request: Request) -> Response:
         document, freshness = services.read_cluster()
         return Response(document | {"freshness": freshness.to_json()})
+
+
+class ClusterTopicView(ProductView):
+    """The document of the topic "cluster"; the page reads it while its WebSocket is down."""
+
+    @operation(LiveCluster)
+    def get(self, request: Request) -> Response:
+        document, freshness = services.read_cluster()
+        return Response(topics.cluster_topic(document) | {"freshness": freshness.to_json()})
 
 
 class JobManagersView(ProductView):

@@ -1,6 +1,6 @@
 """Authentication of WebSockets by a token in the header or in a subprotocol, else by the session cookie.
 
-Every client offers the subprotocol `tidemark.live.2`, the version of the messages and documents. A browser cannot set
+Every client offers the subprotocol `tidemark.live.3`, the version of the messages and documents. A browser cannot set
 headers on a WebSocket; a page without a session also offers `tidemark.token.<token>`. The credentials found at the
 start are checked again while the connection is open.
 """
@@ -21,7 +21,7 @@ from backend.accounts.services import limit_session, user_of_token
 
 #: asks the client to log in; from the application range (a browser refused before the handshake sees 403 instead)
 CLOSE_UNAUTHORIZED = 4401
-SUBPROTOCOL = "tidemark.live.2"
+SUBPROTOCOL = "tidemark.live.3"
 TOKEN_SUBPROTOCOL = "tidemark.token."
 
 Scope = dict[str, Any]

@@ -19,9 +19,11 @@ from backend.cluster.document_types import (
     JobEventTime,
     JobException,
     JobFailure,
+    JobLimit,
     JobState,
     OperatorInput,
     Stall,
+    TaskManagerSummary,
     VertexInput,
     Watermark,
 )
@@ -223,5 +225,51 @@ class LiveOperators(TypedDict):
     now: int
     figures: dict[str, OperatorFigures]
     """By the operator's uid."""
+    freshness: NotRequired[Freshness]
+    """In answers of REST; the WebSocket's messages have it beside the document."""
+
+
+# --- the cluster ------------------------------------------------------------------------------------------------------
+
+
+class LiveJobFigures(NamedTuple):
+    """Figures of a job; see `JobSummary`."""
+
+    records_in_per_second: float
+    behind: int | None
+    lag: int | None
+
+
+class LiveJobSummary(TypedDict):
+    """A job in the list of all; see `JobSummary`."""
+
+    name: str
+    state: JobState
+    start_time: int
+    end_time: int
+    """-1: not ended."""
+    parallelism: int
+    tasks: dict[ExecutionState, int]
+    """Number of tasks by state."""
+    restarts: int
+    waiting_for: str
+    last_checkpoint: NotRequired[int]
+    limit: NotRequired[JobLimit]
+    figures: LiveJobFigures
+
+
+class LiveCluster(TypedDict):
+    """The document of the topic "cluster"."""
+
+    version: int
+    """Grows with every change."""
+    now: int
+    """Time of the document, by the jobmanager's clock."""
+    slots_total: int
+    slots_available: int
+    taskmanagers: dict[str, TaskManagerSummary]
+    """By id."""
+    jobs: dict[str, LiveJobSummary]
+    """All that run and the last that ended, by id."""
     freshness: NotRequired[Freshness]
     """In answers of REST; the WebSocket's messages have it beside the document."""

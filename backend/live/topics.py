@@ -1,8 +1,8 @@
 """Topics of the WebSocket, and the documents that they send. Pure.
 
-The jobmanager writes one document per job, in the form of REST. A page gets it by topic: `job:<id>` without subtasks
-and the figures of operators, `job:<id>/vertex:<id>` with the subtasks of one vertex, `job:<id>/operators` with the
-figures of all operators. `topic_types` describes them.
+The jobmanager writes one document per job and one of the cluster, in the form of REST. A page gets them by topic:
+`cluster`, `job:<id>` without subtasks and the figures of operators, `job:<id>/vertex:<id>` with the subtasks of one
+vertex, `job:<id>/operators` with the figures of all operators. `topic_types` describes them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from backend.live.topic_types import EdgeFigures, Figures, OperatorFigures
+from backend.live.topic_types import EdgeFigures, Figures, LiveJobFigures, OperatorFigures
 from runtime.core.ids import operator_id_of
 
 Document = dict[str, Any]
@@ -42,6 +42,19 @@ _DERIVED = ("causes", "event_time")
 _STATIC_VERTEX = ("name", "description", "max_parallelism", "slot_sharing_group", "is_source", "is_sink", "inputs")
 _STATIC_OPERATOR = ("name", "defined_at", "input")
 _VERTEX_STATUS = ("state", "parallelism", "lower_bound", "upper_bound", "start_time", "end_time")
+_CLUSTER = ("version", "now", "slots_total", "slots_available")
+_JOB_SUMMARY = (
+    "name",
+    "state",
+    "start_time",
+    "end_time",
+    "parallelism",
+    "tasks",
+    "restarts",
+    "waiting_for",
+    "last_checkpoint",
+    "limit",
+)
 _SUBTASK_STATUS = ("state", "attempt", "slot", "taskmanager", "host", "pid", "start_time", "end_time")
 
 
@@ -104,7 +117,24 @@ def topic_document(topic: str, source: Document) -> Document:
     if match is not None and match["job"] is not None:
         vertex_id = match["vertex"]
         return operators_document(source) if vertex_id is None else vertex_document(source, vertex_id)
+    if topic == CLUSTER_TOPIC:
+        return cluster_topic(source)
     return source if job_of_topic(topic) is None else job_document(source)
+
+
+def cluster_topic(source: Document) -> Document:
+    """Return the `LiveCluster` of the cluster's document."""
+    return _picked(source, _CLUSTER) | {
+        "taskmanagers": {taskmanager["id"]: taskmanager for taskmanager in source["taskmanagers"]},
+        "jobs": {job["id"]: _job_summary(job) for job in source["jobs"]},
+    }
+
+
+def _job_summary(job: Document) -> Document:
+    # entries of earlier releases have no figures
+    figures = [job.get(name) for name in LiveJobFigures._fields]
+    summary: Document = _without_nulls(_picked(job, _JOB_SUMMARY))
+    return summary | {"figures": [figures[0] or 0.0, *figures[1:]]}
 
 
 def job_document(source: Document) -> Document:

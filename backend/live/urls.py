@@ -30,6 +30,7 @@ urlpatterns = [
     path("readyz", pages.readyz),
     path("metrics", prometheus.MetricsView.as_view()),
     path("api/v1/cluster", api.ClusterView.as_view()),
+    path("api/v1/cluster/topic", api.ClusterTopicView.as_view()),
     path("api/v1/jobmanagers", api.JobManagersView.as_view()),
     path("api/v1/savepoints", savepoint_api.SavepointsView.as_view()),
     path("api/v1/jobs/<str:job_id>/live", api.LiveJobView.as_view()),

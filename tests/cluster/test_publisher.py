@@ -95,6 +95,33 @@ def test_of_the_jobs_that_have_ended_the_newest_are_listed_and_the_others_forgot
     assert publisher._entries.keys() == listed
 
 
+def test_figures_that_move_are_published_every_two_seconds_and_news_at_once() -> None:
+    """All pages get the cluster's document, whatever they show."""
+    leader_bus, clock = RecordingBus(), ManualClock(1_000)
+    publisher = Publisher(leader_bus, clock, lambda: True)
+
+    def turns(rates: Sequence[float], state: str = "RUNNING") -> int:
+        before = leader_bus.written.count("cluster")
+        for rate in rates:
+            clock.advance(500)
+            publisher.job_waits(running("j", rate) | {"state": state})
+            publisher.cluster([])
+        return leader_bus.written.count("cluster") - before
+
+    assert turns([1.0]) == 1
+    assert turns([2.0, 3.0, 4.0]) == 0
+    assert turns([5.0]) == 1 and leader_bus.documents["cluster"]["jobs"][0]["records_in_per_second"] == 5.0
+    assert turns([5.0] * 8) == 0
+    assert turns([5.0], "RESTARTING") == 1
+
+
+def running(job_id: str, rate: float) -> Document:
+    """The document of a running job that reads so many records a second."""
+    metrics = {"records_in_per_second": rate, "watermark": None}
+    source = {"id": "v", "is_source": True, "subtasks": [], "metrics": metrics}
+    return ended(job_id) | {"state": "RUNNING", "version": round(rate), "vertices": [source]}
+
+
 def runner_of(checkpoints: CheckpointsSnapshot, version: int = 1) -> Any:
     """The part of a JobRunner that is published, of a running job."""
     document = ended("j") | {"state": "RUNNING", "version": version}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from backend.cluster import services
+from backend.cluster import cluster_document, services
 from backend.cluster.checkpoint_document import DETAILS, TRACES, all_details, all_traces, checkpoints_document
 from backend.cluster.models import Job, JobException, TaskManager
 from runtime.common.typeinfo import Types
@@ -148,3 +148,18 @@ def taskmanager() -> TaskManager:
         last_heartbeat=now,
         hardware={"cpu_cores": 2, "physical_memory": 24 << 30, "free_memory": 12 << 30},
     )
+
+
+def taskmanager_entry(now: int) -> dict[str, Any]:
+    """The entry of that TaskManager in the cluster's document, with a heartbeat of this time."""
+    row = TaskManager(
+        id=TASKMANAGER,
+        host="localhost",
+        pid=4711,
+        slots=4,
+        state=TaskManager.State.REGISTERED,
+        registered_at=now,
+        last_heartbeat=now,
+        hardware={"cpu_cores": 2, "physical_memory": 24 << 30, "free_memory": 12 << 30},
+    )
+    return cluster_document.taskmanager_entry(row, 4)

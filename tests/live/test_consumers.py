@@ -19,6 +19,7 @@ from pytest_django import Settings
 from backend.accounts.models import ApiToken
 from backend.accounts.services import create_token
 from backend.cluster import bus
+from backend.cluster.cluster_document import cluster_document, job_entry
 from backend.cluster.models import Job
 from backend.live import consumers, documents
 from backend.live.authentication import CLOSE_UNAUTHORIZED, SUBPROTOCOL, TOKEN_SUBPROTOCOL
@@ -26,7 +27,7 @@ from backend.live.consumers import LiveConsumer, Pace
 from backend.live.routing import websocket_application
 from backend.live.topic_types import Figures
 from tests.dispatcher import rows
-from tests.live.live_jobs import RunningJob
+from tests.live.live_jobs import NOW, RunningJob
 from tests.live.websocket import WebSocket
 from tests.support import bus_contents
 
@@ -189,7 +190,7 @@ async def test_a_subscription_begins_with_a_snapshot(connect: Connect, cookie: t
     assert message["data"]["moving"]["figures"][rows.SOURCE][RECORDS_IN] == 400
     assert message["version"] == message["data"]["version"]
     await connection.send_json({"type": "subscribe", "topic": "cluster"})
-    assert (await receive(connection, "snapshot"))["data"]["jobs"][0]["id"] == job.id
+    assert (await receive(connection, "snapshot"))["data"]["jobs"][job.id]["name"] == job.name
 
 
 async def test_changes_follow_with_numbers_and_patches(
@@ -298,6 +299,33 @@ async def test_a_change_of_a_large_job_is_small_and_its_subtasks_and_operators_a
     assert sizes[vertex_topic] <= 2_000
     assert len(frames[operators_topic]["patch"]["figures"]) == 100
     assert sizes[operators_topic] <= 12_000
+
+
+async def test_a_change_of_forty_jobs_is_small(connect: Connect, cookie: tuple[bytes, bytes], fast: None) -> None:
+    """All figures of forty jobs have moved, and a TaskManager has sent a heartbeat; 100 jobs have ended."""
+    running, random = [RunningJob(6, 4) for _ in range(40)], Random(7)
+    ended = [RunningJob(6, 4).row.id for _ in range(100)]
+
+    async def move(after_ms: int) -> None:
+        told = [job.running(after_ms, random) for job in running]
+        entries = [job_entry(document) for document in told]
+        done = [job_entry(told[0] | {"id": job_id, "state": "FINISHED", "end_time": NOW}) for job_id in ended]
+        taskmanager = rows.taskmanager_entry(NOW + after_ms)
+        document = cluster_document([taskmanager], [*entries, *done], NOW + after_ms, NOW + after_ms)
+        await asyncio.to_thread(bus_contents.put_document, bus.CLUSTER_KEY, document)
+        await hint("cluster", NOW + after_ms)
+
+    # five seconds are enough for a verdict
+    for second in range(5):
+        await move(1_000 * second)
+    connection = await connect(ORIGIN, cookie)
+    await connection.send_json({"type": "subscribe", "topic": "cluster"})
+    assert len((await receive(connection, "snapshot"))["data"]["jobs"]) == 140
+    await move(6_000)
+    change = await receive(connection, "change")
+    assert set(change["patch"]["jobs"]) == {job.row.id for job in running}
+    assert all("figures" in patch for patch in change["patch"]["jobs"].values())
+    assert len(json.dumps(change, separators=(",", ":"))) <= 4_000
 
 
 async def test_a_closed_vertex_takes_no_hints_from_its_job(

@@ -12,11 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from backend.cluster.checkpoint_document import DETAILS, TRACES
+from backend.cluster.cluster_document import cluster_document, job_entry
 from backend.cluster.freshness import Freshness, Source
 from backend.cluster.live_document import ended_document
 from backend.live.feed import Feed
 from backend.live.merge_patch import apply_merge_patch
-from backend.live.topic_types import Figures, OperatorFigures
+from backend.live.topic_types import Figures, LiveJobFigures, OperatorFigures
 from backend.live.topics import (
     VertexUnknownError,
     group_of,
@@ -35,6 +36,7 @@ from runtime.jobmaster.job_state import JobState
 from runtime.jobmaster.status import Stall
 from runtime.task.messages import TaskState
 from tests.cluster.snapshots import METRICS, SINK, statistics
+from tests.dispatcher import rows
 from tests.live.live_jobs import NOW, RunningJob, uid_of
 
 JOB, VERTEX = "job:" + "0" * 32, "job:" + "0" * 32 + "/vertex:" + "a" * 32
@@ -75,6 +77,19 @@ def test_parts_of_a_job_have_its_source_and_its_hints() -> None:
 
 
 # --- documents --------------------------------------------------------------------------------------------------------
+
+
+def test_the_clusters_document_has_jobs_and_taskmanagers_by_id_and_no_null() -> None:
+    job = RunningJob(2, 2)
+    entry, earlier = job_entry(job.running(500, Random(1))), {"id": "e", "name": "of an earlier release"}
+    document = topic_document("cluster", cluster_document([rows.taskmanager_entry(NOW)], [entry, earlier], NOW, 7))
+    assert (document["version"], document["now"]) == (7, NOW)
+    assert list(document["taskmanagers"]) == [rows.TASKMANAGER]
+    told = document["jobs"][entry["id"]]
+    assert told["tasks"] == {"RUNNING": 4} and told["figures"] == [entry[name] for name in LiveJobFigures._fields]
+    # null cannot be patched in, and what advances by itself is the reader's to count
+    assert not {"id", "duration", "tasks_total", "last_checkpoint", "limit"} & told.keys()
+    assert document["jobs"]["e"] == {"name": "of an earlier release", "figures": [0.0, None, None]}
 
 
 def test_a_jobs_document_has_everything_by_id_and_no_subtasks() -> None:

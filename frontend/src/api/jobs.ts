@@ -2,12 +2,12 @@
 
 import type {
   Autoscaler,
-  ClusterDocument,
   FailureGroups,
   JobConfig,
   JobLog,
   JobManagers,
   JobTimeline,
+  LiveCluster,
   LiveJob,
   LiveOperators,
   LiveVertex,
@@ -19,8 +19,8 @@ import type {
 } from '../gen/contract';
 import { call } from './client';
 
-export function fetchCluster(): Promise<ClusterDocument> {
-  return call('GET /api/v1/cluster');
+export function fetchClusterTopic(): Promise<LiveCluster> {
+  return call('GET /api/v1/cluster/topic');
 }
 
 export function fetchJobManagers(): Promise<JobManagers> {

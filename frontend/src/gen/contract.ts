@@ -148,6 +148,9 @@ export interface CatalogAnswer {
   etag: string;
 }
 
+/** What holds a job up. */
+export type CauseName = 'busy' | 'skew' | 'outside' | 'slow-sink' | 'stall' | 'alignment' | 'unknown' | 'pending-records' | 'late-data' | 'memory' | 'idle-input' | 'still-watermark';
+
 /** In the order of their weight. limit: what limits the throughput. */
 export type CauseTopic = 'limit' | 'watermark' | 'late' | 'pending' | 'memory';
 
@@ -915,7 +918,7 @@ export interface JobAutoscaler {
 
 /** Something that holds a job up. */
 export interface JobCause {
-  cause: 'busy' | 'skew' | 'outside' | 'slow-sink' | 'stall' | 'alignment' | 'unknown' | 'pending-records' | 'late-data' | 'memory' | 'idle-input' | 'still-watermark';
+  cause: CauseName;
   /** Id of the culprit. */
   vertex: string;
   /** Missing: the vertex as a whole. */
@@ -1065,6 +1068,15 @@ export interface JobIdAndStatus {
   status: JobState;
 }
 
+/** What holds a job up. */
+export interface JobLimit {
+  cause: CauseName;
+  /** Its id. */
+  vertex: string;
+  /** The vertex's. */
+  name: string;
+}
+
 /** Entries of all logs of a job by time, and how far the server has looked for them in this request. */
 export interface JobLog {
   entries: JobLogEntry[];
@@ -1185,6 +1197,14 @@ export interface JobSummary {
   waiting_for: string;
   /** Completion time of the latest checkpoint; null: there is none. */
   last_checkpoint: number | null;
+  /** Of its sources together; this and the next three are missing where an earlier release wrote them. */
+  records_in_per_second?: number;
+  /** ms of event time by which its last vertex is behind the newest source; null: there is nothing to compare. */
+  behind?: number | null;
+  /** ms by which its watermark is behind the clock; null: its sources are not live. */
+  lag?: number | null;
+  /** The weightiest cause that limits it; null: nothing does as far as is known. */
+  limit?: JobLimit | null;
 }
 
 /** The states and events of a job, oldest first. */
@@ -1256,6 +1276,22 @@ export interface LatestCheckpoints {
   restored?: RestoredCheckpoint;
 }
 
+/** The document of the topic "cluster". */
+export interface LiveCluster {
+  /** Grows with every change. */
+  version: number;
+  /** Time of the document, by the jobmanager's clock. */
+  now: number;
+  slots_total: number;
+  slots_available: number;
+  /** By id. */
+  taskmanagers: Record<string, TaskManagerSummary>;
+  /** All that run and the last that ended, by id. */
+  jobs: Record<string, LiveJobSummary>;
+  /** In answers of REST; the WebSocket's messages have it beside the document. */
+  freshness?: Freshness;
+}
+
 /** The document of the topic "job:<id>". */
 export interface LiveJob {
   /** Grows with every change. */
@@ -1268,6 +1304,9 @@ export interface LiveJob {
   /** In answers of REST; the WebSocket's messages have it beside the document. */
   freshness?: Freshness;
 }
+
+/** Figures of a job; see `JobSummary`. */
+export type LiveJobFigures = [records_in_per_second: number, behind: number | null, lag: number | null];
 
 export interface LiveJobStatus {
   state: JobState;
@@ -1287,6 +1326,23 @@ export interface LiveJobStatus {
   failures?: number;
   /** -1: none is scheduled. */
   next_attempt_at?: number;
+}
+
+/** A job in the list of all; see `JobSummary`. */
+export interface LiveJobSummary {
+  name: string;
+  state: JobState;
+  start_time: number;
+  /** -1: not ended. */
+  end_time: number;
+  parallelism: number;
+  /** Number of tasks by state. */
+  tasks: Partial<Record<ExecutionState, number>>;
+  restarts: number;
+  waiting_for: string;
+  last_checkpoint?: number;
+  limit?: JobLimit;
+  figures: LiveJobFigures;
 }
 
 export interface LiveOperator {
@@ -2943,6 +2999,12 @@ export interface Routes {
     query: Record<never, never>;
     body: undefined;
     answer: ClusterDocument;
+  };
+  'GET /api/v1/cluster/topic': {
+    path: Record<never, never>;
+    query: Record<never, never>;
+    body: undefined;
+    answer: LiveCluster;
   };
   'GET /api/v1/jobmanagers': {
     path: Record<never, never>;

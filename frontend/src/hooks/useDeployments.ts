@@ -3,7 +3,7 @@
 import { useQuery } from '@tanstack/react-query';
 
 import { fetchDeployments } from '../api/deployments';
-import type { ClusterDocument, DeploymentAnswer } from '../gen/contract';
+import type { DeploymentAnswer, LiveCluster } from '../gen/contract';
 import { isUnderWay, runningOf } from '../model/pipeline/deployment';
 import { useTopic } from './useLive';
 
@@ -42,7 +42,7 @@ export function useDeployments(pipeline: string): Deployments {
 /** A job's state as it is now; null: the live documents do not have it. */
 export function useJobState(jobId: string | null): string | null {
   return useTopic('cluster', ({ data }) => {
-    const jobs = (data as ClusterDocument | undefined)?.jobs ?? [];
-    return jobs.find(({ id }) => id === jobId)?.state ?? null;
+    const jobs = (data as LiveCluster | undefined)?.jobs;
+    return jobs?.[jobId ?? '']?.state ?? null;
   });
 }

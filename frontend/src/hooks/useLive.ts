@@ -4,8 +4,9 @@ import { useQuery } from '@tanstack/react-query';
 import { createContext, useCallback, useContext, useEffect, useSyncExternalStore } from 'react';
 
 import { ApiError } from '../api/client';
-import { fetchCluster } from '../api/jobs';
-import type { ClusterDocument, Topic } from '../gen/contract';
+import { fetchClusterTopic } from '../api/jobs';
+import type { LiveCluster, Topic } from '../gen/contract';
+import { type Cluster, clusterOf } from '../model/cluster';
 import { type Staleness, staleness } from '../model/staleness';
 import type { TopicState } from '../model/liveTopic';
 import { connection } from '../store/socket';
@@ -24,8 +25,9 @@ export interface Live<T> {
   readonly error: string | null;
 }
 
-export function useCluster(): Live<ClusterDocument> {
-  return useLive<ClusterDocument>('cluster', fetchCluster);
+export function useCluster(): Live<Cluster> {
+  const live = useLive<LiveCluster>('cluster', fetchClusterTopic);
+  return { ...live, data: live.data === undefined ? undefined : clusterOf(live.data) };
 }
 
 /** The whole document; renders again with each change of it. */

@@ -1,6 +1,16 @@
 import { expect, test } from 'vitest';
 
-import { filterJobs, parseSorting, sortBy, sortingText, toggleSorting } from './jobList';
+import {
+  concerns,
+  countStates,
+  distanceOf,
+  filterJobs,
+  parseSorting,
+  parseStates,
+  sortBy,
+  sortingText,
+  toggleSorting,
+} from './jobList';
 import { jobSummary } from './testData';
 
 const jobs = [
@@ -38,4 +48,19 @@ test('a sorting survives the address, and what names no column is none', () => {
   }
   expect(parseSorting(null, columns)).toBeNull();
   expect(parseSorting('-colour', columns)).toBeNull();
+});
+
+test('states are counted, those of jobs that have not ended first, and read from the address', () => {
+  const states = ['FINISHED', 'RUNNING', 'FAILED', 'RUNNING'] as const;
+  const counts = countStates(states.map((state, index) => jobSummary(String(index), { state })));
+  expect(counts.map(({ state, count }) => `${count} ${state}`)).toEqual(['2 RUNNING', '1 FAILED', '1 FINISHED']);
+  expect(parseStates('FAILED,RUNNING,nonsense')).toEqual(['RUNNING', 'FAILED']);
+  expect(parseStates(null)).toEqual([]);
+  expect([concerns([], true), concerns(['RUNNING'], true), concerns(['FAILED'], true)]).toEqual([true, false, true]);
+});
+
+test('a job is found by what limits it, and is as far behind as its live sources say', () => {
+  const slow = jobSummary('a', { limit: { cause: 'slow-sink', vertex: 'v', name: 'to Kafka' }, behind: 7, lag: 9_000 });
+  expect(filterJobs([...jobs, slow], 'kafka slow').map((job) => job.id)).toEqual(['a']);
+  expect([slow, jobSummary('b', { behind: 7 }), jobSummary('c')].map(distanceOf)).toEqual([9_000, 7, -1]);
 });

@@ -1,11 +1,16 @@
 /** Filtering and sorting of the job lists. */
 
-import type { JobSummary } from '../gen/contract';
+import type { JobState, JobSummary } from '../gen/contract';
+import { causeText } from './causes';
+import { isTerminal } from './states';
 
 export const JOB_COLUMNS = [
   'name',
   'state',
   'tasks_total',
+  'records_in_per_second',
+  'behind',
+  'limit',
   'start_time',
   'end_time',
   'last_checkpoint',
@@ -38,13 +43,64 @@ export function parseSorting<Column extends string>(
   return column === undefined ? null : { column, descending };
 }
 
-/** Jobs whose name, id or state contains every word of the text, ignoring case. */
+/** Jobs whose name, id, state or cause contains every word of the text, ignoring case. */
 export function filterJobs(jobs: readonly JobSummary[], text: string): JobSummary[] {
   const words = text.toLowerCase().split(/\s+/).filter(Boolean);
   return jobs.filter((job) => {
-    const haystack = `${job.name} ${job.id} ${job.state}`.toLowerCase();
+    const haystack = `${job.name} ${job.id} ${job.state} ${limitText(job)}`.toLowerCase();
     return words.every((word) => haystack.includes(word));
   });
+}
+
+export interface StateCount {
+  readonly state: JobState;
+  readonly count: number;
+}
+
+/** The states that jobs are in, those of jobs that have not ended first, with the number of each. */
+export function countStates(jobs: readonly JobSummary[]): StateCount[] {
+  const counts = new Map<JobState, number>();
+  for (const { state } of jobs) counts.set(state, (counts.get(state) ?? 0) + 1);
+  return STATES.flatMap((state) => {
+    const count = counts.get(state);
+    return count === undefined ? [] : [{ state, count }];
+  });
+}
+
+/** In the order in which they are listed. */
+const STATES: readonly JobState[] = [
+  'RUNNING',
+  'RESTARTING',
+  'FAILING',
+  'CANCELLING',
+  'INITIALIZING',
+  'CREATED',
+  'RECONCILING',
+  'SUSPENDED',
+  'FAILED',
+  'CANCELED',
+  'FINISHED',
+];
+
+/** Of "RUNNING,FAILED"; what is no state is left out. */
+export function parseStates(text: string | null): JobState[] {
+  const names = (text ?? '').split(',');
+  return STATES.filter((state) => names.includes(state));
+}
+
+/** Whether a choice of states, of which none means all, has any of jobs that have ended, or of those that have not. */
+export function concerns(states: readonly JobState[], isEnded: boolean): boolean {
+  return states.length === 0 || states.some((state) => isTerminal(state) === isEnded);
+}
+
+/** "map: busy"; empty: nothing limits it as far as is known. */
+export function limitText({ limit }: JobSummary): string {
+  return limit === null || limit === undefined ? '' : `${limit.name}: ${causeText(limit.cause)}`;
+}
+
+/** By how many ms a job is behind: the clock where its sources are live, else the newest of them; -1: unknown. */
+export function distanceOf({ behind, lag }: JobSummary): number {
+  return lag ?? behind ?? -1;
 }
 
 export function sortBy<Row, Column extends string>(

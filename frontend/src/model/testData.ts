@@ -112,6 +112,10 @@ export function jobSummary(id: string, overrides: Partial<JobSummary> = {}): Job
     restarts: 0,
     waiting_for: '',
     last_checkpoint: null,
+    records_in_per_second: 0,
+    behind: null,
+    lag: null,
+    limit: null,
     ...overrides,
   };
 }

@@ -19,15 +19,21 @@ import { Beginnings } from '../components/Beginnings/Beginnings';
 import { CopyText } from '../components/CopyText/CopyText';
 import { EmptyState, FailureState } from '../components/EmptyState/EmptyState';
 import { JobTable } from '../components/JobTable/JobTable';
+import { StateFilter, useStateFilter } from '../components/JobTable/StateFilter';
 import { Panel } from '../components/Panel/Panel';
 import { StatCard } from '../components/StatCard/StatCard';
-import type { ClusterDocument } from '../gen/contract';
+import type { JobSummary } from '../gen/contract';
 import { useCluster } from '../hooks/useLive';
 import { usePageTitle } from '../hooks/usePageTitle';
 import { useQueryParam } from '../hooks/useQueryParam';
-import { filterJobs } from '../model/jobList';
+import type { Cluster } from '../model/cluster';
+import { concerns, countStates, filterJobs } from '../model/jobList';
 import { isTerminal } from '../model/states';
 import classes from './pages.module.css';
+
+/** Rows at the start, of jobs that have not ended and of those that have. */
+const ACTIVE_PAGE = 50;
+const ENDED_PAGE = 10;
 
 export function OverviewPage() {
   usePageTitle('Overview');
@@ -64,7 +70,7 @@ function Waiting() {
   );
 }
 
-function Cards({ cluster }: { readonly cluster: ClusterDocument }) {
+function Cards({ cluster }: { readonly cluster: Cluster }) {
   const used = cluster.slots_total - cluster.slots_available;
   const inState = (state: string) => cluster.taskmanagers.filter((taskmanager) => taskmanager.state === state).length;
   const registered = inState('REGISTERED');
@@ -116,53 +122,71 @@ function Cards({ cluster }: { readonly cluster: ClusterDocument }) {
   );
 }
 
-function Jobs({ cluster }: { readonly cluster: ClusterDocument }) {
+function Jobs({ cluster }: { readonly cluster: Cluster }) {
   const [filter, setFilter] = useQueryParam('filter');
+  const [states] = useStateFilter();
   if (cluster.jobs.length === 0) return <FirstJob />;
-  const shown = filterJobs(cluster.jobs, filter ?? '');
+  const found = filterJobs(cluster.jobs, filter ?? '');
+  const shown = states.length === 0 ? found : found.filter(({ state }) => states.includes(state));
   const active = shown.filter((job) => !isTerminal(job.state));
   const ended = shown.filter((job) => isTerminal(job.state));
+  const isFiltered = filter !== null || states.length > 0;
   return (
     <>
-      <Panel
-        title="Running Jobs"
-        flush
-        actions={
-          <TextInput
-            size="xs"
-            w={260}
-            placeholder="Filter by name, id or state"
-            aria-label="Filter jobs"
-            leftSection={<IconSearch size={15} />}
-            value={filter ?? ''}
-            onChange={(event) => setFilter(event.currentTarget.value === '' ? null : event.currentTarget.value)}
-          />
-        }
-      >
-        {active.length > 0 ? (
-          <JobTable jobs={active} caption="Running Jobs" />
-        ) : filter === null ? (
-          <EmptyState compact icon={IconRocket} title="No running jobs">
-            <Link to="/submit" className="tm-link">
-              Submit New Job
-            </Link>
-          </EmptyState>
-        ) : (
-          <EmptyState compact icon={IconSearchOff} title="No running job matches the filter" />
-        )}
-      </Panel>
-      <Panel title="Completed Jobs" flush>
-        {ended.length > 0 ? (
-          <JobTable jobs={ended} caption="Completed Jobs" withEnd />
-        ) : (
-          <EmptyState
-            compact
-            icon={filter === null ? IconHistory : IconSearchOff}
-            title={filter === null ? 'No completed jobs yet' : 'No completed job matches the filter'}
-          />
-        )}
-      </Panel>
+      <div className={classes.jobFilters}>
+        <StateFilter counts={countStates(found)} />
+        <TextInput
+          size="xs"
+          className={classes.jobSearch}
+          placeholder="Filter by name, id, state or cause"
+          aria-label="Filter jobs"
+          leftSection={<IconSearch size={15} />}
+          value={filter ?? ''}
+          onChange={(event) => setFilter(event.currentTarget.value === '' ? null : event.currentTarget.value)}
+        />
+      </div>
+      {concerns(states, false) && <Active jobs={active} isFiltered={isFiltered} />}
+      {concerns(states, true) && <Ended jobs={ended} isFiltered={isFiltered} />}
     </>
+  );
+}
+
+interface ListProps {
+  readonly jobs: readonly JobSummary[];
+  readonly isFiltered: boolean;
+}
+
+function Active({ jobs, isFiltered }: ListProps) {
+  return (
+    <Panel title="Running Jobs" flush>
+      {jobs.length > 0 ? (
+        <JobTable jobs={jobs} caption="Running Jobs" page={ACTIVE_PAGE} />
+      ) : !isFiltered ? (
+        <EmptyState compact icon={IconRocket} title="No running jobs">
+          <Link to="/submit" className="tm-link">
+            Submit New Job
+          </Link>
+        </EmptyState>
+      ) : (
+        <EmptyState compact icon={IconSearchOff} title="No running job matches the filter" />
+      )}
+    </Panel>
+  );
+}
+
+function Ended({ jobs, isFiltered }: ListProps) {
+  return (
+    <Panel title="Completed Jobs" flush>
+      {jobs.length > 0 ? (
+        <JobTable jobs={jobs} caption="Completed Jobs" withEnd page={ENDED_PAGE} />
+      ) : (
+        <EmptyState
+          compact
+          icon={isFiltered ? IconSearchOff : IconHistory}
+          title={isFiltered ? 'No completed job matches the filter' : 'No completed jobs yet'}
+        />
+      )}
+    </Panel>
   );
 }
 

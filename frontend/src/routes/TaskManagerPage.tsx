@@ -10,11 +10,12 @@ import { CopyText } from '../components/CopyText/CopyText';
 import { EmptyState, FailureState } from '../components/EmptyState/EmptyState';
 import { KeyValues } from '../components/KeyValues/KeyValues';
 import { Panel } from '../components/Panel/Panel';
-import type { ClusterDocument, TaskManagerSummary } from '../gen/contract';
+import type { TaskManagerSummary } from '../gen/contract';
 import { useCluster } from '../hooks/useLive';
 import { useServerNow } from '../hooks/useNow';
 import { usePageTitle } from '../hooks/usePageTitle';
 import { useTimes } from '../hooks/useTimes';
+import type { Cluster } from '../model/cluster';
 import { formatAge, formatBytes } from '../model/format';
 import { NotFoundPage } from './NotFoundPage';
 import classes from './pages.module.css';
@@ -94,7 +95,7 @@ function Facts({ taskmanager }: { readonly taskmanager: TaskManagerSummary }) {
 
 interface SlotsProps {
   readonly taskmanager: TaskManagerSummary;
-  readonly cluster: ClusterDocument;
+  readonly cluster: Cluster;
 }
 
 function Slots({ taskmanager, cluster }: SlotsProps) {

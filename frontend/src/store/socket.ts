@@ -6,7 +6,7 @@ import { ROOT } from '../api/client';
 import { LiveConnection, type LiveSocket } from './liveConnection';
 
 /** The version of the messages and documents that this page understands. */
-const PROTOCOL = 'tidemark.live.2';
+const PROTOCOL = 'tidemark.live.3';
 
 function openSocket(): LiveSocket {
   const url = new URL(`${ROOT}ws/live`, window.location.href);

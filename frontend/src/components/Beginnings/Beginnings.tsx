@@ -5,9 +5,9 @@ import { type Icon, IconPlayerPlay, IconRoute, IconSchema, IconUpload, IconX } f
 import { useSyncExternalStore } from 'react';
 import { Link } from 'react-router';
 
-import type { ClusterDocument } from '../../gen/contract';
 import { useRole, useSession } from '../../hooks/useSession';
 import { maySubmit } from '../../model/access';
+import type { Cluster } from '../../model/cluster';
 import { getPreferences, setPreferences, subscribePreferences } from '../../store/preferences';
 import { openTour } from '../../store/tour';
 import classes from './Beginnings.module.css';
@@ -19,7 +19,7 @@ interface Way {
   readonly text: string;
 }
 
-function waysOf(cluster: ClusterDocument, mayBegin: boolean): readonly Way[] {
+function waysOf(cluster: Cluster, mayBegin: boolean): readonly Way[] {
   const running = cluster.jobs.find(({ state }) => state === 'RUNNING');
   const see = { icon: IconPlayerPlay, title: 'See it live' };
   return [
@@ -38,7 +38,7 @@ function waysOf(cluster: ClusterDocument, mayBegin: boolean): readonly Way[] {
 }
 
 /** With jobs on the page a line; without, the page's main content. */
-export function Beginnings({ cluster }: { readonly cluster: ClusterDocument }) {
+export function Beginnings({ cluster }: { readonly cluster: Cluster }) {
   const { isPutAway } = useSyncExternalStore(subscribePreferences, getPreferences);
   const { data: session } = useSession();
   const ways = waysOf(cluster, maySubmit(useRole()));

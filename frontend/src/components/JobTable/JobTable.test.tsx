@@ -1,4 +1,5 @@
 // @vitest-environment happy-dom
+import { MantineProvider } from '@mantine/core';
 import { cleanup, fireEvent, render, screen } from '@testing-library/react';
 import { MemoryRouter } from 'react-router';
 import { afterEach, expect, test } from 'vitest';
@@ -41,4 +42,32 @@ test('the sorting is in the address: a reload keeps it', () => {
     </MemoryRouter>,
   );
   expect(names()).toEqual(['early', 'late']);
+});
+
+test('a job says how fast it reads, how far it is behind and who limits it, with a link to that', () => {
+  const limit = { cause: 'busy', vertex: 'v1', name: 'map' } as const;
+  const slow = jobSummary('a1', { records_in_per_second: 1_234, behind: 65_000, limit });
+  const live = jobSummary('b2', { behind: 10, lag: 3_000, start_time: -1 });
+  const stopped = jobSummary('c3', { state: 'RESTARTING', records_in_per_second: 0, start_time: -2 });
+  render(<JobTable jobs={[slow, live, stopped]} caption="Jobs" />, { wrapper: MemoryRouter });
+  const cells = screen.getAllByRole('row').map((row) => [...row.querySelectorAll('td')].map((td) => td.textContent));
+  expect(cells[1]?.slice(3, 6)).toEqual(['1.23\u202fk/s', '1\u202fm 05\u202fs', 'mapbusy']);
+  expect(cells[2]?.slice(3, 6)).toEqual(['0/s', '3\u202fsbehind the clock', '–']);
+  expect(cells[3]?.slice(3, 6)).toEqual(['–', '–', '–']);
+  expect(screen.getByRole('link', { name: 'map' }).getAttribute('href')).toBe('/jobs/a1?vertex=v1');
+});
+
+test('of many jobs only some are shown, and a button shows more', () => {
+  const many = Array.from({ length: 25 }, (_, index) => jobSummary(`j${index}`, { start_time: -index }));
+  render(
+    <MantineProvider>
+      <JobTable jobs={many} caption="Jobs" withEnd page={10} />
+    </MantineProvider>,
+    { wrapper: MemoryRouter },
+  );
+  expect(names()).toHaveLength(10);
+  fireEvent.click(screen.getByRole('button', { name: 'Show 10 more of 15' }));
+  fireEvent.click(screen.getByRole('button', { name: 'Show 5 more of 5' }));
+  expect(names()).toHaveLength(25);
+  expect(screen.queryByRole('button', { name: /more of/ })).toBeNull();
 });

@@ -1,13 +1,16 @@
-/** Jobs as a sortable table. */
+/** Jobs as a sortable table; of those that run with what they do, of those that have ended with when. */
 
+import { Button } from '@mantine/core';
+import { useState } from 'react';
 import { Link } from 'react-router';
 
 import type { JobSummary } from '../../gen/contract';
 import { useServerNow } from '../../hooks/useNow';
 import { useSorting } from '../../hooks/useSorting';
 import { useTimes } from '../../hooks/useTimes';
-import { formatAge, formatDuration, NOTHING } from '../../model/format';
-import { JOB_COLUMNS, sortBy } from '../../model/jobList';
+import { causeText } from '../../model/causes';
+import { formatAge, formatDuration, formatRate, NOTHING } from '../../model/format';
+import { distanceOf, JOB_COLUMNS, type JobColumn, limitText, sortBy } from '../../model/jobList';
 import { TASK_STATES } from '../../model/states';
 import { SortHeader } from '../SortHeader/SortHeader';
 import { StateBadge } from '../StateBadge/StateBadge';
@@ -18,9 +21,11 @@ interface Props {
   readonly caption: string;
   /** Shows the end time; only ended jobs need the column. */
   readonly withEnd?: boolean;
+  /** Number of rows at the start; a button shows as many again. */
+  readonly page?: number;
 }
 
-export function JobTable({ jobs, caption, withEnd = false }: Props) {
+export function JobTable({ jobs, caption, withEnd = false, page = Infinity }: Props) {
   const times = useTimes();
   const now = useServerNow();
   const { sorting, toggle } = useSorting(withEnd ? 'sort-ended' : 'sort', JOB_COLUMNS, {
@@ -28,8 +33,11 @@ export function JobTable({ jobs, caption, withEnd = false }: Props) {
     descending: true,
   });
   const duration = (job: JobSummary) => (job.end_time < 0 ? Math.max(0, now - job.start_time) : job.duration);
-  const sorted = sortBy(jobs, sorting, (job, column) => (column === 'duration' ? duration(job) : (job[column] ?? 0)));
+  const sorted = sortBy(jobs, sorting, (job, column) => (column === 'duration' ? duration(job) : valueOf(job, column)));
   const header = { sorting, onToggle: toggle };
+  const [pages, setPages] = useState(1);
+  const shown = sorted.slice(0, pages * page);
+  const rest = sorted.length - shown.length;
   return (
     <div className="tm-table-scroll">
       <table className={`tm-table ${classes.jobs ?? ''}`}>
@@ -39,6 +47,13 @@ export function JobTable({ jobs, caption, withEnd = false }: Props) {
             <SortHeader column="name" label="Job Name" {...header} />
             <SortHeader column="state" label="Status" {...header} />
             <SortHeader column="tasks_total" label="Tasks" {...header} />
+            {!withEnd && (
+              <>
+                <SortHeader column="records_in_per_second" label="Records/s" numeric {...header} />
+                <SortHeader column="behind" label="Behind" numeric {...header} />
+                <SortHeader column="limit" label="Limited By" {...header} />
+              </>
+            )}
             <SortHeader column="start_time" label="Start Time" {...header} />
             {withEnd ? (
               <SortHeader column="end_time" label="End Time" {...header} />
@@ -49,7 +64,7 @@ export function JobTable({ jobs, caption, withEnd = false }: Props) {
           </tr>
         </thead>
         <tbody>
-          {sorted.map((job) => (
+          {shown.map((job) => (
             <tr key={job.id}>
               <td className={`tm-grow ${classes.name ?? ''}`}>
                 <Link to={`/jobs/${job.id}`} title={job.name}>
@@ -69,6 +84,7 @@ export function JobTable({ jobs, caption, withEnd = false }: Props) {
               <td className={classes.tasks}>
                 <TaskCounts job={job} />
               </td>
+              {!withEnd && <Performance job={job} />}
               <td className={classes.start} data-label="Start Time">
                 {times.dateTime(job.start_time)}
               </td>
@@ -88,8 +104,55 @@ export function JobTable({ jobs, caption, withEnd = false }: Props) {
           ))}
         </tbody>
       </table>
+      {rest > 0 && (
+        <div className={classes.more}>
+          <Button variant="default" size="xs" onClick={() => setPages(pages + 1)}>
+            Show {Math.min(rest, page)} more of {rest}
+          </Button>
+        </div>
+      )}
     </div>
   );
+}
+
+function valueOf(job: JobSummary, column: JobColumn): string | number {
+  if (column === 'behind') return distanceOf(job);
+  if (column === 'limit') return limitText(job);
+  return job[column] ?? 0;
+}
+
+/** How fast a job reads, how far it is behind, and who limits it; nothing of one that does not run. */
+function Performance({ job }: { readonly job: JobSummary }) {
+  const { limit, lag } = job;
+  const runs = job.state === 'RUNNING';
+  const distance = distanceOf(job);
+  return (
+    <>
+      <td className={`tm-num tm-live ${classes.rate ?? ''}`}>
+        {runs ? formatRate(job.records_in_per_second) : NOTHING}
+      </td>
+      <td className={`tm-num tm-live ${classes.behind ?? ''}`} data-label={isNumber(lag) ? 'Lag' : 'Behind'}>
+        {runs && distance >= 0 ? formatDuration(distance) : NOTHING}
+        {isNumber(lag) && <div className={classes.unit}>behind the clock</div>}
+      </td>
+      <td className={`tm-live ${classes.limit ?? ''}`}>
+        {limit === null || limit === undefined ? (
+          NOTHING
+        ) : (
+          <>
+            <Link to={`/jobs/${job.id}?vertex=${limit.vertex}`} title={limit.name}>
+              {limit.name}
+            </Link>
+            <div className={classes.note}>{causeText(limit.cause)}</div>
+          </>
+        )}
+      </td>
+    </>
+  );
+}
+
+function isNumber(value: number | null | undefined): boolean {
+  return typeof value === 'number';
 }
 
 function lastCheckpoint({ last_checkpoint: at }: JobSummary, now: number): string {
