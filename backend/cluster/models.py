@@ -93,6 +93,8 @@ class Job(models.Model):
     configuration = models.JSONField(default=dict)
     submission = models.JSONField(default=dict)
     """Parameters of the submission besides the arguments: {"entry", "parallelism", "configuration"}."""
+    tags = models.JSONField(default=list)
+    """Words by which people find it, in their order; see `backend.cluster.job_tags`."""
     graph = models.JSONField()
     """runtime.graph.codec's JSON."""
     plan = models.JSONField()

@@ -24,6 +24,7 @@ from backend.cluster.database_clock import now_ms as now_ms
 from backend.cluster.elasticity import Patience
 from backend.cluster.freshness import Freshness, Source, as_of_the_beat
 from backend.cluster.job_requirements import requirements_to_json
+from backend.cluster.job_tags import tags_of_option
 from backend.cluster.live_document import planned_document, told_document
 from backend.cluster.location_checks import CheckLocation
 from backend.cluster.metric_history import read_history
@@ -221,8 +222,8 @@ def submit_job(
     Raises:
         StorageSilentError: a storage has not answered yet; nothing was done.
         runtime.graph.codec.GraphFormatError: the graph cannot be read.
-        ConfigurationError: an option of checkpoints, of the scheduler or of the autoscaler is malformed, or names a
-            directory that is not allowed.
+        ConfigurationError: an option of checkpoints, of the scheduler, of the autoscaler or of tags is malformed, or
+            names a directory that is not allowed.
         SnapshotNeededError: the job would claim a snapshot that somebody needs, or start from one that a job owns.
         SnapshotDisposedError: the job would start from a snapshot that is being deleted.
         JobExistsError: a job already has the client's id.
@@ -257,6 +258,7 @@ def submit_job(
         program_args=list(args),
         configuration=dict(configuration),
         submission=dict(submission or {}),
+        tags=tags_of_option(configuration_of_job.get(options.PIPELINE_TAGS)),
         graph=job_graph_to_json(graph),
         plan=job_plan(graph),
         parallelism=max(vertex.parallelism for vertex in graph.vertices),

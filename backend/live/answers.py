@@ -211,6 +211,16 @@ class Operations(TypedDict):
     """The newest first."""
 
 
+class Tags(TypedDict):
+    tags: list[str]
+    """In the order in which they were given."""
+
+
+class AllTags(TypedDict):
+    jobs: dict[str, list[str]]
+    """By job, of those in the overview that have any."""
+
+
 class AutoscalerSwitch(TypedDict):
     enabled: bool | None
     """null: as the job's configuration says."""

@@ -18,6 +18,7 @@ from backend.live import (
     savepoint_api,
     stack_api,
     state_api,
+    tag_api,
     timeline_api,
 )
 
@@ -33,6 +34,8 @@ urlpatterns = [
     path("api/v1/cluster/topic", api.ClusterTopicView.as_view()),
     path("api/v1/jobmanagers", api.JobManagersView.as_view()),
     path("api/v1/savepoints", savepoint_api.SavepointsView.as_view()),
+    path("api/v1/tags", tag_api.AllTagsView.as_view()),
+    path("api/v1/jobs/<str:job_id>/tags", tag_api.TagsView.as_view()),
     path("api/v1/jobs/<str:job_id>/live", api.LiveJobView.as_view()),
     path("api/v1/jobs/<str:job_id>/topic", api.JobTopicView.as_view()),
     path("api/v1/jobs/<str:job_id>/operators/topic", api.OperatorsTopicView.as_view()),

@@ -42,6 +42,9 @@ def add_list(actions: Actions) -> None:
     which.add_argument("-r", "--running", action="store_true", help="only jobs that have started")
     which.add_argument("-s", "--scheduled", action="store_true", help="only jobs that have not started yet")
     which.add_argument("-a", "--all", action="store_true", help="also jobs that have ended")
+    parser.add_argument(
+        "--tag", action="append", default=[], metavar="TAG", help="only jobs with this tag; repeated, with all"
+    )
     with_json(parser, "print the jobs as JSON, in Flink's shape")
     with_wide(parser)
     parser.set_defaults(command=list_jobs)
@@ -95,6 +98,9 @@ def list_jobs(client: RestClient, options: argparse.Namespace, terminal: Termina
         jobs = [job for job in jobs if job["state"] in SCHEDULED_STATES]
     elif not options.all:
         jobs = [job for job in jobs if job["state"] not in TERMINAL_STATES]
+    if options.tag:
+        tags = client.all_tags()
+        jobs = [job for job in jobs if set(options.tag) <= set(tags.get(job["jid"], ()))]
     none = "There are no jobs." if options.all else "There are no such jobs; `tidemark list -a` also lists ended ones."
     rows = [("JOB", "NAME", "STATE", "STARTED", "DURATION", "TASKS")]
     rows += [

@@ -266,6 +266,22 @@ class RestClient:
         body = json.dumps({"duration": duration_ms}).encode()
         self._call("POST", f"/api/v1/jobs/{job_id}/vertices/{vertex_id}/stacks", body)
 
+    def tags(self, job_id: str) -> list[str]:
+        """Return the job's tags."""
+        found: list[str] = self._call("GET", f"/api/v1/jobs/{job_id}/tags")["tags"]
+        return found
+
+    def set_tags(self, job_id: str, tags: Sequence[str]) -> list[str]:
+        """Replace the job's tags; return them."""
+        body = json.dumps({"tags": list(tags)}).encode()
+        found: list[str] = self._call("PUT", f"/api/v1/jobs/{job_id}/tags", body)["tags"]
+        return found
+
+    def all_tags(self) -> dict[str, list[str]]:
+        """Return the tags of the jobs in the overview that have any, by job."""
+        found: dict[str, list[str]] = self._call("GET", "/api/v1/tags")["jobs"]
+        return found
+
     def autoscaler(self, job_id: str) -> dict[str, Any]:
         """Return the job's autoscaler: whether it is on, its decision with the reasons, earlier decisions."""
         return self._call("GET", f"/api/v1/jobs/{job_id}/autoscaler")

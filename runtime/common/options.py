@@ -19,6 +19,9 @@ PARALLELISM_DEFAULT: ConfigOption[int | None] = (
 PIPELINE_NAME: ConfigOption[str | None] = ConfigOptions.key("pipeline.name").string_type().no_default_value()
 """The job's name; `execute(name)` takes precedence."""
 
+PIPELINE_TAGS: ConfigOption[str] = ConfigOptions.key("pipeline.tags").string_type().default_value("")
+"""Tags of the job, by which people find it, separated by semicolons or commas. No option of Flink's."""
+
 PIPELINE_MAX_PARALLELISM: ConfigOption[int | None] = (
     ConfigOptions.key("pipeline.max-parallelism").int_type().at_least(1).at_most(32_768).no_default_value()
 )

@@ -43,6 +43,7 @@ NEEDED: dict[tuple[str, str], Role] = {
     ("POST", "api/v1/jobs/<str:job_id>/state/keys"): OPERATOR,
     ("POST", "api/v1/jobs/<str:job_id>/state/lookup"): OPERATOR,
     ("POST", "api/v1/jobs/<str:job_id>/state/export"): OPERATOR,
+    ("PUT", "api/v1/jobs/<str:job_id>/tags"): OPERATOR,
     ("POST", "api/v1/jobs/<str:job_id>/vertices/<str:vertex_id>/stacks"): VIEWER,  # only looks
     ("POST", "api/v1/pipelines"): DEVELOPER,
     ("PATCH", "api/v1/pipelines/<str:pipeline_id>"): DEVELOPER,

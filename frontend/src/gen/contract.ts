@@ -25,6 +25,11 @@ export interface AggregatedMetric {
   skew?: number | 'NaN' | 'Infinity' | '-Infinity';
 }
 
+export interface AllTags {
+  /** By job, of those in the overview that have any. */
+  jobs: Record<string, string[]>;
+}
+
 export interface AllocatedSlot {
   jobId: string;
   resource: Resource;
@@ -2633,6 +2638,11 @@ export interface SuppressedException {
   task_name: string;
 }
 
+export interface Tags {
+  /** In the order in which they were given. */
+  tags: string[];
+}
+
 export interface TaskManagerDetail {
   id: string;
   path: string;
@@ -3138,6 +3148,18 @@ export interface Routes {
     body: StateLookupRequest;
     answer: StateLookup;
   };
+  'GET /api/v1/jobs/{job_id}/tags': {
+    path: { job_id: string };
+    query: Record<never, never>;
+    body: undefined;
+    answer: Tags;
+  };
+  'PUT /api/v1/jobs/{job_id}/tags': {
+    path: { job_id: string };
+    query: Record<never, never>;
+    body: Tags;
+    answer: Tags;
+  };
   'GET /api/v1/jobs/{job_id}/timeline': {
     path: { job_id: string };
     query: Record<never, never>;
@@ -3431,6 +3453,12 @@ export interface Routes {
     query: Record<never, never>;
     body: Credentials;
     answer: Session;
+  };
+  'GET /api/v1/tags': {
+    path: Record<never, never>;
+    query: Record<never, never>;
+    body: undefined;
+    answer: AllTags;
   };
   'GET /api/v1/tokens': {
     path: Record<never, never>;

@@ -59,8 +59,9 @@ test('states are counted, those of jobs that have not ended first, and read from
   expect([concerns([], true), concerns(['RUNNING'], true), concerns(['FAILED'], true)]).toEqual([true, false, true]);
 });
 
-test('a job is found by what limits it, and is as far behind as its live sources say', () => {
+test('a job is found by what limits it and by its tags, and is as far behind as its live sources say', () => {
   const slow = jobSummary('a', { limit: { cause: 'slow-sink', vertex: 'v', name: 'to Kafka' }, behind: 7, lag: 9_000 });
   expect(filterJobs([...jobs, slow], 'kafka slow').map((job) => job.id)).toEqual(['a']);
+  expect(filterJobs(jobs, 'PROD', { b2: ['prod'] }).map((job) => job.id)).toEqual(['b2']);
   expect([slow, jobSummary('b', { behind: 7 }), jobSummary('c')].map(distanceOf)).toEqual([9_000, 7, -1]);
 });

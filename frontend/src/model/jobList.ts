@@ -43,11 +43,15 @@ export function parseSorting<Column extends string>(
   return column === undefined ? null : { column, descending };
 }
 
-/** Jobs whose name, id, state or cause contains every word of the text, ignoring case. */
-export function filterJobs(jobs: readonly JobSummary[], text: string): JobSummary[] {
+/** The tags of jobs, by the job's id. */
+export type Tags = Readonly<Record<string, readonly string[]>>;
+
+/** Jobs of which every word of the text is in the name, id, state, cause or tags, ignoring case. */
+export function filterJobs(jobs: readonly JobSummary[], text: string, tags: Tags = {}): JobSummary[] {
   const words = text.toLowerCase().split(/\s+/).filter(Boolean);
   return jobs.filter((job) => {
-    const haystack = `${job.name} ${job.id} ${job.state} ${limitText(job)}`.toLowerCase();
+    const told = [job.name, job.id, job.state, limitText(job), ...(tags[job.id] ?? [])];
+    const haystack = told.join(' ').toLowerCase();
     return words.every((word) => haystack.includes(word));
   });
 }

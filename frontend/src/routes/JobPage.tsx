@@ -17,6 +17,7 @@ import { JobPicture } from '../components/JobPipeline/JobPicture';
 import { FailedNode, PipelineLink } from '../components/JobPipeline/JobPipeline';
 import { JobRequirements } from '../components/JobRequirements/JobRequirements';
 import { JobNotices } from '../components/JobNotices/JobNotices';
+import { JobTags } from '../components/JobTags/JobTags';
 import { JobTimeline } from '../components/JobTimeline/JobTimeline';
 import { Panel } from '../components/Panel/Panel';
 import { ProgramNotes, type ProgramSaid } from '../components/ProgramNotes/ProgramNotes';
@@ -228,6 +229,7 @@ function Head() {
         {/* the last: it needs no fixed width to keep the others in their places */}
         <Fact name="Duration" value={<Duration start={job.start_time} end={job.end_time} />} />
       </dl>
+      <JobTags jobId={job.id} />
       <Notices />
     </header>
   );

@@ -13,8 +13,10 @@ import {
   IconServer2,
   IconStack2,
 } from '@tabler/icons-react';
+import { useQuery } from '@tanstack/react-query';
 import { Link } from 'react-router';
 
+import { fetchAllTags } from '../api/tags';
 import { Beginnings } from '../components/Beginnings/Beginnings';
 import { CopyText } from '../components/CopyText/CopyText';
 import { EmptyState, FailureState } from '../components/EmptyState/EmptyState';
@@ -27,13 +29,15 @@ import { useCluster } from '../hooks/useLive';
 import { usePageTitle } from '../hooks/usePageTitle';
 import { useQueryParam } from '../hooks/useQueryParam';
 import type { Cluster } from '../model/cluster';
-import { concerns, countStates, filterJobs } from '../model/jobList';
+import { concerns, countStates, filterJobs, type Tags } from '../model/jobList';
 import { isTerminal } from '../model/states';
 import classes from './pages.module.css';
 
 /** Rows at the start, of jobs that have not ended and of those that have. */
 const ACTIVE_PAGE = 50;
 const ENDED_PAGE = 10;
+const TAGS_MS = 10_000;
+const NO_TAGS: Tags = {};
 
 export function OverviewPage() {
   usePageTitle('Overview');
@@ -125,8 +129,9 @@ function Cards({ cluster }: { readonly cluster: Cluster }) {
 function Jobs({ cluster }: { readonly cluster: Cluster }) {
   const [filter, setFilter] = useQueryParam('filter');
   const [states] = useStateFilter();
+  const { data: tags = NO_TAGS } = useQuery({ queryKey: ['tags'], queryFn: fetchAllTags, refetchInterval: TAGS_MS });
   if (cluster.jobs.length === 0) return <FirstJob />;
-  const found = filterJobs(cluster.jobs, filter ?? '');
+  const found = filterJobs(cluster.jobs, filter ?? '', tags);
   const shown = states.length === 0 ? found : found.filter(({ state }) => states.includes(state));
   const active = shown.filter((job) => !isTerminal(job.state));
   const ended = shown.filter((job) => isTerminal(job.state));
@@ -138,29 +143,30 @@ function Jobs({ cluster }: { readonly cluster: Cluster }) {
         <TextInput
           size="xs"
           className={classes.jobSearch}
-          placeholder="Filter by name, id, state or cause"
+          placeholder="Filter by name, tag, state or cause"
           aria-label="Filter jobs"
           leftSection={<IconSearch size={15} />}
           value={filter ?? ''}
           onChange={(event) => setFilter(event.currentTarget.value === '' ? null : event.currentTarget.value)}
         />
       </div>
-      {concerns(states, false) && <Active jobs={active} isFiltered={isFiltered} />}
-      {concerns(states, true) && <Ended jobs={ended} isFiltered={isFiltered} />}
+      {concerns(states, false) && <Active jobs={active} tags={tags} isFiltered={isFiltered} />}
+      {concerns(states, true) && <Ended jobs={ended} tags={tags} isFiltered={isFiltered} />}
     </>
   );
 }
 
 interface ListProps {
   readonly jobs: readonly JobSummary[];
+  readonly tags: Tags;
   readonly isFiltered: boolean;
 }
 
-function Active({ jobs, isFiltered }: ListProps) {
+function Active({ jobs, tags, isFiltered }: ListProps) {
   return (
     <Panel title="Running Jobs" flush>
       {jobs.length > 0 ? (
-        <JobTable jobs={jobs} caption="Running Jobs" page={ACTIVE_PAGE} />
+        <JobTable jobs={jobs} tags={tags} caption="Running Jobs" page={ACTIVE_PAGE} />
       ) : !isFiltered ? (
         <EmptyState compact icon={IconRocket} title="No running jobs">
           <Link to="/submit" className="tm-link">
@@ -174,11 +180,11 @@ function Active({ jobs, isFiltered }: ListProps) {
   );
 }
 
-function Ended({ jobs, isFiltered }: ListProps) {
+function Ended({ jobs, tags, isFiltered }: ListProps) {
   return (
     <Panel title="Completed Jobs" flush>
       {jobs.length > 0 ? (
-        <JobTable jobs={jobs} caption="Completed Jobs" withEnd page={ENDED_PAGE} />
+        <JobTable jobs={jobs} tags={tags} caption="Completed Jobs" withEnd page={ENDED_PAGE} />
       ) : (
         <EmptyState
           compact

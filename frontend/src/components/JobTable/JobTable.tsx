@@ -10,9 +10,10 @@ import { useSorting } from '../../hooks/useSorting';
 import { useTimes } from '../../hooks/useTimes';
 import { causeText } from '../../model/causes';
 import { formatAge, formatDuration, formatRate, NOTHING } from '../../model/format';
-import { distanceOf, JOB_COLUMNS, type JobColumn, limitText, sortBy } from '../../model/jobList';
+import { distanceOf, JOB_COLUMNS, type JobColumn, limitText, sortBy, type Tags } from '../../model/jobList';
 import { TASK_STATES } from '../../model/states';
 import { SortHeader } from '../SortHeader/SortHeader';
+import { TagList } from '../JobTags/TagList';
 import { StateBadge } from '../StateBadge/StateBadge';
 import classes from './JobTable.module.css';
 
@@ -21,11 +22,12 @@ interface Props {
   readonly caption: string;
   /** Shows the end time; only ended jobs need the column. */
   readonly withEnd?: boolean;
+  readonly tags?: Tags;
   /** Number of rows at the start; a button shows as many again. */
   readonly page?: number;
 }
 
-export function JobTable({ jobs, caption, withEnd = false, page = Infinity }: Props) {
+export function JobTable({ jobs, caption, withEnd = false, tags = {}, page = Infinity }: Props) {
   const times = useTimes();
   const now = useServerNow();
   const { sorting, toggle } = useSorting(withEnd ? 'sort-ended' : 'sort', JOB_COLUMNS, {
@@ -75,7 +77,8 @@ export function JobTable({ jobs, caption, withEnd = false, page = Infinity }: Pr
                     <span className="tm-mono">{job.id.slice(0, 12)}</span>
                   ) : (
                     <span className={classes.waiting}>Waiting: {job.waiting_for}</span>
-                  )}
+                  )}{' '}
+                  <TagList tags={tags[job.id] ?? []} />
                 </div>
               </td>
               <td className={classes.state}>
