@@ -9,11 +9,12 @@ from pytest_django import Settings
 from rest_framework.test import APIClient
 
 from backend.cluster import bus, services
-from backend.cluster.models import Job
-from backend.cluster.task_metrics import ACCUMULATORS, accumulators_document, metric_fields
+from backend.cluster.models import Job, TaskManager
+from backend.cluster.task_metrics import ACCUMULATORS, accumulators_document, metric_fields, subtask_field
 from runtime.core.elements import MIN_WATERMARK
 from runtime.core.ids import SlotId, TaskId, operator_id_of
 from runtime.jobmaster.status import TaskSnapshot
+from runtime.task.memory import LIMIT, PEAK, RESIDENT
 from runtime.task.messages import TaskState
 from tests.cluster.redis_fixture import running_redis
 from tests.dispatcher import rows
@@ -162,3 +163,13 @@ def test_accumulators_of_an_ended_job_are_in_the_database(api: APIClient, db: No
 def test_metrics_of_a_job_that_nobody_runs_expire(reporting: Job) -> None:
     ttl = bus.client().ttl(bus.METRICS_KEY.format(reporting.id))
     assert 0 < ttl <= bus.METRICS_EXPIRY_S
+
+
+def test_a_slot_in_use_has_a_process_and_its_memory(api: APIClient, reporting: Job, taskmanager: TaskManager) -> None:
+    reported = {RESIDENT: 90 << 20, PEAK: 120 << 20, LIMIT: 4 << 30}
+    put_fields(bus.METRICS_KEY.format(reporting.id), {subtask_field(rows.SOURCE, 0): reported}, bus.METRICS_EXPIRY_S)
+    slots = api.get(f"/v1/taskmanagers/{rows.TASKMANAGER}").json()["allocatedSlots"]
+    told, silent = sorted(slots, key=lambda slot: int(slot["slot"]))
+    assert (told["slot"], told["pid"]) == (0, 4712)
+    assert told["memory"] == {"resident": 90 << 20, "peak": 120 << 20, "limit": 4 << 30}
+    assert silent["memory"] == dict.fromkeys(("resident", "peak", "limit"))

@@ -77,10 +77,25 @@ class TaskManagers(TypedDict):
     taskmanagers: list[TaskManagerInfo]
 
 
+class SlotMemory(TypedDict):
+    """Of a slot's process, in bytes."""
+
+    resident: int | None
+    """null: not known."""
+    peak: int | None
+    """The most that it has had; null: not known."""
+    limit: int | None
+    """null: it has none, or it is not known."""
+
+
 class AllocatedSlot(TypedDict):
     jobId: str
     resource: Resource
     assignedTasks: int
+    slot: int | str
+    """This and the rest are Tidemark's."""
+    pid: int | None
+    memory: SlotMemory
 
 
 class TaskManagerDetail(TaskManagerInfo):

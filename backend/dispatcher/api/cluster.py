@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Any
 
 from django.conf import settings
@@ -19,8 +18,9 @@ from backend.dispatcher.answers.metrics import AggregatedMetric, Metric, MetricQ
 from backend.dispatcher.api.base import Document, FlinkView, aggregations, cluster_options, names
 from backend.dispatcher.shapes.jobs import jobs_by_kind
 from backend.dispatcher.shapes.metrics import aggregated, listed, taskmanager_metrics
-from backend.dispatcher.shapes.taskmanagers import taskmanager_detail, taskmanager_overview
+from backend.dispatcher.shapes.taskmanagers import SlotMemory, UsedSlot, taskmanager_detail, taskmanager_overview
 from runtime import __version__
+from runtime.task.memory import LIMIT, PEAK, RESIDENT
 
 FLINK_VERSION = "2.3.0"
 """The Flink release whose API this is; Tidemark's own version is reported separately."""
@@ -96,7 +96,7 @@ class TaskManagerView(FlinkView):
     @operation(answers.TaskManagerDetail)
     def get(self, request: Request, taskmanager_id: str) -> Response:
         found = find_taskmanager(taskmanager_id)
-        return Response(taskmanager_detail(found, tasks_of_slots(taskmanager_id)))
+        return Response(taskmanager_detail(found, used_slots(taskmanager_id), slot_memory))
 
 
 class TaskManagerMetricsView(FlinkView):
@@ -133,7 +133,12 @@ def find_taskmanager(taskmanager_id: str) -> Document:
 
 def tasks_of_slots(taskmanager_id: str) -> list[tuple[str, int]]:
     """Return (job id, number of tasks) for each slot of a TaskManager that is in use."""
-    slots: Counter[tuple[str, Any]] = Counter()
+    return [(slot.job_id, len(slot.tasks)) for slot in used_slots(taskmanager_id)]
+
+
+def used_slots(taskmanager_id: str) -> list[UsedSlot]:
+    """Return the slots of a TaskManager that are in use."""
+    slots: dict[tuple[str, Any], UsedSlot] = {}
     for job_id in Job.objects.exclude(state__in=TERMINAL_STATES).values_list("id", flat=True):
         try:
             vertices = services.job_document(job_id)["vertices"]
@@ -143,5 +148,15 @@ def tasks_of_slots(taskmanager_id: str) -> list[tuple[str, int]]:
         for vertex in vertices:
             for subtask in vertex["subtasks"]:
                 if subtask["taskmanager"] == taskmanager_id:
-                    slots[job_id, subtask["slot"]] += 1
-    return [(job_id, tasks) for (job_id, _), tasks in slots.items()]
+                    slot = slots.setdefault((job_id, subtask["slot"]), UsedSlot(job_id, subtask["slot"], []))
+                    slot.pid = subtask.get("pid")
+                    slot.tasks.append((vertex["id"], subtask["index"]))
+    return list(slots.values())
+
+
+def slot_memory(slot: UsedSlot) -> SlotMemory:
+    """Return the memory of a slot's process as one of its tasks has reported it; nothing if Redis does not answer."""
+    vertex_id, index = slot.tasks[0]
+    [reported] = services.task_metrics(slot.job_id, vertex_id, [index])
+    sizes = (reported.get(name) for name in (RESIDENT, PEAK, LIMIT))
+    return SlotMemory(*(size if isinstance(size, int) else None for size in sizes))

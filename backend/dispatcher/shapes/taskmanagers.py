@@ -2,12 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from backend.cluster.cluster_document import DRAINING
 
 TaskManager = Mapping[str, Any]
+
+
+@dataclass(slots=True)
+class UsedSlot:
+    """A slot in use."""
+
+    job_id: str
+    slot: int
+    tasks: list[tuple[str, int]]
+    """(vertex id, subtask)."""
+    pid: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SlotMemory:
+    """Memory of a slot's process, in bytes; None: not known, or no limit."""
+
+    resident: int | None
+    peak: int | None
+    limit: int | None
+
 
 _JVM_FIGURES = (
     "heapUsed",
@@ -71,12 +93,22 @@ def taskmanager_overview(taskmanager: TaskManager, assigned_tasks: int) -> dict[
     }
 
 
-def taskmanager_detail(taskmanager: TaskManager, tasks_of_slots: Sequence[tuple[str, int]]) -> dict[str, Any]:
-    """Return the response of /taskmanagers/:taskmanagerid. `tasks_of_slots`: (job id, task count) of each used slot."""
+def taskmanager_detail(
+    taskmanager: TaskManager, slots: Sequence[UsedSlot], memory_of: Callable[[UsedSlot], SlotMemory]
+) -> dict[str, Any]:
+    """Return the response of /taskmanagers/:taskmanagerid. Slots in use have fields besides Flink's."""
     return {
-        **taskmanager_overview(taskmanager, sum(tasks for _, tasks in tasks_of_slots)),
+        **taskmanager_overview(taskmanager, sum(len(slot.tasks) for slot in slots)),
         "allocatedSlots": [
-            {"jobId": job_id, "resource": resource(1), "assignedTasks": tasks} for job_id, tasks in tasks_of_slots
+            {
+                "jobId": slot.job_id,
+                "resource": resource(1),
+                "assignedTasks": len(slot.tasks),
+                "slot": slot.slot,
+                "pid": slot.pid,
+                "memory": asdict(memory_of(slot)),
+            }
+            for slot in slots
         ],
         "metrics": {**dict.fromkeys(_JVM_FIGURES, 0), "garbageCollectors": []},
     }

@@ -27,6 +27,11 @@ export function fetchJobManagers(): Promise<JobManagers> {
   return call('GET /api/v1/jobmanagers');
 }
 
+/** The options of the cluster. */
+export async function fetchClusterOptions(): Promise<(readonly [string, string])[]> {
+  return (await call('GET /v1/jobmanager/config')).map(({ key, value }) => [key, value]);
+}
+
 export function fetchJobTopic(id: string): Promise<LiveJob> {
   return call('GET /api/v1/jobs/{job_id}/topic', { path: { job_id: id } });
 }

@@ -34,6 +34,10 @@ export interface AllocatedSlot {
   jobId: string;
   resource: Resource;
   assignedTasks: number;
+  /** This and the rest are Tidemark's. */
+  slot: number | string;
+  pid: number | null;
+  memory: SlotMemory;
 }
 
 export interface Application {
@@ -2251,6 +2255,16 @@ export interface Session {
 export interface SessionUser {
   name: string;
   role: Role;
+}
+
+/** Of a slot's process, in bytes. */
+export interface SlotMemory {
+  /** null: not known. */
+  resident: number | null;
+  /** The most that it has had; null: not known. */
+  peak: number | null;
+  /** null: it has none, or it is not known. */
+  limit: number | null;
 }
 
 export interface Snapshot {

@@ -1,22 +1,67 @@
-/** All jobmanagers: the one that leads, and those that stand by. */
+/** All jobmanagers, the one that leads and those that stand by; in a second tab the options of the cluster. */
 
-import { Skeleton } from '@mantine/core';
+import { Skeleton, Tabs } from '@mantine/core';
 import { IconServerOff } from '@tabler/icons-react';
 import { useQuery } from '@tanstack/react-query';
 
-import { fetchJobManagers } from '../api/jobs';
+import { fetchClusterOptions, fetchJobManagers } from '../api/jobs';
 import { EmptyState, FailureState } from '../components/EmptyState/EmptyState';
+import { OptionTable } from '../components/OptionTable/OptionTable';
 import { Panel } from '../components/Panel/Panel';
 import { StateBadge } from '../components/StateBadge/StateBadge';
+import { TabBar } from '../components/TabBar/TabBar';
 import type { JobManager, JobManagers } from '../gen/contract';
 import { usePageTitle } from '../hooks/usePageTitle';
+import { useQueryParam } from '../hooks/useQueryParam';
 import { useTimes } from '../hooks/useTimes';
 import classes from './pages.module.css';
 
 const READ_MS = 2_000;
 
+const TABS = [
+  ['jobmanagers', 'Job Managers'],
+  ['configuration', 'Configuration'],
+] as const;
+
 export function JobManagersPage() {
   usePageTitle('Job Managers');
+  const [param, setTab] = useQueryParam('tab', 'push');
+  const tab = param === 'configuration' ? param : 'jobmanagers';
+  return (
+    <>
+      <h1 className={classes.pageTitle}>Job Managers</h1>
+      <Tabs value={tab} onChange={setTab} keepMounted={false} classNames={{ panel: classes.tabPanel ?? '' }}>
+        <TabBar tabs={TABS} value={tab} />
+        <Tabs.Panel value="jobmanagers">
+          <List />
+        </Tabs.Panel>
+        <Tabs.Panel value="configuration">
+          <Configuration />
+        </Tabs.Panel>
+      </Tabs>
+    </>
+  );
+}
+
+function Configuration() {
+  const { data, error, refetch } = useQuery({ queryKey: ['cluster-options'], queryFn: fetchClusterOptions });
+  if (error !== null) {
+    return (
+      <FailureState title="The configuration cannot be shown" message={error.message} onRetry={() => void refetch()} />
+    );
+  }
+  if (data === undefined) return <Skeleton height={240} radius={10} />;
+  return (
+    <OptionTable
+      title="Cluster Configuration"
+      caption="Options of the cluster"
+      options={data}
+      none="All options have their defaults"
+    />
+  );
+}
+
+function List() {
   const { data, error, refetch } = useQuery({
     queryKey: ['jobmanagers'],
     queryFn: fetchJobManagers,
@@ -24,7 +69,6 @@ export function JobManagersPage() {
   });
   return (
     <>
-      <h1 className={classes.pageTitle}>Job Managers</h1>
       {data === undefined && error === null && <Skeleton height={200} radius={10} />}
       {data === undefined && error !== null && (
         <FailureState title="The JobManagers cannot be shown" message={error.message} onRetry={() => void refetch()} />

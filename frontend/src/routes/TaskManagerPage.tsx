@@ -16,7 +16,7 @@ import { useServerNow } from '../hooks/useNow';
 import { usePageTitle } from '../hooks/usePageTitle';
 import { useTimes } from '../hooks/useTimes';
 import type { Cluster } from '../model/cluster';
-import { formatAge, formatBytes } from '../model/format';
+import { formatAge, formatBytes, NOTHING } from '../model/format';
 import { NotFoundPage } from './NotFoundPage';
 import classes from './pages.module.css';
 import { TaskManagerState } from './TaskManagerState';
@@ -117,8 +117,15 @@ function Slots({ taskmanager, cluster }: SlotsProps) {
             <thead>
               <tr>
                 <th scope="col">Job</th>
+                <th scope="col">Process</th>
                 <th scope="col" className="tm-num">
                   Tasks
+                </th>
+                <th scope="col" className="tm-num">
+                  Memory
+                </th>
+                <th scope="col" className="tm-num">
+                  Peak
                 </th>
               </tr>
             </thead>
@@ -128,7 +135,12 @@ function Slots({ taskmanager, cluster }: SlotsProps) {
                   <td className="tm-grow">
                     <Link to={`/jobs/${slot.jobId}`}>{names.get(slot.jobId) ?? slot.jobId}</Link>
                   </td>
+                  <td>
+                    {slot.pid ?? NOTHING} <span className="tm-dim">slot {slot.slot}</span>
+                  </td>
                   <td className="tm-num">{slot.assignedTasks}</td>
+                  <td className="tm-num tm-live">{formatBytes(slot.memory.resident)}</td>
+                  <td className="tm-num">{formatBytes(slot.memory.peak)}</td>
                 </tr>
               ))}
             </tbody>

@@ -1,7 +1,7 @@
 /** What the subtasks of a vertex do: samples of their stacks as a flame graph, and the stacks of all threads there. */
 
 import { Button, SegmentedControl, Select, Skeleton, TextInput } from '@mantine/core';
-import { IconFlame, IconSearch } from '@tabler/icons-react';
+import { IconFlame, IconListDetails, IconSearch } from '@tabler/icons-react';
 import { useMutation, useQuery } from '@tanstack/react-query';
 import { useEffect, useMemo, useState } from 'react';
 
@@ -36,7 +36,7 @@ export function FlameTab({ jobId, vertex }: Props) {
     staleTime: 0,
   });
   const sampling = useMutation({
-    mutationFn: () => sampleStacks(jobId, vertex.id, SAMPLE_MS),
+    mutationFn: (duration: number) => sampleStacks(jobId, vertex.id, duration),
     onMutate: () => setLate(false),
     onSuccess: () => setAfter(data?.stacks?.ended_at ?? -1),
   });
@@ -68,9 +68,18 @@ export function FlameTab({ jobId, vertex }: Props) {
           leftSection={<IconFlame size={14} aria-hidden />}
           loading={isSampling}
           disabled={!isRunning}
-          onClick={() => sampling.mutate()}
+          onClick={() => sampling.mutate(SAMPLE_MS)}
         >
           Sample for {SAMPLE_MS / 1000} s
+        </Button>
+        <Button
+          size="compact-sm"
+          variant="default"
+          leftSection={<IconListDetails size={14} aria-hidden />}
+          disabled={!isRunning || isSampling}
+          onClick={() => sampling.mutate(0)}
+        >
+          Thread dump
         </Button>
         <span role="status" className="tm-dim">
           {isSampling && 'Sampling …'}
@@ -83,6 +92,8 @@ export function FlameTab({ jobId, vertex }: Props) {
         <EmptyState compact icon={IconFlame} title="No samples yet">
           Sampling takes the stack of each subtask a hundred times a second, also while a call does not return.
         </EmptyState>
+      ) : data.stacks.duration === 0 ? (
+        <Dump stacks={data.stacks} />
       ) : (
         <Stacks stacks={data.stacks} />
       )}
@@ -201,15 +212,21 @@ function Stacks({ stacks }: { readonly stacks: VertexStacks }) {
           </div>
         </>
       )}
-      {stacks.threads.length > 0 && <Threads threads={stacks.threads} />}
+      {stacks.threads.length > 0 && <Threads title="Threads at the end of the samples" threads={stacks.threads} />}
     </>
   );
 }
 
-function Threads({ threads }: Pick<VertexStacks, 'threads'>) {
+/** The stacks of all threads at one moment, without samples. */
+function Dump({ stacks }: { readonly stacks: VertexStacks }) {
+  const times = useTimes();
+  return <Threads title={`Threads at ${times.dateTime(stacks.ended_at)}`} threads={stacks.threads} />;
+}
+
+function Threads({ title, threads }: Pick<VertexStacks, 'threads'> & { readonly title: string }) {
   return (
     <section aria-label="Threads" className={classes.threads}>
-      <h3>Threads at the end of the samples</h3>
+      <h3>{title}</h3>
       {threads.map(({ slot, name, stack }) => (
         <details key={`${slot} ${name}`}>
           <summary>
