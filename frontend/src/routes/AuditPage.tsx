@@ -1,7 +1,7 @@
 /** The audit trail, newest first: who did what, from where, and how it ended. Administrators only. */
 
-import { Button, Group, Skeleton } from '@mantine/core';
-import { IconHistory } from '@tabler/icons-react';
+import { Button, Group, Skeleton, TextInput } from '@mantine/core';
+import { IconHistory, IconSearch } from '@tabler/icons-react';
 import { useInfiniteQuery } from '@tanstack/react-query';
 
 import { fetchAudit } from '../api/access';
@@ -10,6 +10,7 @@ import { Panel } from '../components/Panel/Panel';
 import { StateBadge } from '../components/StateBadge/StateBadge';
 import type { AuditEntry } from '../gen/contract';
 import { usePageTitle } from '../hooks/usePageTitle';
+import { useQueryParam } from '../hooks/useQueryParam';
 import { useTimes } from '../hooks/useTimes';
 import classes from './pages.module.css';
 
@@ -24,6 +25,9 @@ export function AuditPage() {
     getNextPageParam: (last) => last.next,
   });
   const events = data?.pages.flatMap((page) => page.events) ?? [];
+  const [filter, setFilter] = useQueryParam('filter');
+  const words = (filter ?? '').toLowerCase().split(/\s+/).filter(Boolean);
+  const shown = events.filter((event) => words.every((word) => textOf(event).includes(word)));
   return (
     <>
       <h1 className={classes.pageTitle}>Audit Trail</h1>
@@ -32,13 +36,29 @@ export function AuditPage() {
         <FailureState title="The audit trail cannot be read" message={error.message} onRetry={() => void refetch()} />
       )}
       {data !== undefined && (
-        <Panel flush label="Audit Trail">
-          {events.length === 0 ? (
+        <Panel
+          flush
+          title="Events"
+          actions={
+            <TextInput
+              size="xs"
+              w={240}
+              placeholder="Filter the events shown"
+              aria-label="Filter events"
+              leftSection={<IconSearch size={15} />}
+              value={filter ?? ''}
+              onChange={(event) => setFilter(event.currentTarget.value === '' ? null : event.currentTarget.value)}
+            />
+          }
+        >
+          {events.length > 0 && shown.length === 0 ? (
+            <EmptyState compact icon={IconSearch} title="None of the events shown matches the filter" />
+          ) : events.length === 0 ? (
             <EmptyState icon={IconHistory} title="No events yet">
               Every change, and every one that was refused, is recorded here for good.
             </EmptyState>
           ) : (
-            <Rows events={events} />
+            <Rows events={shown} />
           )}
           {hasNextPage && (
             <Group justify="center" p="md">
@@ -89,6 +109,10 @@ function Rows({ events }: { readonly events: readonly AuditEntry[] }) {
       </table>
     </div>
   );
+}
+
+function textOf(event: AuditEntry): string {
+  return [event.user, event.action, event.result, from(event), about(event)].join(' ').toLowerCase();
 }
 
 function from({ address, token }: AuditEntry): string {

@@ -1,7 +1,7 @@
 /** All savepoints with job, time, size and actions. */
 
-import { Button, Group, Modal, Skeleton, Stack, Text, Tooltip } from '@mantine/core';
-import { IconBookmark, IconDatabase, IconPlayerPlay, IconTrash } from '@tabler/icons-react';
+import { Button, Group, Modal, Skeleton, Stack, Text, TextInput, Tooltip } from '@mantine/core';
+import { IconBookmark, IconDatabase, IconPlayerPlay, IconSearch, IconTrash } from '@tabler/icons-react';
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import { Link, useNavigate } from 'react-router';
@@ -13,6 +13,7 @@ import { EmptyState, FailureState } from '../components/EmptyState/EmptyState';
 import { Panel } from '../components/Panel/Panel';
 import type { Savepoint } from '../gen/contract';
 import { usePageTitle } from '../hooks/usePageTitle';
+import { useQueryParam } from '../hooks/useQueryParam';
 import { useRole } from '../hooks/useSession';
 import { useSingleFlight } from '../hooks/useSingleFlight';
 import { useTimes } from '../hooks/useTimes';
@@ -27,6 +28,9 @@ const READ_MS = 10_000;
 export function SavepointsPage() {
   usePageTitle('Savepoints');
   const { data, error, refetch } = useQuery({ queryKey: KEY, queryFn: fetchSavepoints, refetchInterval: READ_MS });
+  const [filter, setFilter] = useQueryParam('filter');
+  const words = (filter ?? '').toLowerCase().split(/\s+/).filter(Boolean);
+  const shown = (data?.savepoints ?? []).filter((savepoint) => words.every((word) => textOf(savepoint).includes(word)));
   return (
     <>
       <h1 className={classes.pageTitle}>Savepoints</h1>
@@ -35,18 +39,38 @@ export function SavepointsPage() {
         <FailureState title="The savepoints cannot be listed" message={error.message} onRetry={() => void refetch()} />
       )}
       {data !== undefined && (
-        <Panel flush label="Savepoints">
-          {data.savepoints.length === 0 ? (
+        <Panel
+          flush
+          title="All Savepoints"
+          actions={
+            <TextInput
+              size="xs"
+              w={260}
+              placeholder="Filter by path, job or user"
+              aria-label="Filter savepoints"
+              leftSection={<IconSearch size={15} />}
+              value={filter ?? ''}
+              onChange={(event) => setFilter(event.currentTarget.value === '' ? null : event.currentTarget.value)}
+            />
+          }
+        >
+          {data.savepoints.length > 0 && shown.length === 0 ? (
+            <EmptyState compact icon={IconSearch} title="No savepoint matches the filter" />
+          ) : data.savepoints.length === 0 ? (
             <EmptyState icon={IconBookmark} title="No savepoint yet">
               Take one from the Actions of a running job, or stop a job with one.
             </EmptyState>
           ) : (
-            <Rows savepoints={data.savepoints} />
+            <Rows savepoints={shown} />
           )}
         </Panel>
       )}
     </>
   );
+}
+
+function textOf({ location, job_id: id, job_name: name, requested_by: user }: Savepoint): string {
+  return [location, id, name, user ?? ''].join(' ').toLowerCase();
 }
 
 function Rows({ savepoints }: { readonly savepoints: readonly Savepoint[] }) {

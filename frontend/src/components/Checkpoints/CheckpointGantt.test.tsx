@@ -10,10 +10,10 @@ import { Gantt } from './CheckpointGantt';
 
 afterEach(cleanup);
 
-function show(traces: readonly CheckpointTrace[]): void {
+function show(traces: readonly CheckpointTrace[], address = '/'): void {
   render(
     <MantineProvider>
-      <MemoryRouter>
+      <MemoryRouter initialEntries={[address]}>
         <Gantt traces={traces} />
       </MemoryRouter>
     </MantineProvider>,
@@ -29,6 +29,18 @@ test('a row says in words what its bar shows', () => {
   expect(name).toContain('COMPLETED');
   expect(name).toMatch(/Start Delay 20.ms, Alignment 700.ms/);
   expect(name).toMatch(/Alignment 700.ms$/);
+});
+
+test('a link opens its checkpoints, also one beyond those that are shown at first', () => {
+  const ids = Array.from({ length: 20 }, (_, index) => 30 - index);
+  show(
+    ids.map((id) => checkpointTrace(id)),
+    '/?phases=29,12',
+  );
+  const open = rows().filter((row) => row.getAttribute('aria-expanded') === 'true');
+  expect(open.map((row) => /Checkpoint \d+/.exec(row.textContent)?.[0])).toEqual(['Checkpoint 29', 'Checkpoint 12']);
+  fireEvent.click(screen.getByRole('button', { name: /^Checkpoint 29/ }));
+  expect(rows().filter((row) => row.getAttribute('aria-expanded') === 'true')).toHaveLength(1);
 });
 
 test('one that failed and one that goes on are told apart by words', () => {

@@ -10,6 +10,7 @@ import { fetchCheckpointGantt } from '../../api/checkpoints';
 import type { CheckpointTrace, JobCheckpoints, SubtaskTrace } from '../../gen/contract';
 import { useJobId } from '../../hooks/useJob';
 import { useServerNow } from '../../hooks/useNow';
+import { useOpenItems } from '../../hooks/useOpenItems';
 import { useTimes } from '../../hooks/useTimes';
 import { toneOfCheckpoint, typeOf } from '../../model/checkpoints';
 import { formatDuration } from '../../model/format';
@@ -72,12 +73,10 @@ export function CheckpointGantt({ checkpoints }: Props) {
 
 export function Gantt({ traces }: { readonly traces: readonly CheckpointTrace[] }) {
   const now = useServerNow();
-  const [open, setOpen] = useState<ReadonlySet<number>>(new Set());
-  const [isWhole, setWhole] = useState(false);
+  const [open, toggle] = useOpenItems('phases');
+  const [isWhole, setWhole] = useState(() => traces.slice(SHOWN_AT_FIRST).some(({ id }) => open.has(String(id))));
   const shown = isWhole ? traces : traces.slice(0, SHOWN_AT_FIRST);
   const scale = scaleOf(shown.map((trace) => lastedOf(trace, now)));
-  const toggle = (id: number) =>
-    setOpen((old) => (old.has(id) ? new Set([...old].filter((other) => other !== id)) : new Set([...old, id])));
   return (
     <Panel title="Phases" flush>
       <p className={classes.about}>
@@ -100,8 +99,8 @@ export function Gantt({ traces }: { readonly traces: readonly CheckpointTrace[] 
             trace={trace}
             now={now}
             scale={scale}
-            isOpen={open.has(trace.id)}
-            onToggle={() => toggle(trace.id)}
+            isOpen={open.has(String(trace.id))}
+            onToggle={() => toggle(String(trace.id))}
           />
         ))}
       </ol>

@@ -1,10 +1,11 @@
 /** The last checkpoints and savepoints; each row expands to its vertices and their subtasks. */
 
 import { IconChevronRight } from '@tabler/icons-react';
-import { Fragment, useState } from 'react';
+import { Fragment } from 'react';
 
 import type { CheckpointEntry } from '../../gen/contract';
 import { useServerNow } from '../../hooks/useNow';
+import { useOpenItems } from '../../hooks/useOpenItems';
 import { useTimes } from '../../hooks/useTimes';
 import { acknowledged, durationOf, toneOfCheckpoint, typeOf } from '../../model/checkpoints';
 import { formatBytes, formatDuration } from '../../model/format';
@@ -19,11 +20,9 @@ interface Props {
 }
 
 export function CheckpointHistory({ history }: Props) {
-  const [open, setOpen] = useState<ReadonlySet<number>>(new Set());
+  const [open, toggle] = useOpenItems('checkpoint');
   const times = useTimes();
   const now = useServerNow();
-  const toggle = (id: number) =>
-    setOpen((old) => (old.has(id) ? new Set([...old].filter((other) => other !== id)) : new Set([...old, id])));
   return (
     <div className="tm-table-scroll">
       <table className={`tm-table ${classes.table ?? ''}`}>
@@ -58,9 +57,9 @@ export function CheckpointHistory({ history }: Props) {
                   <button
                     type="button"
                     className={classes.toggle}
-                    aria-expanded={open.has(entry.id)}
+                    aria-expanded={open.has(String(entry.id))}
                     aria-label={`Checkpoint ${entry.id}, details`}
-                    onClick={() => toggle(entry.id)}
+                    onClick={() => toggle(String(entry.id))}
                   >
                     <IconChevronRight size={15} aria-hidden /> {entry.id}
                   </button>
@@ -81,7 +80,7 @@ export function CheckpointHistory({ history }: Props) {
                   {formatBytes(entry.processed_data)} ({formatBytes(entry.persisted_data)})
                 </td>
               </tr>
-              {open.has(entry.id) && (
+              {open.has(String(entry.id)) && (
                 <tr className={classes.detailsRow}>
                   <td className={classes.details} colSpan={COLUMNS}>
                     <CheckpointDetails entry={entry} />

@@ -1,7 +1,7 @@
 // @vitest-environment happy-dom
 import { MantineProvider } from '@mantine/core';
 import { cleanup, fireEvent, render, screen } from '@testing-library/react';
-import { MemoryRouter } from 'react-router';
+import { MemoryRouter, useLocation } from 'react-router';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 
 import type { FailureGroup } from '../../gen/contract';
@@ -36,6 +36,12 @@ const GROUP: FailureGroup = {
 
 afterEach(cleanup);
 
+function Address() {
+  return <output>{useLocation().search}</output>;
+}
+
+const address = () => screen.getByRole('status').textContent;
+
 beforeEach(() => {
   render(
     <MantineProvider>
@@ -45,6 +51,7 @@ beforeEach(() => {
           exceptions={[jobException({ attempt: 25, stacktrace: TRACE })]}
           origin={() => null}
         />
+        <Address />
       </MemoryRouter>
     </MantineProvider>,
   );
@@ -71,4 +78,11 @@ test('the stack trace is that of the attempt, where it is kept', async () => {
   fireEvent.click(control());
   expect(await screen.findAllByLabelText('Stack trace', {}, PATIENT)).toHaveLength(1);
   expect(screen.getByLabelText('Stack trace').textContent).toContain('line 41');
+});
+
+test('an open group is in the address, so that a link opens it', () => {
+  fireEvent.click(control());
+  expect(new URLSearchParams(address()).get('cause')).toBe('KeyError w /programs/job.py:41');
+  fireEvent.click(control());
+  expect(address()).toBe('');
 });

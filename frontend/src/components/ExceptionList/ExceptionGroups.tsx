@@ -8,6 +8,7 @@ import { Link } from 'react-router';
 import { fetchFailures } from '../../api/jobs';
 import type { FailureGroup, FailureOccurrence, JobException } from '../../gen/contract';
 import { useJobId } from '../../hooks/useJob';
+import { useQueryParam } from '../../hooks/useQueryParam';
 import { useTimes } from '../../hooks/useTimes';
 import { attemptsOf, exceptionParts, shortPlace } from '../../model/exceptions';
 import { FailureState } from '../EmptyState/EmptyState';
@@ -47,10 +48,18 @@ export function ExceptionHistory({ exceptions, origin }: Props) {
 
 export function ExceptionGroups({ groups, exceptions, origin }: Props & { readonly groups: readonly FailureGroup[] }) {
   const times = useTimes();
+  const [param, setOpen] = useQueryParam('cause');
+  const open = (param ?? '').split(',').filter(Boolean);
   if (groups.length === 0) return null;
   return (
     <Panel title={`Exception History (${groups.length === 1 ? '1 cause' : `${groups.length} causes`})`} flush>
-      <Accordion multiple chevronPosition="left" keepMounted={false}>
+      <Accordion
+        multiple
+        value={open}
+        onChange={(now) => setOpen(now.length === 0 ? null : now.join(','))}
+        chevronPosition="left"
+        keepMounted={false}
+      >
         {groups.map((group) => (
           <Accordion.Item key={keyOf(group)} value={keyOf(group)}>
             <Accordion.Control>
@@ -80,7 +89,7 @@ export function ExceptionGroups({ groups, exceptions, origin }: Props & { readon
 }
 
 function keyOf({ name, vertex, vertex_name: vertexName, place }: FailureGroup): string {
-  return [name, vertex, vertexName, place].join(' ');
+  return [name, vertex === '' ? vertexName : vertex, place].join(' ').replaceAll(',', ';');
 }
 
 function Group({ group, exceptions, origin }: Props & { readonly group: FailureGroup }) {

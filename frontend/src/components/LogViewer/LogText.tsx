@@ -7,6 +7,7 @@ import { useMutation } from '@tanstack/react-query';
 import { type ReactNode, useEffect, useMemo, useRef, useState } from 'react';
 
 import { downloadLog } from '../../api/download';
+import { useQueryParam } from '../../hooks/useQueryParam';
 import { type FoundInLog, useLogSearch } from '../../hooks/useLogSearch';
 import { useLogTail } from '../../hooks/useLogTail';
 import { formatBytes, formatCount } from '../../model/format';
@@ -26,8 +27,12 @@ interface Props {
 
 export function LogText({ jobId, name, isLive, picker }: Props) {
   const [isFollowing, setFollowing] = useState(isLive);
-  const [text, setText] = useState('');
-  const [level, setLevel] = useState('all');
+  const [textParam, setTextParam] = useQueryParam('find');
+  const text = textParam ?? '';
+  const setText = (value: string) => setTextParam(value === '' ? null : value);
+  const [levelParam, setLevelParam] = useQueryParam('min-level');
+  const level = levelParam ?? 'all';
+  const setLevel = (value: string) => setLevelParam(value === 'all' ? null : value);
   const [hit, setHit] = useState(0);
   const scroller = useRef<HTMLDivElement>(null);
   const tail = useLogTail(jobId, name, isFollowing && isLive);

@@ -7,6 +7,7 @@ import { useEffect, useMemo, useState } from 'react';
 
 import { fetchStacks, sampleStacks } from '../../api/metrics';
 import type { VertexStacks } from '../../gen/contract';
+import { useQueryParam } from '../../hooks/useQueryParam';
 import { useTimes } from '../../hooks/useTimes';
 import { type FlameBox, type FlameKind, boxesOf, flameOf, hottest, isOfEngine } from '../../model/flame';
 import { formatCount } from '../../model/format';
@@ -105,7 +106,9 @@ function Stacks({ stacks }: { readonly stacks: VertexStacks }) {
   const times = useTimes();
   const [kind, setKind] = useState<FlameKind>('full');
   const [subtask, setSubtask] = useState<string | null>('all');
-  const [search, setSearch] = useState('');
+  const [searchParam, setSearchParam] = useQueryParam('function');
+  const search = searchParam ?? '';
+  const setSearch = (value: string) => setSearchParam(value === '' ? null : value);
   const [zoomed, setZoomed] = useState<readonly number[]>([]);
   const only = subtask === null || subtask === 'all' ? null : Number(subtask);
   const root = useMemo(() => flameOf(stacks, kind, only), [stacks, kind, only]);

@@ -6,6 +6,7 @@ import { useQuery } from '@tanstack/react-query';
 import { Fragment, useState } from 'react';
 
 import { fetchVertexMetrics } from '../../api/metrics';
+import { useQueryParam } from '../../hooks/useQueryParam';
 import { NOTHING } from '../../model/format';
 import type { Vertex } from '../../model/job';
 import { type MetricRow, formatMetric, groupMetrics, summarise } from '../../model/metricTable';
@@ -23,7 +24,9 @@ interface Props {
 }
 
 export function MetricsTab({ jobId, vertex }: Props) {
-  const [filter, setFilter] = useState('');
+  const [filterParam, setFilterParam] = useQueryParam('metric');
+  const filter = filterParam ?? '';
+  const setFilter = (value: string) => setFilterParam(value === '' ? null : value);
   const [picked, setPicked] = useState<string | null>('0');
   const { data, error, refetch } = useQuery({
     queryKey: ['vertex-metrics', jobId, vertex.id],
