@@ -6,7 +6,7 @@ are `NotRequired` are missing in documents that an earlier version has saved, un
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, NotRequired, TypedDict
+from typing import Annotated, Literal, NamedTuple, NotRequired, TypedDict
 
 from backend.contract.schema import Named
 
@@ -304,6 +304,20 @@ class WatermarkHolder(TypedDict):
     """ms for which it has not risen although the newest has."""
 
 
+class SkewFigures(NamedTuple):
+    """How unevenly records are spread over the subtasks of a vertex; null: there are too few of them."""
+
+    cv: float | None
+    """Since the start of its tasks, as the next two: standard deviation / mean."""
+    max_to_average: float | None
+    subtask: int | None
+    """The one that got most."""
+    live_cv: float | None
+    """Of the records per second at the moment, as the next two."""
+    live_max_to_average: float | None
+    live_subtask: int | None
+
+
 class JobEventTime(TypedDict):
     newest: NotRequired[int]
     """The newest watermark of any source; missing: there is none."""
@@ -475,6 +489,8 @@ class JobDocument(TypedDict):
     """Causes of which each limits the job, by topic: one for the throughput, one for the watermark … Missing: the job
     has not been watched for long enough, or does not run."""
     event_time: NotRequired[JobEventTime]
+    skew: NotRequired[dict[str, SkewFigures]]
+    """By vertex id, those with the largest skew, the worst first; missing: there is none, or the job does not run."""
     exceptions: list[JobException]
     """The latest, newest first."""
     checkpoints: NotRequired[JobCheckpoints]

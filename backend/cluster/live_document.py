@@ -40,6 +40,7 @@ from runtime.jobmaster.event_time import EventTime, EventTimeWatch, hold_of
 from runtime.jobmaster.findings import Finding, Topic, text_of
 from runtime.jobmaster.job_state import JobState
 from runtime.jobmaster.requirements import Requirements
+from runtime.jobmaster.skew import SkewWatch, Spread, VertexSkew
 from runtime.jobmaster.status import ExceptionEntry, JobStatusSnapshot, Stall, TaskSnapshot
 from runtime.jobmaster.task_figures import FigureReader, JobFigures, number_of
 from runtime.task.io_metrics import EDGE
@@ -109,7 +110,7 @@ class LiveDocument:
         self._feeding = {edge.source for edge in graph.edges}
         self._names = {v.vertex_id: v.name for v in graph.vertices}
         self._reader = FigureReader(graph)
-        self._bottlenecks, self._event_time = BottleneckWatch(), EventTimeWatch()
+        self._bottlenecks, self._event_time, self._skew = BottleneckWatch(), EventTimeWatch(), SkewWatch()
         self._has_failed_to_diagnose = False
         #: what was found last, and when, monotonic ms
         self._found: Document = {}
@@ -214,7 +215,7 @@ class LiveDocument:
             if not self._has_failed_to_diagnose:
                 logger.exception("job %s cannot be diagnosed; it runs on", self._job.id)
             self._has_failed_to_diagnose = True
-            self._bottlenecks, self._event_time = BottleneckWatch(), EventTimeWatch()
+            self._bottlenecks, self._event_time, self._skew = BottleneckWatch(), EventTimeWatch(), SkewWatch()
             self._found = {"event_time": event_time_document(EventTime())}
         return self._found
 
@@ -225,6 +226,9 @@ class LiveDocument:
         order = list(Topic)
         findings.sort(key=lambda finding: order.index(finding.topic))
         found: Document = {"event_time": event_time_document(time)}
+        skews = self._skew.observe(figures)
+        if skews:
+            found["skew"] = {skew.vertex_id: skew_document(skew) for skew in skews}
         if findings or (self._bottlenecks.has_judged and time.is_judged):
             # without them nobody knows yet whether something is wrong
             found["causes"] = {f.topic.value: cause_document(f, self._names) for f in findings}
@@ -343,7 +347,7 @@ def ended_document(
     """
     known = [*failures, *last.get("exceptions", [])]
     # nothing holds up a job that has ended
-    return {name: part for name, part in last.items() if name != "causes"} | {
+    return {name: part for name, part in last.items() if name not in ("causes", "skew")} | {
         "vertices": [
             _ended_part(vertex) | {"subtasks": [_ended_part(subtask) for subtask in vertex["subtasks"]]}
             for vertex in last["vertices"]
@@ -575,6 +579,17 @@ def event_time_document(time: EventTime) -> Document:
             **{name: value for name, value in known.items() if value is not None},
         }
     return document
+
+
+def skew_document(skew: VertexSkew) -> list[float | int | None]:
+    """Return the skew of a vertex as the numbers of `SkewFigures`, rounded: the document is not to change each time."""
+
+    def numbers(spread: Spread | None) -> list[float | int | None]:
+        if spread is None:
+            return [None, None, None]
+        return [round(spread.cv, 2), round(spread.max_to_average, 2), spread.subtask]
+
+    return [*numbers(skew.total), *numbers(skew.live)]
 
 
 def newest_failure(exceptions: Sequence[Document]) -> Document | None:

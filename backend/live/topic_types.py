@@ -22,6 +22,7 @@ from backend.cluster.document_types import (
     JobLimit,
     JobState,
     OperatorInput,
+    SkewFigures,
     Stall,
     TaskManagerSummary,
     VertexInput,
@@ -169,6 +170,8 @@ class DerivedJob(TypedDict):
     causes: NotRequired[dict[CauseTopic, JobCause]]
     """Causes of which each limits the job, by topic. Missing: it has not been watched for long enough."""
     event_time: NotRequired[JobEventTime]
+    skew: NotRequired[dict[str, SkewFigures]]
+    """By vertex id, those with the largest skew; missing: there is none, or the job does not run."""
 
 
 class LiveJob(TypedDict):

@@ -29,6 +29,9 @@ from runtime.client.tables import one_line, table
 from runtime.client.terminal import SUCCESS, Terminal
 from runtime.client.watch import wait_cancelled
 
+SHOWN_CV = 0.2
+"""Coefficient of variation from which on a data skew is told: of small ones there are as many as vertices."""
+
 
 def add_list(actions: Actions) -> None:
     """Add `list`."""
@@ -156,7 +159,7 @@ def info(client: RestClient, options: argparse.Namespace, terminal: Terminal) ->
         terminal.line(line)
     for line in _vertex_table(document["vertices"], terminal.columns):
         terminal.line(line)
-    why = [*_why(document), *_event_time(document)]
+    why = [*_why(document), *_skew(document), *_event_time(document)]
     for line in ["", *why] if why else []:
         terminal.line(one_line(line))
     for line in _slot_table(slots, terminal.columns):
@@ -174,6 +177,21 @@ def _why(document: dict[str, Any]) -> list[str]:
     names = {vertex["id"]: vertex["name"] for vertex in document["vertices"]}
     found = [f"Why: {names[cause['vertex']]} {cause['text']}" for cause in causes.values()]
     return found or ["Why: nothing holds the job up"]
+
+
+def _skew(document: dict[str, Any]) -> list[str]:
+    """Return how unevenly the records of vertices are spread over their subtasks, the worst first."""
+    names = {vertex["id"]: vertex["name"] for vertex in document["vertices"]}
+    lines = []
+    for vertex_id, (*total, live_cv, live_max, live_subtask) in document.get("skew", {}).items():
+        parts = [
+            f"{when} CV {100 * cv:.0f} %, subtask {subtask} gets {ratio:.1f} × the average"
+            for when, (cv, ratio, subtask) in (("now", (live_cv, live_max, live_subtask)), ("since the start", total))
+            if cv is not None and cv >= SHOWN_CV
+        ]
+        if parts:
+            lines.append(f"Data skew: {names[vertex_id]}: {'; '.join(parts)}")
+    return lines
 
 
 def _event_time(document: dict[str, Any]) -> list[str]:

@@ -79,6 +79,8 @@ class VertexFigures:
     inputs: Sequence[VertexId]
     """By input of its head."""
     subtasks: Sequence[SubtaskFigures]
+    received: Mapping[int, int] = field(default_factory=dict)
+    """Records since the start of each subtask, by index; those that have finished are in it."""
 
     @property
     def is_source(self) -> bool:
@@ -171,7 +173,13 @@ class FigureReader:
             # a task that has not reported says nothing about itself
             if task.state is TaskState.RUNNING and "busyTimeMsPerSecond" in task.metrics
         ]
-        return VertexFigures(vertex_id, vertex.name, self._inputs[vertex_id], running)
+        received = {
+            task.task.subtask_index: count
+            for task in by_vertex.get(vertex_id, ())
+            if task.state in (TaskState.RUNNING, TaskState.FINISHED)
+            and (count := _whole(task.metrics.get("numRecordsIn"))) is not None
+        }
+        return VertexFigures(vertex_id, vertex.name, self._inputs[vertex_id], running, received)
 
 
 def _subtask(task: TaskSnapshot, operators: Sequence[str], is_source: bool) -> SubtaskFigures:

@@ -535,6 +535,25 @@ def test_info_says_what_holds_a_job_up_and_how_far_event_time_is(
     assert "\nWhy: nothing holds the job up\n" in capsys.readouterr().out
 
 
+def test_info_tells_a_data_skew_and_no_even_spread(tidemark: Tidemark, cluster: FakeCluster, capsys: Captured) -> None:
+    vertex = document()["vertices"][0]
+    cluster.documents = [
+        document(causes={}, skew={vertex["id"]: [0.31, 1.42, 0, 1.25, 3.46, 1]}),
+        document(causes={}, skew={vertex["id"]: [1.1, 2.0, 3, 0.05, 1.1, 2]}),
+        document(causes={}, skew={vertex["id"]: [0.05, 1.1, 2, None, None, None]}),
+    ]
+    lines = []
+    for _ in range(3):
+        assert tidemark("info", "three numbers") == 0
+        lines.append([line for line in capsys.readouterr().out.splitlines() if line.startswith("Data skew: ")])
+    since = "since the start CV 31 %, subtask 0 gets 1.4 × the average"
+    assert lines == [
+        [f"Data skew: {vertex['name']}: now CV 125 %, subtask 1 gets 3.5 × the average; {since}"],
+        [f"Data skew: {vertex['name']}: since the start CV 110 %, subtask 3 gets 2.0 × the average"],
+        [],
+    ]
+
+
 def test_info_says_what_a_job_waits_for(tidemark: Tidemark, cluster: FakeCluster, capsys: Captured) -> None:
     cluster.documents = [document("CREATED", waiting_for="needs 4 slots, 2 are free")]
     assert tidemark("info", "three numbers") == 0

@@ -156,6 +156,26 @@ def test_the_operators_of_a_job_are_a_document_of_their_own() -> None:
 LOADS = [(50, 950), (980, 0), (20, 0)]
 
 
+def test_the_skew_of_vertices_is_derived_and_small() -> None:
+    job = RunningJob(50, 8)
+    random = Random(1)
+    for second in range(8):
+        tasks = [
+            # the sixth subtask of a vertex gets the more the further down it is
+            replace(task, metrics={**task.metrics, "numRecordsIn": 1_000 + 10 * n * (task.task.subtask_index == 5)})
+            for n, task in enumerate(job.tasks(second * 1000, random))
+        ]
+        source = job.document(NOW + second * 1000, replace(job.status, state=JobState.RUNNING, tasks=tasks))
+    skew = job_document(source)["derived"]["skew"]
+    assert next(iter(skew)) == job.vertices[-1] and len(skew) == 10
+    cv, max_to_average, subtask, live_cv, live_max, live_subtask = skew[job.vertices[-1]]
+    assert subtask == 5 and max_to_average == pytest.approx(4_970 / (1_000 + 3_970 / 8), abs=0.01) and cv > 0.8
+    assert 0 < live_cv < 0.1 and 1 < live_max < 1.1 and 0 <= live_subtask < 8
+    assert len(json.dumps(skew)) <= 1_000
+    ended = ended_document(source, "FAILED", [], NOW, NOW + 9_000)
+    assert "skew" not in job_document(ended)["derived"]
+
+
 def test_what_holds_a_job_up_is_derived_and_told_in_words() -> None:
     job = RunningJob(3, 1)
     for second in range(8):

@@ -575,6 +575,8 @@ export interface DerivedJob {
   /** Causes of which each limits the job, by topic. Missing: it has not been watched for long enough. */
   causes?: Partial<Record<CauseTopic, JobCause>>;
   event_time?: JobEventTime;
+  /** By vertex id, those with the largest skew; missing: there is none, or the job does not run. */
+  skew?: Record<string, SkewFigures>;
 }
 
 /** Lists the tables or streams behind a connection, or gives the row type of one of them. */
@@ -1021,6 +1023,8 @@ export interface JobDocument {
    */
   causes?: Partial<Record<CauseTopic, JobCause>>;
   event_time?: JobEventTime;
+  /** By vertex id, those with the largest skew, the worst first; missing: there is none, or the job does not run. */
+  skew?: Record<string, SkewFigures>;
   /** The latest, newest first. */
   exceptions: JobException[];
   checkpoints?: JobCheckpoints;
@@ -2256,6 +2260,9 @@ export interface SessionUser {
   name: string;
   role: Role;
 }
+
+/** How unevenly records are spread over the subtasks of a vertex; null: there are too few of them. */
+export type SkewFigures = [cv: number | null, max_to_average: number | null, subtask: number | null, live_cv: number | null, live_max_to_average: number | null, live_subtask: number | null];
 
 /** Of a slot's process, in bytes. */
 export interface SlotMemory {

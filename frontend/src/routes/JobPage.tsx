@@ -8,6 +8,7 @@ import { Link, useLocation, useParams, useSearchParams } from 'react-router';
 
 import { Autoscaler } from '../components/Autoscaler/Autoscaler';
 import { CopyText } from '../components/CopyText/CopyText';
+import { DataSkew } from '../components/DataSkew/DataSkew';
 import { FailureState } from '../components/EmptyState/EmptyState';
 import { EventTime } from '../components/EventTime/EventTime';
 import { ExceptionHistory } from '../components/ExceptionList/ExceptionGroups';
@@ -291,6 +292,7 @@ function Overview() {
       </Panel>
       <JobTimeline />
       <EventTime onSelect={select} />
+      <DataSkew onSelect={select} />
       {!isEnded && <JobRequirements />}
       <Autoscaler />
       <Suspense>
