@@ -489,6 +489,8 @@ class JobDocument(TypedDict):
     """Causes of which each limits the job, by topic: one for the throughput, one for the watermark … Missing: the job
     has not been watched for long enough, or does not run."""
     event_time: NotRequired[JobEventTime]
+    late_records: NotRequired[dict[str, int]]
+    """Dropped since the start of the tasks, by the uid of the operator; missing: none."""
     skew: NotRequired[dict[str, SkewFigures]]
     """By vertex id, those with the largest skew, the worst first; missing: there is none, or the job does not run."""
     exceptions: list[JobException]

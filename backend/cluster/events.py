@@ -87,6 +87,8 @@ class PeekWanted:
     """Empty: all."""
     rows: int
     """A second."""
+    of_late: bool = False
+    """Whether `edge` is the operator whose dropped late records are looked at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +183,7 @@ def _peek_wanted(document: Mapping[str, Any]) -> PeekWanted:
         _name(document, "edge") if isinstance(edge, str) else _integer(document, "edge", MAX_INTEGER),
         tuple(_integer({"subtask": subtask}, "subtask", MAX_INTEGER) for subtask in subtasks),
         _integer(document, "rows", MAX_PEEKED_ROWS),
+        document.get("late") is True,
     )
 
 

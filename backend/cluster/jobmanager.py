@@ -409,12 +409,12 @@ class JobManager:
                 self.hasten(Duty.POLL)
             case StacksWanted(job, vertex, duration_ms):
                 self.jobs.sample_stacks(job, vertex, duration_ms)
-            case PeekWanted(job, peek, edge, subtasks, rows):
+            case PeekWanted(job, peek, edge, subtasks, rows, of_late):
                 # what has waited in the bus is so much older than the look
                 lease_ms = int(bus.PEEK_LEASE_S * 1_000 - age_ms)
                 if lease_ms > 0:
                     known = edge if isinstance(edge, int) else OperatorId(edge)
-                    self.jobs.peek(job, PeekRequest(peek, known, subtasks, rows, lease_ms))
+                    self.jobs.peek(job, PeekRequest(peek, known, subtasks, rows, lease_ms, of_late))
             case PeekEnded(job, peek):
                 self.jobs.end_peek(job, peek)
 

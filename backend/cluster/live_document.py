@@ -45,6 +45,7 @@ from runtime.jobmaster.status import ExceptionEntry, JobStatusSnapshot, Stall, T
 from runtime.jobmaster.task_figures import FigureReader, JobFigures, number_of
 from runtime.task.io_metrics import EDGE
 from runtime.task.messages import FailureInfo, TaskState
+from runtime.task.task_metrics import LATE_RECORDS
 
 logger = logging.getLogger(__name__)
 Document = dict[str, Any]
@@ -178,6 +179,7 @@ class LiveDocument:
             ],
             "edges": self._edges(by_vertex),
             "operators": self._operators(by_vertex),
+            **self._late_records(by_vertex),
             **self._diagnosis(snapshot, now, dates),
             "failure": newest_failure(known),
             "failures": self._earlier_failures + (0 if snapshot is None else snapshot.failures),
@@ -252,6 +254,18 @@ class LiveDocument:
             for vertex in self._graph.vertices
             for index, operator in enumerate(vertex.operators)
         }
+
+    def _late_records(self, by_vertex: Mapping[VertexId, Sequence[TaskSnapshot]]) -> Document:
+        found = {
+            operator.uid: sum(
+                _whole(task.metrics.get(f"{operator.operator_id}{LATE_RECORDS}"))
+                for task in by_vertex.get(vertex.vertex_id, ())
+            )
+            for vertex in self._graph.vertices
+            for operator in vertex.operators
+        }
+        dropped = {uid: count for uid, count in found.items() if count > 0}
+        return {"late_records": dropped} if dropped else {}
 
     def _vertex(
         self,

@@ -22,8 +22,10 @@ MAX_SAFE = 2**53 - 1
 MAX_TEXT_CHARS = 100
 MAX_DEPTH = 50
 """Of values; slots show no more than a few levels."""
+WITH_VALUE = ("row", "late")
+"""Kinds of elements whose text is a value as JSON."""
 
-ElementKind = Literal["row", "watermark", "status", "barrier", "end"]
+ElementKind = Literal["row", "watermark", "status", "barrier", "end", "late"]
 
 
 class SeenElement(TypedDict):
@@ -32,11 +34,14 @@ class SeenElement(TypedDict):
     number: int
     """Grows by one with each element."""
     kind: ElementKind
+    """late: a record that an operator has dropped."""
     subtask: int
     passed_at: int
     """Epoch ms, by the clock of its host."""
     timestamp: Watermark
     """Of a row its event time, null if it has none; of a watermark its own; epoch ms."""
+    watermark: Watermark
+    """Of a record that was dropped as late: the watermark that had passed its time; else null."""
     value: Any
     """Of a row, shortened and masked."""
     text: str
@@ -100,7 +105,7 @@ def _document(view: PeekView, elements: list[SeenElement]) -> SeenByPeek:
 def _element(numbered: NumberedElement) -> SeenElement | None:
     number, element = numbered
     value = None
-    if element.kind == "row":
+    if element.kind in WITH_VALUE:
         try:
             value = _shown(json.loads(element.text, parse_constant=_refused), 0)
         except (ValueError, RecursionError):
@@ -111,8 +116,9 @@ def _element(numbered: NumberedElement) -> SeenElement | None:
         "subtask": element.subtask,
         "passed_at": min(max(element.passed_ms, 0), MAX_SAFE),
         "timestamp": _time(element.timestamp),
+        "watermark": _time(element.watermark),
         "value": value,
-        "text": "" if element.kind == "row" else redacted_text(well_formed(element.text))[:MAX_TEXT_CHARS],
+        "text": "" if element.kind in WITH_VALUE else redacted_text(well_formed(element.text))[:MAX_TEXT_CHARS],
         "row_kind": well_formed(element.row_kind)[:2],
         "is_cut": element.is_cut,
     }

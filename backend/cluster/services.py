@@ -614,7 +614,7 @@ def begin_peek(peek_id: str, wanted: Mapping[str, Any], user: str) -> None:
 
     Args:
         peek_id: a new one.
-        wanted: "job", "edge", "subtasks" and "rows" of the event "peek".
+        wanted: "job", "edge", "subtasks", "rows" and "late" of the event "peek".
         user: who looks.
 
     Raises:

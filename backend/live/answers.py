@@ -347,12 +347,14 @@ class StacksWanted(TypedDict):
 
 
 class PeekRequest(TypedDict):
-    """Names either an edge, or an operator."""
+    """Names an edge, or an operator."""
 
     edge: NotRequired[str]
     """Id of an edge, as an input of a vertex has it."""
     operator: NotRequired[str]
     """Uid of the operator that an edge within a chain leads to."""
+    late: NotRequired[str]
+    """Uid of the operator whose dropped late records are to be seen, those of before, too."""
     subtasks: NotRequired[list[int]]
     """Those that write to the edge; missing or empty: all."""
     rows: NotRequired[int]

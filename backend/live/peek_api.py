@@ -1,4 +1,4 @@
-"""REST routes of peeks: rows of an edge of a running job, while somebody looks.
+"""REST routes of peeks: rows of an edge of a running job, or dropped as late, while somebody looks.
 
 Rows may be personal data: they are for operators, and each beginning and end leaves an audit event. Who looks asks
 again and again, and the peek ends when that stops; it belongs to the user who has begun it.
@@ -58,7 +58,11 @@ class PeeksView(ProductView):
         wanted = {"job": job_id, "edge": _edge(job_id, body), "subtasks": subtasks, "rows": rows}
         if services.get_job(job_id).is_terminal:
             raise Conflict("The job has ended: no rows pass its edges.")
-        trail.note(request._request, edge=str(body.get("edge") or body.get("operator")), rows=rows)
+        if "late" in body:
+            wanted["late"] = True
+            trail.note(request._request, late=str(body["late"]))
+        else:
+            trail.note(request._request, edge=str(body.get("edge") or body.get("operator")), rows=rows)
         peek_id = uuid.uuid4().hex
         try:
             services.begin_peek(peek_id, wanted, request.user.get_username())
@@ -124,18 +128,21 @@ def _own(request: Request, job_id: str, peek_id: str) -> tuple[dict[str, Any], f
 
 
 def _edge(job_id: str, body: dict[str, Any]) -> int | str:
-    """Return the edge as events name it.
+    """Return the edge, or the operator that drops late records, as events name it.
 
     Raises:
         NotFound: the job has no such edge.
     """
     document, _ = services.read_job(job_id)
-    edge, operator = body.get("edge"), body.get("operator")
-    if (edge is None) == (operator is None):
-        raise exceptions.ValidationError({"edge": "Name either an edge, or the operator that one in a chain leads to."})
+    edge, operator, late = body.get("edge"), body.get("operator"), body.get("late")
+    if [edge, operator, late].count(None) != 2:
+        why = "Name one of an edge, the operator that one in a chain leads to, and one that drops late records."
+        raise exceptions.ValidationError({"edge": why})
     for vertex in document["vertices"]:
         if edge is not None and any(each.get("edge") == edge for each in vertex["inputs"]):
             return int(str(edge))
         if any(each["uid"] == operator and "input" in each for each in vertex["operators"]):
             return operator_id_of(str(operator))
+        if any(each["uid"] == late for each in vertex["operators"]):
+            return operator_id_of(str(late))
     raise exceptions.NotFound("The job has no such edge.")

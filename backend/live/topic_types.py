@@ -170,6 +170,8 @@ class DerivedJob(TypedDict):
     causes: NotRequired[dict[CauseTopic, JobCause]]
     """Causes of which each limits the job, by topic. Missing: it has not been watched for long enough."""
     event_time: NotRequired[JobEventTime]
+    late_records: NotRequired[dict[str, int]]
+    """Dropped since the start of the tasks, by the uid of the operator; missing: none."""
     skew: NotRequired[dict[str, SkewFigures]]
     """By vertex id, those with the largest skew; missing: there is none, or the job does not run."""
 

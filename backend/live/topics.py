@@ -38,7 +38,7 @@ _STATUS = (
     "next_attempt_at",
 )
 #: what the jobmanager has found out from the rest
-_DERIVED = ("causes", "event_time", "skew")
+_DERIVED = ("causes", "event_time", "late_records", "skew")
 _STATIC_VERTEX = ("name", "description", "max_parallelism", "slot_sharing_group", "is_source", "is_sink", "inputs")
 _STATIC_OPERATOR = ("name", "defined_at", "input")
 _VERTEX_STATUS = ("state", "parallelism", "lower_bound", "upper_bound", "start_time", "end_time")

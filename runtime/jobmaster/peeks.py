@@ -34,7 +34,7 @@ MAX_CHARS = 256 << 10
 """Of their texts."""
 MAX_KNOWN = 50
 """Peeks that are known at a time, with those that wait for others to end."""
-KINDS = frozenset({"row", "watermark", "status", "barrier", "end"})
+KINDS = frozenset({"row", "watermark", "status", "barrier", "end", "late"})
 ROW_KINDS = frozenset({"", *(kind.short_string for kind in RowKind)})
 _PEEKED = (TaskState.RUNNING, TaskState.INITIALIZING)
 
@@ -51,6 +51,8 @@ class PeekRequest:
     rows_per_second: int
     """Of all subtasks together, 1 to MAX_ROWS_PER_SECOND."""
     lease_ms: int
+    of_late: bool = False
+    """As in StartPeek."""
 
 
 class NumberedElement(NamedTuple):
@@ -125,6 +127,7 @@ class JobPeeks:
         for vertex in graph.vertices:
             for inner in vertex.chain_edges:
                 self._writers[vertex.operators[inner.target].operator_id] = vertex.vertex_id
+        self._holders = {o.operator_id: vertex.vertex_id for vertex in graph.vertices for o in vertex.operators}
         self._send = send
         self._clock = clock
         self._lock = threading.Lock()
@@ -138,7 +141,7 @@ class JobPeeks:
             tasks: of the job, as they are now.
         """
         now_ms = self._clock.monotonic_ms()
-        vertex_id = self._writers.get(request.edge)
+        vertex_id = self._vertex_of(request)
         wanted = [
             task
             for task in tasks
@@ -159,7 +162,7 @@ class JobPeeks:
             if list(self._open).index(request.peek_id) >= MAX_PEEKS:
                 peek.problem = f"{MAX_PEEKS} peeks at this job are open; one of them has to end before this one begins"
             elif not peek.problem and vertex_id is None:
-                peek.problem = "the job has no such edge"
+                peek.problem = f"the job has no such {'operator' if request.of_late else 'edge'}"
             elif not peek.problem and not asked:
                 peek.problem = "none of the subtasks runs"
             peek.subtasks = sorted({task.task.subtask_index for task in wanted})
@@ -173,7 +176,16 @@ class JobPeeks:
         interval_ms = 1_000.0 * len(subtasks) / rows_per_second
         lease_ms = min(request.lease_ms, MAX_LEASE_MS)
         for slot, attempt in to_ask:
-            message = StartPeek(request.peek_id, vertex_id, request.edge, subtasks, interval_ms, MAX_BYTES, lease_ms)
+            message = StartPeek(
+                request.peek_id,
+                vertex_id,
+                request.edge,
+                request.of_late,
+                subtasks,
+                interval_ms,
+                MAX_BYTES,
+                lease_ms,
+            )
             self._send(slot, attempt, message)
 
     def stop(self, peek_id: str) -> None:
@@ -216,6 +228,11 @@ class JobPeeks:
                 )
                 for peek_id, peek in self._open.items()
             ]
+
+    def _vertex_of(self, request: PeekRequest) -> VertexId | None:
+        if not request.of_late:
+            return self._writers.get(request.edge)
+        return None if isinstance(request.edge, int) else self._holders.get(request.edge)
 
     def _end_overdue(self, now_ms: float) -> None:
         # the slots have leases of their own

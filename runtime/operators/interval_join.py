@@ -16,6 +16,7 @@ from runtime.common.typeinfo import TypeInformation, Types
 from runtime.core.batch import NO_TIMESTAMP
 from runtime.operators.declared_states import states_with_functions
 from runtime.operators.errors import MissingTimestampError, failing_index, user_function_error
+from runtime.operators.late_records import LateRecords
 from runtime.operators.operator import OperatorContext
 from runtime.operators.output import Output
 from runtime.operators.output_tag import OutputTag
@@ -76,7 +77,7 @@ class IntervalJoinOperator(KeyedTwoInputOperator):
 
     def setup(self, context: OperatorContext, output: Output) -> None:
         super().setup(context, output)
-        self._dropped = context.metrics.counter("numLateRecordsDropped")
+        self._late = LateRecords(context)
 
     def open(self) -> None:
         self._buffers = tuple(
@@ -135,7 +136,7 @@ class IntervalJoinOperator(KeyedTwoInputOperator):
     def _skip_late(self, side: int, value: Any, timestamp: int) -> None:
         tag = self._spec.late_tags[side]
         if tag is None:
-            self._dropped.inc()
+            self._late.drop(value, self._spec.input_types[side], timestamp, self.timers.current_watermark)
         else:
             self.collector.add_side(tag, value, timestamp)
 

@@ -52,6 +52,16 @@ class OperatorEventGateway(Protocol):
     def send_to_coordinator(self, event: object) -> None: ...
 
 
+class LateSampler(Protocol):
+    """Keeps samples of the records that one operator has dropped as late."""
+
+    def dropped(self, num_records: int) -> bool:
+        """Count records that were dropped; returns whether one of them is wanted."""
+
+    def take(self, value: Any, type_info: TypeInformation | None, timestamp: int, watermark: int) -> None:
+        """Take one of them; never fails."""
+
+
 def no_mailbox(mail: Callable[[], None]) -> None:
     """Stand in for a mailbox where an operator has none.
 
@@ -90,6 +100,8 @@ class OperatorContext:
     job_id: str = ""
     pass_number: int = 0
     """Number of the batch that this instance is made for, unique within the attempt; 0 = it lives as long as that."""
+    late_sampler: LateSampler | None = None
+    """Keeps samples of the records that the operator drops as late; None: nobody wants any."""
 
 
 class StreamOperator(ABC):

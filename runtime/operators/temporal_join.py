@@ -19,6 +19,7 @@ from runtime.core.batch import NO_TIMESTAMP
 from runtime.operators.declared_states import states_with_functions
 from runtime.operators.errors import failing_index, user_function_error
 from runtime.operators.interval_join import JoinContext, missing_timestamp
+from runtime.operators.late_records import LateRecords
 from runtime.operators.operator import OperatorContext
 from runtime.operators.output import Output
 from runtime.operators.output_tag import OutputTag
@@ -49,7 +50,7 @@ class TemporalJoinOperator(KeyedTwoInputOperator):
 
     def setup(self, context: OperatorContext, output: Output) -> None:
         super().setup(context, output)
-        self._dropped = context.metrics.counter("numLateRecordsDropped")
+        self._late = LateRecords(context)
 
     def open(self) -> None:
         self._left, self._versions = (
@@ -75,7 +76,7 @@ class TemporalJoinOperator(KeyedTwoInputOperator):
     def _process_left(self, value: Any, timestamp: int) -> None:
         if timestamp <= self.timers.current_watermark:
             if self._late_tag is None:
-                self._dropped.inc()
+                self._late.drop(value, self._types[0], timestamp, self.timers.current_watermark)
             else:
                 self.collector.add_side(self._late_tag, value, timestamp)
             return

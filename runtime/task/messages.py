@@ -17,7 +17,7 @@ from runtime.core.ids import Attempt, CheckpointId, JobId, OperatorId, SlotId, T
 from runtime.graph.job_graph import JobEdge, JobVertex
 from runtime.state.snapshot import OperatorSnapshot, OperatorStateSnapshot
 
-PROTOCOL_VERSION = 8
+PROTOCOL_VERSION = 9
 """Of these messages and of what slots and JobMasters expect of each other. A JobMaster does not adopt slots of another
 version: raise it with every change that an older slot would misunderstand."""
 
@@ -225,6 +225,8 @@ class StartPeek:
     """Whose output it is."""
     edge: int | OperatorId
     """Id of an edge between chains, or the operator that an edge within the vertex's chain leads to."""
+    of_late: bool
+    """Whether `edge` is the operator of whose dropped late records there are samples to be sent."""
     subtasks: Sequence[int]
     """Those whose rows are sampled; others than the slot's are left out."""
     interval_ms: float
@@ -438,12 +440,14 @@ class PeekedElement:
     """A row, or a mark between rows, that has passed an edge."""
 
     kind: str
-    """"row", "watermark", "status", "barrier" or "end"."""
+    """"row", "watermark", "status", "barrier" or "end"; "late": a record that was dropped."""
     subtask: int
     passed_ms: int
     """Wall clock."""
     timestamp: int | None
     """Of a row its event time, None if it has none; of a watermark its own."""
+    watermark: int | None
+    """Of a record that was dropped as late: the watermark that had passed its time."""
     text: str
     """Of a row its value as JSON, shortened and masked; of a status "ACTIVE" or "IDLE"; of a barrier the number of the
     checkpoint; else empty."""

@@ -16,7 +16,9 @@ from runtime.state.backend import KeyedStateBackend
 from runtime.state.backends import create_keyed_backend
 from runtime.state.key_groups import key_group_range
 from runtime.state.timer_slice import ENDLESS, TimerSlice
+from runtime.task.late_samples import LateSamples
 from runtime.task.messages import TaskDeployment
+from runtime.task.peek_values import PeekedValues
 from runtime.task.processing_time import TaskTimers
 
 
@@ -36,6 +38,9 @@ class OperatorServices(Protocol):
 
     @property
     def client(self) -> ClientChannel: ...
+
+    def row_values(self) -> PeekedValues | None:
+        """Return what makes rows of the job JSON for those who look; None: nobody may see any."""
 
     def send_to_coordinator(self, operator_id: OperatorId, subtask_index: int, payload: bytes) -> None: ...
 
@@ -75,6 +80,8 @@ class OperatorContexts:
     ) -> None:
         #: of all operators; told what becomes of checkpoints, so that later ones build on those that are complete
         self.backends: list[KeyedStateBackend] = []
+        #: of the operators that may see them
+        self.late_samples: dict[OperatorId, LateSamples] = {}
         self._vertex = deployment.vertex
         self._subtask = deployment.task.subtask_index
         self._services = services
@@ -87,6 +94,9 @@ class OperatorContexts:
         """Return the context of an operator; 0 is the head."""
         services, vertex = self._services, self._vertex
         chained = vertex.operators[index]
+        values = services.row_values()
+        if values is not None:
+            self.late_samples[chained.operator_id] = LateSamples(services.clock, values)
         return OperatorContext(
             operator_id=chained.operator_id,
             operator_name=chained.name,
@@ -109,6 +119,7 @@ class OperatorContexts:
             mailbox=self._post,
             job_id=services.job_id,
             pass_number=services.pass_number,
+            late_sampler=self.late_samples.get(chained.operator_id),
         )
 
     def working_directory(self, operator_id: str) -> Path:

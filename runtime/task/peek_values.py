@@ -22,6 +22,8 @@ from typing import Any, Final
 
 import numpy as np
 
+from runtime.common import options
+from runtime.common.configuration import Configuration
 from runtime.common.secrets import SecretRef
 from runtime.common.time import Instant
 from runtime.common.typeinfo import MapTypeInfo, RowTypeInfo, TypeInformation
@@ -78,6 +80,11 @@ class PeekedValues:
         self._is_cut = False
         self._parts = 0
         self._left_chars = 0
+
+    @classmethod
+    def of_job(cls, configuration: Configuration, redact: Callable[[str], str]) -> PeekedValues:
+        """Return what shows rows of a job, whose configuration may name columns to be masked."""
+        return cls((configuration.get(options.PEEK_MASKED_COLUMNS) or "").split(","), redact)
 
     def shown(self, value: Any, type_info: TypeInformation | None) -> tuple[str, bool]:
         """Return a row as JSON, and whether a part of it was left out.

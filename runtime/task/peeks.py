@@ -1,4 +1,4 @@
-"""SlotPeeks: what operators are shown of the rows that pass a slot's edges. The loop's thread only.
+"""SlotPeeks: what users are shown of the rows that pass a slot's edges or are dropped as late. Only the loop's thread.
 
 A peek hangs samplers on outputs of tasks (`TaggedOutput.tap`) and takes them off again when its lease ends. A sampler
 looks at a few rows a second, makes them JSON at once, and keeps no row. It never waits: what does not fit into the
@@ -13,7 +13,6 @@ import random
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from runtime.common import options
 from runtime.common.configuration import Configuration
 from runtime.common.types import Row
 from runtime.core.batch import NO_TIMESTAMP, RecordBatch
@@ -26,10 +25,11 @@ from runtime.core.elements import (
     Watermark,
     WatermarkStatus,
 )
-from runtime.core.ids import Attempt, SlotId
+from runtime.core.ids import Attempt, OperatorId, SlotId
 from runtime.operators.output import Tap
 from runtime.operators.outputs import TaggedOutput
 from runtime.task.control_link import ControlLink
+from runtime.task.late_samples import LateSamples
 from runtime.task.messages import EdgePeeked, PeekedElement, StartPeek
 from runtime.task.peek_values import PeekedValues
 from runtime.task.task import Task
@@ -81,10 +81,12 @@ class SlotPeeks:
         if peek is None:
             if len(self._peeks) >= MAX_PEEKS:
                 return
-            masked = (configuration.get(options.PEEK_MASKED_COLUMNS) or "").split(",")
-            peek = Peek(PeekedValues(masked, redact), self._allowance)
+            peek = Peek(PeekedValues.of_job(configuration, redact), self._allowance)
         peek.until_ms = self._clock.monotonic_ms() + request.lease_ms
         peek.left_bytes = request.max_bytes
+        if request.of_late:
+            self._look_at_late(request, peek)
+            return
         for subtask, output in self._outputs(request):
             if subtask not in peek.samplers:
                 sampler = RowSampler(peek, subtask, request.interval_ms, self._clock)
@@ -119,6 +121,18 @@ class SlotPeeks:
         for peek_id in list(self._peeks):
             self.stop(peek_id)
 
+    def _look_at_late(self, request: StartPeek, peek: Peek) -> None:
+        for task in self._tasks:
+            subtask = task.task_id.subtask_index
+            if task.task_id.vertex_id != request.vertex_id or subtask not in request.subtasks:
+                continue
+            samples = task.late_samples(OperatorId(str(request.edge)))
+            # a task that has started anew has samples of its own
+            if samples is not None and (subtask not in peek.late or peek.late[subtask].samples is not samples):
+                peek.late[subtask] = SeenLate(samples)
+        if peek.late:
+            self._peeks[request.peek_id] = peek
+
     def _outputs(self, request: StartPeek) -> Iterable[tuple[int, TaggedOutput]]:
         for task in self._tasks:
             subtask = task.task_id.subtask_index
@@ -131,6 +145,8 @@ class SlotPeeks:
         now_ms = self._clock.monotonic_ms()
         for _, sampler in peek.samplers.values():
             sampler.tell_due_watermark(math.inf if is_last else now_ms)
+        for subtask, seen in peek.late.items():
+            seen.tell(peek, subtask)
         if peek.elements or peek.num_rows or peek.num_dropped:
             elements, peek.elements = tuple(peek.elements), []
             self._link.send(EdgePeeked(self._slot, self._attempt, peek_id, elements, peek.num_rows, peek.num_dropped))
@@ -171,6 +187,7 @@ class Peek:
     """Of the lease."""
     #: by subtask
     samplers: dict[int, tuple[TaggedOutput, RowSampler]] = field(default_factory=dict)
+    late: dict[int, SeenLate] = field(default_factory=dict)
     elements: list[PeekedElement] = field(default_factory=list)
     num_rows: int = 0
     num_dropped: int = 0
@@ -183,6 +200,34 @@ class Peek:
             return
         self.left_bytes -= size
         self.elements.append(element)
+
+
+@dataclass(slots=True, eq=False)
+class SeenLate:
+    """What a peek has seen of the records that a subtask has dropped as late."""
+
+    samples: LateSamples
+    next_number: int = 0
+    num_records: int = 0
+
+    def tell(self, peek: Peek, subtask: int) -> None:
+        """Give the peek what has come since."""
+        peek.num_rows += self.samples.num_records - self.num_records
+        self.num_records = self.samples.num_records
+        for sample in self.samples.since(self.next_number):
+            self.next_number = sample.number + 1
+            peek.add(
+                PeekedElement(
+                    "late",
+                    subtask,
+                    sample.passed_ms,
+                    sample.timestamp,
+                    sample.watermark,
+                    sample.text,
+                    sample.row_kind,
+                    sample.is_cut,
+                )
+            )
 
 
 class RowSampler(Tap):
@@ -268,7 +313,7 @@ class RowSampler(Tap):
         self, kind: str, timestamp: int | None = None, text: str = "", row_kind: str = "", is_cut: bool = False
     ) -> None:
         passed_ms = self._clock.now_ms()
-        self._peek.add(PeekedElement(kind, self._subtask, passed_ms, timestamp, text, row_kind, is_cut))
+        self._peek.add(PeekedElement(kind, self._subtask, passed_ms, timestamp, None, text, row_kind, is_cut))
 
 
 class Taps(Tap):

@@ -11,6 +11,7 @@ from pathlib import Path
 from runtime.checkpoint.handles import CheckpointMetrics, TaskStateHandle
 from runtime.checkpoint.settings import CheckpointSettings
 from runtime.checkpoint.state_files import TaskStateReader, TaskStateWriter
+from runtime.common import options
 from runtime.common.configuration import Configuration
 from runtime.core.checkpoint_options import CheckpointOptions
 from runtime.core.clock import Clock
@@ -20,6 +21,7 @@ from runtime.operators.operator import ClientChannel
 from runtime.task.jobmaster_time import JobMasterTime
 from runtime.task.loop_inbox import LoopInbox
 from runtime.task.messages import Deploy
+from runtime.task.peek_values import PeekedValues
 from runtime.task.processing_time import TimerQueue
 from runtime.task.slot_reports import SlotReports
 from runtime.task.slot_storage import SlotStorage
@@ -84,6 +86,13 @@ class SlotHost:
     @property
     def client(self) -> ClientChannel:
         return self._reports.client
+
+    def row_values(self) -> PeekedValues | None:
+        """Return what makes rows of the job JSON for those who look; None: nobody may see any."""
+        if not self.configuration.get(options.PEEK_ENABLED):
+            return None
+        # the secrets of the job are known by the time that a row is shown
+        return PeekedValues.of_job(self.configuration, lambda text: self._reports.redact(text))
 
     def wake(self) -> None:
         """Have the loop look at its tasks; any thread."""

@@ -34,6 +34,7 @@ from runtime.operators.source_operator import EmitStatus, SourceOperator
 from runtime.task.batch_input import BatchInput
 from runtime.task.channel_restore import restored_elements
 from runtime.task.input_gate import GateElement, InputGate
+from runtime.task.late_samples import LateSamples
 from runtime.task.latency import LatencyStatistics
 from runtime.task.mailbox import TaskMailbox
 from runtime.task.messages import TaskDeployment, TaskState
@@ -408,6 +409,10 @@ class Task:
             return self.chain.output_into(edge)
         numbers = (n for n, leaving in enumerate(self.deployment.out_edges) if leaving.edge_id == edge)
         return next((self.chain.output_of_exit(number) for number in numbers), None)
+
+    def late_samples(self, operator_id: OperatorId) -> LateSamples | None:
+        """Return samples of the records that an operator of the chain has dropped as late; None: it has none."""
+        return self._contexts.late_samples.get(operator_id)
 
     def handle_event(self, operator_id: OperatorId, event: Any) -> None:
         """Deliver a coordinator's event to the source."""

@@ -38,7 +38,7 @@ LEASE_MS = 30_000
 
 
 def row(text: str = "1", kind: str = "row") -> PeekedElement:
-    return PeekedElement(kind, 0, 7, None, text, "", False)
+    return PeekedElement(kind, 0, 7, None, None, text, "", False)
 
 
 class Rig:

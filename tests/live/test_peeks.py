@@ -22,10 +22,11 @@ from backend.cluster.peek_document import PeekDocuments
 from backend.cluster.publisher import Publisher
 from runtime.common import Types
 from runtime.connectors import BlackHoleSink
-from runtime.core.ids import OperatorId
+from runtime.core.ids import OperatorId, operator_id_of
 from runtime.graph.codec import job_graph_to_json
 from runtime.jobmaster.job_state import JobState
 from runtime.jobmaster.peeks import NumberedElement, PeekRequest, PeekView
+from runtime.task.late_samples import LateSamples
 from runtime.task.messages import PeekedElement
 from runtime.testing.clock import ManualClock
 from tests.datastream.running import environment
@@ -60,13 +61,25 @@ class Cluster:
         self.runner: Any = SimpleNamespace(job=self.job, peeks=self.cluster.driver.peeks.views)
         step_until(self.cluster, lambda: self.cluster.driver.status().state is JobState.RUNNING)
 
+    def late_samples(self) -> LateSamples:
+        """Return the samples of the operator behind the source."""
+        slots: Any = self.cluster._slots
+        for slot, _ in slots.slots.values():
+            for task in slot._tasks.all:
+                samples = task.late_samples(operator_id_of(self.uid))
+                if samples is not None:
+                    return samples
+        raise LookupError(self.uid)
+
     def lead(self, ms: int = 2_000) -> list[Any]:
         """Do what was asked for, and go on for a time."""
         events = [received.event for received in self.bus.take_events(0.1)]
         for event in events:
             if isinstance(event, PeekWanted):
                 edge = event.edge if isinstance(event.edge, int) else OperatorId(event.edge)
-                self.cluster.driver.peek(PeekRequest(event.peek, edge, event.subtasks, event.rows, 30_000))
+                self.cluster.driver.peek(
+                    PeekRequest(event.peek, edge, event.subtasks, event.rows, 30_000, event.of_late)
+                )
             elif isinstance(event, PeekEnded):
                 self.cluster.driver.peeks.stop(event.peek)
         until_ms = self.clock.monotonic_ms() + ms
@@ -110,6 +123,22 @@ def test_rows_come_from_a_running_job(api: APIClient, leader: Cluster, is_chaine
     assert PeekEnded(leader.job.id, begun.json()["id"]) in leader.lead()
     assert leader.cluster.driver.peeks.views() == []
     assert api.get(peek).status_code == 404
+
+
+def test_late_records_of_an_operator_come_with_their_watermark(api: APIClient, leader: Cluster) -> None:
+    route = f"/api/v1/jobs/{leader.job.id}/peeks"
+    begun = api.post(route, {"late": leader.uid}, format="json")
+    assert begun.status_code == 201, begun.json()
+    samples = leader.late_samples()
+    samples.dropped(3)
+    samples.take({"token": "hunter2"}, None, 5_000, 9_000)
+    leader.lead()
+    seen = api.get(f"{route}/{begun.json()['id']}").json()
+    [element] = seen["elements"]
+    assert (element["kind"], element["timestamp"], element["watermark"]) == ("late", 5_000, 9_000)
+    assert element["value"] == {"token": "******"} and (seen["rows"], seen["problem"]) == (3, "")
+    event = AuditEvent.objects.get(action="POST api/v1/jobs/<str:job_id>/peeks")
+    assert event.detail == {"late": leader.uid}
 
 
 def test_a_peek_lives_as_long_as_somebody_looks(api: APIClient, job: Job, bus_redis: redis.Redis) -> None:
@@ -199,6 +228,8 @@ def test_a_peek_is_its_users_and_its_jobs(api: APIClient, job: Job, alice: User)
         ({}, 400),
         ([], 400),
         ({"edge": "0", "operator": "uid-2"}, 400),
+        ({"late": "nobody"}, 404),
+        ({"late": "uid-2", "operator": "uid-2"}, 400),
         ({"edge": "0", "rows": 21}, 400),
         ({"edge": "0", "rows": 0}, 400),
         ({"edge": "0", "rows": True}, 400),
@@ -222,7 +253,7 @@ def test_a_position_is_a_number(api: APIClient, job: Job, alice: User, after: st
 
 def test_what_a_slot_says_is_not_taken_for_granted() -> None:
     def row(text: str, timestamp: int | None = None) -> PeekedElement:
-        return PeekedElement("row", 0, 7, timestamp, text, "+I", False)
+        return PeekedElement("row", 0, 7, timestamp, None, text, "+I", False)
 
     texts = ['{"url":"http://a:b@c/"}', "no json", "[" * 100_000, '"\\ud800"']
     elements = [NumberedElement(5 + n, row(text, 2**63 - 1)) for n, text in enumerate(texts)]

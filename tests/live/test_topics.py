@@ -156,6 +156,21 @@ def test_the_operators_of_a_job_are_a_document_of_their_own() -> None:
 LOADS = [(50, 950), (980, 0), (20, 0)]
 
 
+def test_operators_that_have_dropped_late_records_are_told_with_their_number() -> None:
+    job = RunningJob(2, 2)
+    operator = job.graph.vertices[1].operators[1]
+
+    def told(dropped: int) -> Any:
+        tasks = [
+            replace(task, metrics={**task.metrics, f"{operator.operator_id}.numLateRecordsDropped": dropped})
+            for task in job.tasks(1_000, Random(1))
+        ]
+        return job_document(job.document(NOW, replace(job.status, tasks=tasks)))["derived"].get("late_records")
+
+    assert told(0) is None
+    assert told(7) == {operator.uid: 14}
+
+
 def test_the_skew_of_vertices_is_derived_and_small() -> None:
     job = RunningJob(50, 8)
     random = Random(1)

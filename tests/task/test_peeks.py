@@ -64,7 +64,7 @@ class Rig:
             "max_bytes": 100_000,
             "lease_ms": LEASE_MS,
         } | changed
-        self.slots.tell(StartPeek(peek_id, self.vertex.vertex_id, edge, **fields))
+        self.slots.tell(StartPeek(peek_id, self.vertex.vertex_id, edge, False, **fields))
         return self.output(edge)
 
     def seen(self) -> list[EdgePeeked]:
@@ -235,7 +235,7 @@ def test_a_slot_has_only_so_many_peeks() -> None:
 def test_what_the_slot_does_not_have_is_not_looked_for(changed: dict[str, Any]) -> None:
     rig = Rig()
     request: dict[str, Any] = {"vertex_id": rig.vertex.vertex_id, "edge": rig.edge, "subtasks": (0,)} | changed
-    rig.slots.tell(StartPeek("p", **request, interval_ms=50.0, max_bytes=1_000, lease_ms=LEASE_MS))
+    rig.slots.tell(StartPeek("p", **request, of_late=False, interval_ms=50.0, max_bytes=1_000, lease_ms=LEASE_MS))
     assert not rig.slots.slot._peeks
 
 

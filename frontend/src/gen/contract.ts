@@ -575,6 +575,8 @@ export interface DerivedJob {
   /** Causes of which each limits the job, by topic. Missing: it has not been watched for long enough. */
   causes?: Partial<Record<CauseTopic, JobCause>>;
   event_time?: JobEventTime;
+  /** Dropped since the start of the tasks, by the uid of the operator; missing: none. */
+  late_records?: Record<string, number>;
   /** By vertex id, those with the largest skew; missing: there is none, or the job does not run. */
   skew?: Record<string, SkewFigures>;
 }
@@ -1023,6 +1025,8 @@ export interface JobDocument {
    */
   causes?: Partial<Record<CauseTopic, JobCause>>;
   event_time?: JobEventTime;
+  /** Dropped since the start of the tasks, by the uid of the operator; missing: none. */
+  late_records?: Record<string, number>;
   /** By vertex id, those with the largest skew, the worst first; missing: there is none, or the job does not run. */
   skew?: Record<string, SkewFigures>;
   /** The latest, newest first. */
@@ -1771,12 +1775,14 @@ export interface PeekBegun {
   lease: number;
 }
 
-/** Names either an edge, or an operator. */
+/** Names an edge, or an operator. */
 export interface PeekRequest {
   /** Id of an edge, as an input of a vertex has it. */
   edge?: string;
   /** Uid of the operator that an edge within a chain leads to. */
   operator?: string;
+  /** Uid of the operator whose dropped late records are to be seen, those of before, too. */
+  late?: string;
   /** Those that write to the edge; missing or empty: all. */
   subtasks?: number[];
   /** Shown in a second, of all subtasks together; at most 20, which is the default. */
@@ -2232,12 +2238,15 @@ export interface ScalingDecision {
 export interface SeenElement {
   /** Grows by one with each element. */
   number: number;
-  kind: 'row' | 'watermark' | 'status' | 'barrier' | 'end';
+  /** late: a record that an operator has dropped. */
+  kind: 'row' | 'watermark' | 'status' | 'barrier' | 'end' | 'late';
   subtask: number;
   /** Epoch ms, by the clock of its host. */
   passed_at: number;
   /** Of a row its event time, null if it has none; of a watermark its own; epoch ms. */
   timestamp: Watermark;
+  /** Of a record that was dropped as late: the watermark that had passed its time; else null. */
+  watermark: Watermark;
   /** Of a row, shortened and masked. */
   value: unknown;
   /** Of a status "ACTIVE" or "IDLE", of a barrier the number of its checkpoint; else empty. */

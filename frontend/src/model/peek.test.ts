@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 
 import type { SeenElement } from '../gen/contract';
-import { MAX_SHOWN, peekableEdges, valueText, withNewer } from './peek';
+import { MAX_SHOWN, latenessOf, peekableEdges, valueText, withNewer } from './peek';
 import { vertex } from './testData';
 
 function seen(number: number, more: Partial<SeenElement> = {}): SeenElement {
@@ -11,6 +11,7 @@ function seen(number: number, more: Partial<SeenElement> = {}): SeenElement {
     subtask: 0,
     passed_at: 0,
     timestamp: null,
+    watermark: null,
     value: number,
     text: '',
     row_kind: '',
@@ -45,6 +46,20 @@ test('the edges of a vertex are those that lead to it, those in its chain and th
   ]);
   // of the vertex that writes
   expect(edges.map(({ parallelism }) => parallelism)).toEqual([1, 3, 3, 3]);
+});
+
+test('operators that have dropped late records stand behind the edges', () => {
+  const vertices = [vertex('map', [], { operators: [{ id: 'w', name: 'windows', uid: 'w' }], parallelism: 2 })];
+  expect(peekableEdges(vertices, 'map')).toEqual([]);
+  expect(peekableEdges(vertices, 'map', { w: 3, other: 1 })).toEqual([
+    { key: 'late:w', label: 'Late records dropped by windows', wanted: { late: 'w' }, parallelism: 2 },
+  ]);
+});
+
+test('a record is late by the distance to the watermark that had passed it', () => {
+  expect(latenessOf({ timestamp: 5_000, watermark: 9_000 })).toBe(4_000);
+  expect(latenessOf({ timestamp: null, watermark: 9_000 })).toBeNull();
+  expect(latenessOf({ timestamp: 5_000, watermark: 'max' })).toBeNull();
 });
 
 test('what was shown already is not shown again, and old rows make room', () => {

@@ -18,13 +18,22 @@ export interface PeekableEdge {
   /** Stands for it in links: the id of an edge, or "into:" and the uid of the operator that one in a chain leads to. */
   readonly key: string;
   readonly label: string;
-  readonly wanted: Pick<PeekRequest, 'edge' | 'operator'>;
+  readonly wanted: Pick<PeekRequest, 'edge' | 'operator' | 'late'>;
   /** Number of the subtasks that write to it. */
   readonly parallelism: number;
 }
 
-/** Return the edges of a vertex: those that lead to it, those within its chain, those that leave it. */
-export function peekableEdges(vertices: readonly Vertex[], vertexId: string): PeekableEdge[] {
+/**
+ * Return the edges of a vertex: those that lead to it, those within its chain, those that leave it; and its operators that have
+ * dropped late records.
+ *
+ * @param late records that were dropped, by the uid of the operator.
+ */
+export function peekableEdges(
+  vertices: readonly Vertex[],
+  vertexId: string,
+  late: Readonly<Record<string, number>> = {},
+): PeekableEdge[] {
   const byId = new Map(vertices.map((vertex) => [vertex.id, vertex]));
   const between = vertices.flatMap((target) =>
     target.inputs.flatMap(({ id, edge, side_output: tag }) => {
@@ -48,12 +57,27 @@ export function peekableEdges(vertices: readonly Vertex[], vertexId: string): Pe
     ...plain(between.filter(({ target }) => target === vertexId)),
     ...within,
     ...plain(between.filter(({ source, target }) => source === vertexId && target !== vertexId)),
+    ...operators.flatMap(({ uid, name }) => {
+      if (vertex === undefined || late[uid] === undefined) return [];
+      const { parallelism } = vertex;
+      return [{ key: keyOfLate(uid), label: `Late records dropped by ${name}`, wanted: { late: uid }, parallelism }];
+    }),
   ];
 }
 
 /** Stands in links for the edge that leads to an operator within its chain. */
 export function keyOfChained(uid: string): string {
   return `into:${uid}`;
+}
+
+/** Stands in links for the late records that an operator has dropped. */
+export function keyOfLate(uid: string): string {
+  return `late:${uid}`;
+}
+
+/** ms by which a record that was dropped was late; null: unknown. */
+export function latenessOf({ timestamp, watermark }: Pick<SeenElement, 'timestamp' | 'watermark'>): number | null {
+  return typeof timestamp === 'number' && typeof watermark === 'number' ? watermark - timestamp : null;
 }
 
 function withTag(label: string, tag: string | undefined): string {

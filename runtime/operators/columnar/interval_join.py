@@ -260,7 +260,7 @@ class ColumnIntervalJoinOperator(TwoInputBatchOperator):
             watermarks = np.full(batch.num_rows, watermarks, dtype=np.int64)
         late = times < watermarks
         if late.any():
-            self._late[side].put_aside(batch, late, marks, int(late.sum()))
+            self._late[side].put_aside(batch, late, marks, times, watermarks, int(late.sum()))
             kept = np.flatnonzero(~late)
             frame, times, watermarks, marks = frame[kept], times[kept], watermarks[kept], moved_marks(marks, kept)
         if not frame.height:

@@ -117,13 +117,14 @@ class SessionAggregateOperator(ColumnarWindowOperator):
             times = event_times(self.context, batch)
             ends = times + self._gap_ms
         # a session that has fired ends at the watermark + 1 at most, and rows at its very end touch it
-        behind = times - 1 <= watermarks_at(self._watermark, marks, batch.num_rows)
+        watermarks = watermarks_at(self._watermark, marks, batch.num_rows)
+        behind = times - 1 <= watermarks
         steps: list[tuple[int, int, int]] = []
         if behind.any():
             late, cuts, fires = self._follow(frame, times, ends, behind, marks)
             if late.any():
                 counts = frame.get_column(ROWS).filter(pl.Series(late)) if self._takes_partials else late
-                self._late.put_aside(batch, late, marks, int(counts.sum()))
+                self._late.put_aside(batch, late, marks, times, watermarks, int(counts.sum()))
                 rows = np.flatnonzero(~late)
                 frame, times, ends, marks = frame[rows], times[rows], ends[rows], moved_marks(marks, rows)
                 fires = np.searchsorted(rows, fires).tolist()

@@ -108,7 +108,7 @@ class WindowAggregateOperator(ColumnarWindowOperator):
         in_window, late = self._find_late(times, watermarks)
         if late.any():
             counts = frame.get_column(ROWS).filter(pl.Series(late)) if self._takes_partials else late
-            self._late.put_aside(batch, late, marks, int(counts.sum()))
+            self._late.put_aside(batch, late, marks, times, watermarks, int(counts.sum()))
         kept = in_window & ~late
         if not kept.all():
             rows = np.flatnonzero(kept)

@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from runtime.common.typeinfo import TypeInformation
-from runtime.core.batch import NO_TIMESTAMP
+from runtime.core.batch import NO_TIMESTAMP, RecordBatch
 from runtime.core.elements import MAX_WATERMARK
 from runtime.operators.errors import MissingTimestampError, failing_index, user_function_error
 from runtime.operators.functions import RuntimeContext
+from runtime.operators.late_records import LateRecords
 from runtime.operators.operator import OperatorContext
 from runtime.operators.output import Output
 from runtime.operators.output_tag import OutputTag
@@ -56,10 +57,12 @@ class WindowOperator(KeyedOperator):
         self._is_event_time = spec.assigner.is_event_time()
         self._contents = spec.contents if spec.evictor is None else EvictableContents(spec.contents)
         self._caller = WindowFunctionCaller(spec.window_function)
+        #: of the batch that is processed
+        self._input_type: TypeInformation | None = None
 
     def setup(self, context: OperatorContext, output: Output) -> None:
         super().setup(context, output)
-        self._dropped = context.metrics.counter("numLateRecordsDropped")
+        self._late = LateRecords(context)
 
     def open(self) -> None:
         super().open()
@@ -67,6 +70,10 @@ class WindowOperator(KeyedOperator):
         self._window_context = WindowContext(self.backend, self.timers, self.context.processing_time, self.is_merging)
         self._trigger_context = WindowTriggerContext(self)
         self._assigner_context = _AssignerContext(self)
+
+    def process_batch(self, batch: RecordBatch) -> None:
+        self._input_type = batch.type_info
+        super().process_batch(batch)
 
     def process_rows(self, values: list[Any], timestamps: list[int], keys: list[Any]) -> None:
         set_key, process = self.backend.set_current_key, self.process_element
@@ -128,7 +135,7 @@ class WindowOperator(KeyedOperator):
     def _skip_late(self, value: Any, timestamp: int) -> None:
         tag = self._spec.late_data_tag
         if tag is None:
-            self._dropped.inc()
+            self._late.drop(value, self._input_type, timestamp, self.timers.current_watermark)
         else:
             self.collector.add_side(tag, value, timestamp)
 

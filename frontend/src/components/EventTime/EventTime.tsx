@@ -1,12 +1,16 @@
 /** The watermarks of all vertices at once: how far each is behind, and who holds them back. */
 
+import { Link, useSearchParams } from 'react-router';
+
 import type { JobEventTime } from '../../gen/contract';
-import { useEventTime, useLiveLag, useMetrics, useVertex, useVertices } from '../../hooks/useJob';
+import { useEventTime, useJobPart, useLiveLag, useMetrics, useVertex, useVertices } from '../../hooks/useJob';
 import { useTimes } from '../../hooks/useTimes';
 import { behindOf, holderText } from '../../model/eventTime';
-import { NOTHING, formatDuration, formatTimes } from '../../model/format';
+import { NOTHING, formatCount, formatDuration, formatTimes } from '../../model/format';
 import type { Vertex } from '../../model/job';
+import { keyOfLate } from '../../model/peek';
 import { Panel } from '../Panel/Panel';
+import { peekSearch } from '../PeekLink/PeekLink';
 import { VertexLink } from '../VertexLink/VertexLink';
 import classes from './EventTime.module.css';
 
@@ -18,6 +22,7 @@ export function EventTime({ onSelect }: Props) {
   const time = useEventTime();
   const vertices = useVertices();
   const times = useTimes();
+  const late = useJobPart(({ derived }) => derived.late_records);
   // a job without event time has nothing to show
   if (time?.newest === undefined) return null;
   return (
@@ -32,6 +37,7 @@ export function EventTime({ onSelect }: Props) {
           </span>
         )}
         {time.holder !== undefined && <Holder holder={time.holder} onSelect={onSelect} />}
+        {late !== undefined && <LateRecords late={late} />}
       </p>
       <div className="tm-table-scroll" tabIndex={0} role="region" aria-label="Watermarks of the vertices">
         <table className="tm-table">
@@ -69,6 +75,24 @@ function Holder({ holder, onSelect }: Props & { readonly holder: NonNullable<Job
       Held back by <VertexLink id={holder.vertex} name={name} onSelect={onSelect} />, {holderText(holder)}
       {holder.behind !== undefined && <span className="tm-live"> ({formatDuration(holder.behind)} behind)</span>}
     </span>
+  );
+}
+
+/** Leads to samples of the records. */
+function LateRecords({ late }: { readonly late: Readonly<Record<string, number>> }) {
+  const vertices = useVertices();
+  const [params] = useSearchParams();
+  return vertices.flatMap((vertex) =>
+    vertex.operators.flatMap(({ uid, name }) => {
+      const count = late[uid];
+      if (count === undefined) return [];
+      return [
+        <span key={uid}>
+          Late records dropped by {name}: <strong className="tm-live">{formatCount(count)}</strong>{' '}
+          <Link to={peekSearch(params, { vertex: vertex.id, key: keyOfLate(uid) })}>Show samples</Link>
+        </span>,
+      ];
+    }),
   );
 }
 

@@ -15,6 +15,7 @@ import { ScriptedSocket } from '../../store/scriptedSocket';
 import { PeekTab } from './PeekTab';
 
 const RUNNING = vertex('map', ['source'], { parallelism: 1 });
+let late: Record<string, number>;
 let asked: { method: string; path: string; body: unknown }[];
 let elements: SeenElement[];
 let counts: Omit<PeekAnswer, 'elements'>;
@@ -26,6 +27,7 @@ function seen(number: number, more: Partial<SeenElement> = {}): SeenElement {
     subtask: 0,
     passed_at: 0,
     timestamp: 1_700_000_000_000,
+    watermark: null,
     text: '',
     row_kind: '+I',
   };
@@ -51,6 +53,7 @@ beforeEach(() => {
   vi.useFakeTimers();
   asked = [];
   elements = [];
+  late = {};
   counts = { rows: 0, dropped: 0, subtasks: [0], problem: '' };
   status = 200;
   vi.stubGlobal('fetch', server);
@@ -65,6 +68,7 @@ afterEach(() => {
 
 function show(role: Role = 'operator', link = '/', shown = RUNNING) {
   const job = liveJob({ source: [], map: ['source'], sink: ['map'] });
+  job.derived.late_records = late;
   const queries = new QueryClient({ defaultOptions: { queries: { retry: false } } });
   queries.setQueryData(SESSION_KEY, { user: { username: 'olga', role }, submission: '' });
   const socket = new ScriptedSocket();
@@ -121,6 +125,17 @@ test('rows come with their times, marks between them, the newest first', async (
   expect(texts[3]).toContain('"n":1');
   expect(screen.getByText(/1,000 rows have passed/)).toBeTruthy();
   expect(asked[0]).toEqual({ method: 'POST', path: '/api/v1/jobs/j/peeks', body: { edge: 'source-map' } });
+});
+
+test('late records come with the watermark that had passed them, and by how much they were late', async () => {
+  late = { 'map-uid': 12 };
+  show('operator', '/?peek=late:map-uid');
+  elements = [seen(1, { kind: 'late', watermark: 1_700_000_003_000 })];
+  counts = { rows: 12, dropped: 0, subtasks: [0], problem: '' };
+  await press('Peek');
+  expect(asked[0]?.body).toEqual({ late: 'map-uid' });
+  expect(rows()[0]?.textContent).toMatch(/3\ss late.*Watermark 2023-11-14.*"n":1.*\*{6}/);
+  expect(screen.getByText(/12 records were dropped as late/)).toBeTruthy();
 });
 
 test('each look asks for what is new', async () => {

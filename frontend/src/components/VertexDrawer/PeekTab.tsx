@@ -4,14 +4,14 @@ import { Button, Select } from '@mantine/core';
 import { IconEye, IconPlayerPause, IconPlayerPlay, IconPlayerStop } from '@tabler/icons-react';
 import { useState } from 'react';
 
-import { useVertices } from '../../hooks/useJob';
+import { useJobPart, useVertices } from '../../hooks/useJob';
 import { useQueryParam } from '../../hooks/useQueryParam';
 import { useRole } from '../../hooks/useSession';
 import { useTimes } from '../../hooks/useTimes';
 import { mayOperate } from '../../model/access';
-import { formatCount } from '../../model/format';
+import { formatCount, formatDuration } from '../../model/format';
 import type { Vertex } from '../../model/job';
-import { type PeekableEdge, type ShownElement, peekableEdges, valueText } from '../../model/peek';
+import { type PeekableEdge, type ShownElement, latenessOf, peekableEdges, valueText } from '../../model/peek';
 import { EmptyState } from '../EmptyState/EmptyState';
 import flame from './FlameTab.module.css';
 import classes from './PeekTab.module.css';
@@ -25,7 +25,8 @@ interface Props {
 }
 
 export function PeekTab({ jobId, vertex }: Props) {
-  const edges = peekableEdges(useVertices(), vertex.id);
+  const late = useJobPart(({ derived }) => derived.late_records);
+  const edges = peekableEdges(useVertices(), vertex.id, late);
   const [chosen, choose] = useQueryParam('peek');
   const edge = edges.find(({ key }) => key === chosen) ?? edges[0];
   const isAllowed = mayOperate(useRole());
@@ -130,14 +131,17 @@ function EdgePeek({ jobId, edge, isRunning }: EdgePeekProps) {
       </div>
       {counts !== null && (
         <p className={flame.note}>
-          {formatCount(counts.rows)} rows have passed.
+          {formatCount(counts.rows)}{' '}
+          {edge.wanted.late === undefined ? 'rows have passed.' : 'records were dropped as late.'}
           {counts.dropped > 0 && ` ${formatCount(counts.dropped)} were too much to be shown.`}
         </p>
       )}
       {shown.length === 0 ? (
         <EmptyState compact icon={IconEye} title={isOpen ? 'Nothing has passed yet' : 'Nobody looks'}>
-          A peek shows up to 20 rows a second. It never holds up the job, columns that look like secrets are masked, and
-          it ends with this page.
+          {edge.wanted.late === undefined
+            ? 'A peek shows up to 20 rows a second.'
+            : 'A peek shows the last 20 samples of each subtask, at most ten a second.'}{' '}
+          It never holds up the job, columns that look like secrets are masked, and it ends with this page.
         </EmptyState>
       ) : (
         <Rows elements={shown} />
@@ -168,11 +172,17 @@ function Rows({ elements }: { readonly elements: readonly ShownElement[] }) {
               <td className={classes.time}>
                 {element.timestamp === null ? '–' : times.watermark(element.timestamp)}
                 {element.isLate && <span className={classes.late}>late</span>}
+                {element.kind === 'late' && (
+                  <span className={classes.late}>{formatDuration(latenessOf(element))} late</span>
+                )}
+                {element.kind === 'late' && (
+                  <div className="tm-dim">Watermark {times.watermark(element.watermark)}</div>
+                )}
               </td>
-              <td>{element.kind === 'row' ? element.row_kind : ''}</td>
+              <td>{element.row_kind}</td>
               <td className="tm-num">{element.subtask}</td>
               <td className="tm-mono tm-break">
-                {element.kind === 'row' ? valueText(element.value) : MARKS[element.kind](element)}
+                {MARKS[element.kind]?.(element) ?? valueText(element.value)}
                 {element.is_cut && <span className="tm-dim"> shortened</span>}
               </td>
             </tr>
@@ -183,7 +193,8 @@ function Rows({ elements }: { readonly elements: readonly ShownElement[] }) {
   );
 }
 
-const MARKS: Record<Exclude<ShownElement['kind'], 'row'>, (element: ShownElement) => string> = {
+/** What stands in place of a value. */
+const MARKS: Partial<Record<ShownElement['kind'], (element: ShownElement) => string>> = {
   watermark: () => 'Watermark',
   status: ({ text }) => (text === 'IDLE' ? 'Idle' : 'Active'),
   barrier: ({ text }) => `Barrier of checkpoint ${text}`,
