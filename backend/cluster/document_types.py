@@ -445,7 +445,7 @@ class JobCheckpoints(TypedDict):
     summary: dict[SummarisedQuantity, CheckpointSummary]
     latest: LatestCheckpoints
     history: dict[str, CheckpointEntry]
-    """By id, the last ten."""
+    """By id, the last ones: `web.checkpoints.history`."""
     restore_report: NotRequired[RestoreReport]
     """Missing: no state was restored."""
 

@@ -17,6 +17,8 @@ from runtime.core.checkpoint_options import Alignment, SnapshotKind
 
 MIN_INTERVAL_MS = 10
 """Flink's minimum; below it a checkpoint would begin before the barriers of the last one have passed."""
+MAX_HISTORY_SIZE = 60
+"""The history is in the live document, which is sent to every page; as many as have a trace."""
 DEFAULT_BATCH_INTERVAL_MS = 1_000
 """Of a job in micro-batches that sets none: its checkpoints are its batches."""
 
@@ -69,6 +71,8 @@ class CheckpointSettings:
     tolerable_failures: int = 0
     """Consecutive failures; one more fails the attempt."""
     num_retained: int = 1
+    history_size: int = 10
+    """Checkpoints of which there are statistics, 1..MAX_HISTORY_SIZE."""
     retention: Retention = Retention.NO_EXTERNALIZED_CHECKPOINTS
     is_exactly_once: bool = True
     is_unaligned: bool = False
@@ -152,6 +156,7 @@ class CheckpointSettings:
             max_concurrent=max_concurrent,
             tolerable_failures=configuration.get(options.TOLERABLE_FAILED_CHECKPOINTS),
             num_retained=configuration.get(options.RETAINED_CHECKPOINTS),
+            history_size=_history_size(configuration),
             retention=Retention(configuration.get(options.CHECKPOINT_RETENTION)),
             is_exactly_once=is_micro_batch or configuration.get(options.CHECKPOINTING_MODE) == "exactly_once",
             is_unaligned=is_unaligned,
@@ -168,6 +173,13 @@ class CheckpointSettings:
             rescale_cooldown_ms=configuration.get(options.RESCALE_COOLDOWN).to_millis(),
             is_batch=is_batch,
         )
+
+
+def _history_size(configuration: Configuration) -> int:
+    size = configuration.get(options.CHECKPOINTS_HISTORY)
+    if size > MAX_HISTORY_SIZE:
+        raise ConfigurationError(options.CHECKPOINTS_HISTORY.key, str(size), f"at most {MAX_HISTORY_SIZE}")
+    return size
 
 
 def _directory(configuration: Configuration) -> str | None:

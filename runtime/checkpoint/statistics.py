@@ -18,8 +18,6 @@ from runtime.checkpoint.trace import MAX_CAUSE_CHARS, TRACES, CheckpointTrace, S
 from runtime.core.checkpoint_options import AfterSnapshot, Alignment, CheckpointOptions
 from runtime.core.ids import CheckpointId, TaskId, VertexId
 
-HISTORY_SIZE = 10
-"""Number of checkpoints in the history; Flink's `web.checkpoints.history`."""
 SUMMARY_WINDOW = 1_000
 """Number of completed checkpoints for quantiles; minimum, maximum and average cover all."""
 
@@ -207,7 +205,7 @@ class CheckpointsSnapshot:
     summaries: Mapping[str, Summary] = field(default_factory=dict)
     """By name of SUMMARISED."""
     history: Sequence[CheckpointStats] = ()
-    """Newest first, at most HISTORY_SIZE."""
+    """Newest first, at most as many as `web.checkpoints.history`."""
     latest_completed: CheckpointStats | None = None
     """The latest checkpoint that is not a savepoint."""
     latest_failed: CheckpointStats | None = None
@@ -321,7 +319,7 @@ class CheckpointStatistics:
         self._settings = settings
         self._tracked: dict[CheckpointId, _Tracked] = {}
         #: newest last; includes checkpoints in progress, by id
-        self._history: deque[CheckpointStats] = deque(maxlen=HISTORY_SIZE)
+        self._history: deque[CheckpointStats] = deque(maxlen=settings.history_size)
         #: newest last; None: it is in progress
         self._traces: dict[CheckpointId, CheckpointTrace | None] = {}
         self._distributions = {name: _Distribution() for name in SUMMARISED}

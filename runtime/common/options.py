@@ -528,6 +528,11 @@ TMP_DIRECTORIES: ConfigOption[str | None] = (
 """Directories for the slots' working files, including state that is larger than memory; several are separated by commas
 or the system's path separator. If not set, the system's directory for temporary files."""
 
+CHECKPOINTS_HISTORY: ConfigOption[int] = (
+    ConfigOptions.key("web.checkpoints.history").int_type().at_least(1).default_value(10)
+)
+"""Number of the last checkpoints whose statistics are shown, at most 60."""
+
 PEEK_ENABLED: ConfigOption[bool] = ConfigOptions.key("web.peek.enable").boolean_type().default_value(True)
 """Whether operators may look at rows of the job while it runs. Tidemark's own."""
 

@@ -88,3 +88,14 @@ def test_former_keys_are_read_where_the_new_ones_are_not_set() -> None:
     assert new.directory == "/new"
     assert new.restore is not None
     assert new.restore.path == "/to"
+
+
+def test_a_history_is_as_long_as_the_traces_at_most() -> None:
+    def history(size: str) -> int:
+        configuration = Configuration.from_dict({"web.checkpoints.history": size})
+        return CheckpointSettings.from_configuration(configuration).history_size
+
+    assert (read().history_size, history("60")) == (10, 60)
+    for wrong in ("0", "61"):
+        with pytest.raises(ConfigurationError, match=r"web\.checkpoints\.history"):
+            history(wrong)

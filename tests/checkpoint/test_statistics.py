@@ -4,7 +4,7 @@ import math
 
 from runtime.checkpoint.handles import CheckpointMetrics
 from runtime.checkpoint.settings import CheckpointSettings
-from runtime.checkpoint.statistics import HISTORY_SIZE, CheckpointStatistics, CheckpointStatus, Summary
+from runtime.checkpoint.statistics import CheckpointStatistics, CheckpointStatus, Summary
 from runtime.core.checkpoint_options import AfterSnapshot, Alignment, CheckpointOptions
 from runtime.core.ids import CheckpointId, TaskId, VertexId
 
@@ -13,8 +13,8 @@ OPTIONS = CheckpointOptions("file:///c/chk-1", "file:///c/shared")
 SAVEPOINT = CheckpointOptions("file:///s/savepoint-1", "file:///s/savepoint-1", is_savepoint=True)
 
 
-def statistics() -> CheckpointStatistics:
-    return CheckpointStatistics(CheckpointSettings())
+def statistics(settings: CheckpointSettings | None = None) -> CheckpointStatistics:
+    return CheckpointStatistics(settings or CheckpointSettings())
 
 
 def take(tracked: CheckpointStatistics, number: int, options: CheckpointOptions = OPTIONS, size: int = 10) -> None:
@@ -51,13 +51,20 @@ def test_one_under_way_is_told_as_far_as_it_has_come() -> None:
     assert tracked.snapshot().counts.in_progress == 1
 
 
+def test_a_job_says_how_many_checkpoints_its_history_has() -> None:
+    tracked = statistics(CheckpointSettings(history_size=3))
+    for number in range(1, 6):
+        take(tracked, number)
+    assert [c.checkpoint_id for c in tracked.snapshot().history] == [5, 4, 3]
+
+
 def test_the_history_is_short_and_the_latest_of_each_kind_are_found_all_the_same() -> None:
     tracked = statistics()
     take(tracked, 1, SAVEPOINT)
     for number in range(2, 20):
         take(tracked, number)
     told = tracked.snapshot()
-    assert [c.checkpoint_id for c in told.history] == list(range(19, 19 - HISTORY_SIZE, -1))
+    assert [c.checkpoint_id for c in told.history] == list(range(19, 9, -1))
     assert told.latest_savepoint is not None
     assert told.find(1) is told.latest_savepoint
     assert told.latest_completed is told.history[0]

@@ -951,7 +951,7 @@ export interface JobCheckpoints {
   counts: CheckpointCounts;
   summary: Partial<Record<SummarisedQuantity, CheckpointSummary>>;
   latest: LatestCheckpoints;
-  /** By id, the last ten. */
+  /** By id, the last ones: `web.checkpoints.history`. */
   history: Record<string, CheckpointEntry>;
   /** Missing: no state was restored. */
   restore_report?: RestoreReport;

@@ -10,14 +10,18 @@ import { Gantt } from './CheckpointGantt';
 
 afterEach(cleanup);
 
-function show(traces: readonly CheckpointTrace[], address = '/'): void {
-  render(
+function page(traces: readonly CheckpointTrace[], address = '/') {
+  return (
     <MantineProvider>
       <MemoryRouter initialEntries={[address]}>
         <Gantt traces={traces} />
       </MemoryRouter>
-    </MantineProvider>,
+    </MantineProvider>
   );
+}
+
+function show(traces: readonly CheckpointTrace[], address = '/') {
+  return render(page(traces, address));
 }
 
 const rows = () => screen.getAllByRole('button', { name: /^Checkpoint/ });
@@ -64,6 +68,20 @@ test('an open row lists its subtasks, the slowest first, with the phase that too
   expect(first?.textContent).toMatch(/Alignment 700.ms \(longest\)/);
   expect(screen.getByText(/in subtask 3 of Window/)).toBeTruthy();
   expect(screen.getByText(/2 more subtasks/)).toBeTruthy();
+});
+
+test('the newest one is open while it is followed, until it is closed', () => {
+  const open = () => rows().map((row) => row.getAttribute('aria-expanded'));
+  const { rerender } = show([checkpointTrace(7)]);
+  expect(open()).toEqual(['false']);
+  fireEvent.click(screen.getByRole('switch', { name: 'Follow newest' }));
+  expect(open()).toEqual(['true']);
+  rerender(page([checkpointTrace(8), checkpointTrace(7)]));
+  expect(open()).toEqual(['true', 'false']);
+  fireEvent.click(rows()[0] as Element);
+  expect(open()).toEqual(['false', 'false']);
+  rerender(page([checkpointTrace(9), checkpointTrace(8), checkpointTrace(7)]));
+  expect(open()).toEqual(['false', 'false', 'false']);
 });
 
 test('a subtask that has not acknowledged shows no phases', () => {

@@ -1,6 +1,6 @@
 /** The last checkpoints, each a bar of its phases; a row expands to its subtasks, the slowest first. */
 
-import { Button, Skeleton } from '@mantine/core';
+import { Button, Skeleton, Switch } from '@mantine/core';
 import { IconChevronRight } from '@tabler/icons-react';
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import { type KeyboardEvent, useState } from 'react';
@@ -75,10 +75,31 @@ export function Gantt({ traces }: { readonly traces: readonly CheckpointTrace[] 
   const now = useServerNow();
   const [open, toggle] = useOpenItems('phases');
   const [isWhole, setWhole] = useState(() => traces.slice(SHOWN_AT_FIRST).some(({ id }) => open.has(String(id))));
+  /** Whether the newest one is open, whichever that is. */
+  const [isFollowing, setFollowing] = useState(false);
+  const newest = traces[0]?.id;
   const shown = isWhole ? traces : traces.slice(0, SHOWN_AT_FIRST);
   const scale = scaleOf(shown.map((trace) => lastedOf(trace, now)));
+  const isOpen = (id: number) => open.has(String(id)) || (isFollowing && id === newest);
+  const toggleOne = (id: number) => {
+    const isFollowed = isFollowing && id === newest;
+    if (isFollowed) setFollowing(false);
+    // what is followed may be open by that alone
+    if (!isFollowed || open.has(String(id))) toggle(String(id));
+  };
   return (
-    <Panel title="Phases" flush>
+    <Panel
+      title="Phases"
+      flush
+      actions={
+        <Switch
+          size="xs"
+          label="Follow newest"
+          checked={isFollowing}
+          onChange={(event) => setFollowing(event.currentTarget.checked)}
+        />
+      }
+    >
       <p className={classes.about}>
         The phases of the subtask that acknowledged last, from the trigger on. The whole width is{' '}
         {formatDuration(scale)}; longer ones are cut.
@@ -99,8 +120,8 @@ export function Gantt({ traces }: { readonly traces: readonly CheckpointTrace[] 
             trace={trace}
             now={now}
             scale={scale}
-            isOpen={open.has(String(trace.id))}
-            onToggle={() => toggle(String(trace.id))}
+            isOpen={isOpen(trace.id)}
+            onToggle={() => toggleOne(trace.id)}
           />
         ))}
       </ol>
