@@ -264,7 +264,7 @@ def test_what_a_slot_says_is_not_taken_for_granted() -> None:
 
 
 def row_of(text: str) -> PeekedElement:
-    return PeekedElement("row", 0, 10**300, None, text, "+I", False)
+    return PeekedElement("row", 0, 10**300, None, None, text, "+I", False)
 
 
 def view_of(elements: list[PeekedElement], first: int = 1) -> PeekView:
