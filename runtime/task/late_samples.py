@@ -67,9 +67,10 @@ class LateSamples:
         try:
             text, is_cut = self._values.shown(value, type_info)
         except Exception:
-            # a class of the user that does not even let itself be looked at must not fail the task
+            # a time zone of the user's may fail, which must not fail the task
             return
-        row_kind = value.get_row_kind().short_string if isinstance(value, Row) else ""
+        # no code of the value's class is called
+        row_kind = Row.get_row_kind(value).short_string if issubclass(type(value), Row) else ""
         now_ms = self._clock.now_ms()
         self._samples.append(LateSample(self._next, now_ms, timestamp, watermark, text, row_kind, is_cut))
         self._next += 1

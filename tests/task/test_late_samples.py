@@ -62,7 +62,7 @@ def test_the_newest_are_kept_within_their_number_and_bytes() -> None:
     assert 1 <= len(kept) < MAX_SAMPLES and sum(len(sample.text) for sample in kept) <= MAX_CHARS
 
 
-def test_a_record_that_cannot_be_shown_is_only_counted() -> None:
+def test_no_code_of_a_record_is_called() -> None:
     class Hostile:
         @property  # type: ignore[misc]
         def __class__(self) -> type:
@@ -70,7 +70,7 @@ def test_a_record_that_cannot_be_shown_is_only_counted() -> None:
 
     dropping = Dropping()
     dropping.drop(Hostile())
-    assert dropping.samples.since(0) == [] and dropping.samples.num_records == 1
+    assert len(dropping.samples.since(0)) == dropping.samples.num_records == 1
 
 
 class Rig:
