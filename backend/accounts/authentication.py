@@ -63,5 +63,17 @@ class CookieAuthentication(SessionAuthentication):
         return user, None
 
 
+def is_from_other_site(request: Request) -> bool:
+    """Return whether another site may have triggered a request: a link there sends a GET with the session cookie."""
+    if not isinstance(request.successful_authenticator, CookieAuthentication):
+        return False
+    site = request.META.get("HTTP_SEC_FETCH_SITE")
+    if site is None:
+        # browsers omit the header on plain http; the page's own requests carry a Referer there
+        own = f"{request.scheme}://{request.get_host()}/"
+        return not request.META.get("HTTP_REFERER", "").startswith(own)
+    return bool(site != "same-origin")
+
+
 def _is_from_browser(request: Request) -> bool:
     return any(request.META.get(name) for name in ("HTTP_ORIGIN", "HTTP_SEC_FETCH_SITE", "HTTP_COOKIE"))

@@ -24,16 +24,18 @@ class HasRole(IsAuthenticated):
     def has_permission(self, request: Request, view: APIView) -> bool:
         if not super().has_permission(request, view):
             return False
+        # the framework answers HEAD by running the handler of GET
+        method = "GET" if request.method == "HEAD" else request.method or ""
         roles: Mapping[str, Role] = getattr(view, "roles", {})
-        needed = roles.get(request.method or "", Role.VIEWER)
+        needed = roles.get(method, Role.VIEWER)
         # the framework answers with the permission's message
         self.message = f"Requires the role {needed.group_name}."
         # every user is a viewer, so reads need no query
         if needed is not Role.VIEWER and role_of(request.user) < needed:
             return False
         drafts: Collection[str] = getattr(view, "runs_drafts", ())
-        if request.method in drafts or request.method in getattr(view, "runs_programs", ()):
-            refused = refusal(is_draft=request.method in drafts)
+        if method in drafts or method in getattr(view, "runs_programs", ()):
+            refused = refusal(is_draft=method in drafts)
             if refused is not None:
                 # says more than a permission's message: which code, and that it is no matter of roles
                 raise refused

@@ -14,7 +14,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from backend.accounts.answers import ProductErrors
-from backend.accounts.authentication import BearerAuthentication, CookieAuthentication
+from backend.accounts.authentication import BearerAuthentication, CookieAuthentication, is_from_other_site
 from backend.accounts.errors import product_errors
 from backend.accounts.permissions import HasRole
 from backend.accounts.roles import Role
@@ -63,6 +63,8 @@ class ClosedView(APIView):
     """A view that requires a login, and the role that `roles` names for the method.
 
     Methods that run uploaded programs, or take them, are in `runs_programs`; those that run drafts in `runs_drafts`.
+    A view whose GET does something names in `instead_of_get` what other clients are to send: with the session cookie, a
+    GET is then taken from Tidemark's own page only. Such a view is also `audited`.
     """
 
     authentication_classes = (BearerAuthentication, CookieAuthentication)
@@ -75,8 +77,17 @@ class ClosedView(APIView):
     roles: ClassVar[Mapping[str, Role]] = {}
     runs_programs: ClassVar[Collection[str]] = ()
     runs_drafts: ClassVar[Collection[str]] = ()
+    instead_of_get: ClassVar[str] = ""
     #: type of the body of every error, for the contract with clients
     errors: ClassVar[Any] = None
+
+    def check_permissions(self, request: Request) -> None:
+        # first: a request of another site must not count as a submission of its victim
+        if self.instead_of_get and request.method in ("GET", "HEAD") and is_from_other_site(request):
+            raise exceptions.PermissionDenied(
+                f"By GET this is for Tidemark's own page only; use {self.instead_of_get}."
+            )
+        super().check_permissions(request)
 
     def handle_exception(self, exc: Exception) -> Response:
         if isinstance(exc, (SubmissionRefused, TooManySubmissions)):

@@ -79,8 +79,8 @@ NEEDED: dict[tuple[str, str], Role] = {
     ("PATCH", "api/v1/users/<str:name>"): ADMIN,
     ("DELETE", "api/v1/users/<str:name>"): ADMIN,
 }
-#: GETs that change something
-WRITING_GETS = {"jobs/<str:job_id>/yarn-cancel", "login/<str:secret>"}
+#: GETs that change something, or run programs
+WRITING_GETS = {"jars/<str:jar_id>/plan", "jobs/<str:job_id>/yarn-cancel", "login/<str:secret>"}
 #: routes of Django's views without a class
 FUNCTIONS = {"", "ui", "ui/", "ui/<path:path>", "livez", "readyz", "login/<str:secret>", "static/<path:name>"}
 
@@ -172,6 +172,19 @@ def test_each_role_may_what_the_list_says_and_every_write_leaves_one_event(
     assert events == (1 if is_write else 0)
 
 
+@pytest.mark.parametrize(
+    "route", sorted({route for (method, route) in _cases() if method == "GET" and needed(method, route) is not VIEWER})
+)
+def test_a_head_request_takes_the_role_of_its_get(members: dict[Role, APIClient], route: str) -> None:
+    """The framework runs GET's handler for it."""
+    least = needed("GET", route)
+    assert least is not None
+    for role in Role:
+        status, events = _call(members[role], "HEAD", route)
+        assert (status == 403) is (role < least), role
+        assert events == (route.removeprefix("v1/") in WRITING_GETS), role
+
+
 @pytest.fixture
 def browsers(members: dict[Role, APIClient]) -> dict[Role, APIClient]:
     """The same people, logged in at the page: the admin takes no tokens."""
@@ -179,6 +192,18 @@ def browsers(members: dict[Role, APIClient]) -> dict[Role, APIClient]:
     for role, client in clients.items():
         client.force_login(User.objects.get(username=f"a-{role.group_name}"))
     return clients
+
+
+@pytest.mark.parametrize(
+    "route", [route for method, route in _cases() if method == "GET" and route.removeprefix("v1/") in WRITING_GETS]
+)
+def test_a_get_that_acts_is_taken_from_the_own_page_only(browsers: dict[Role, APIClient], route: str) -> None:
+    path = _path(route)
+    for headers in ({"sec-fetch-site": "cross-site"}, {"sec-fetch-site": "same-site"}, {}):
+        answer = browsers[ADMIN].get(path, headers=headers)
+        assert answer.status_code == 403 and "own page" in str(answer.json()), (route, headers)
+        assert browsers[ADMIN].head(path, headers=headers).status_code == 403, (route, headers)
+    assert browsers[ADMIN].get(path, headers={"sec-fetch-site": "same-origin"}).status_code != 403
 
 
 @pytest.mark.parametrize("method", METHODS)

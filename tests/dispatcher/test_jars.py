@@ -15,6 +15,8 @@ from django.contrib.auth.models import User
 from pytest_django import Settings
 from rest_framework.test import APIClient
 
+from backend.accounts.shared_counts import SharedCounts
+from backend.audit.models import AuditEvent
 from backend.cluster import services
 from backend.cluster.checkpoint_home import cluster_storage
 from backend.cluster.models import Artifact, Job
@@ -22,7 +24,7 @@ from backend.dispatcher import programs, submissions
 from backend.dispatcher.planning_queue import PlanningQueue
 from backend.dispatcher.programs import ProgramRequest
 from runtime.client.extract import ExtractedJob
-from tests.accounts.cast import client_of
+from tests.accounts.cast import PASSWORD, client_of
 from tests.cluster.snapshots import completed
 from tests.dispatcher import rows
 
@@ -305,6 +307,21 @@ def test_a_program_that_fails_says_where(api: APIClient) -> None:
     assert answer.status_code == 400
     text = "\n".join(answer.json()["errors"])
     assert "KeyError" in text and "broken.py" in text and "line 2" in text
+
+
+def test_another_sites_link_runs_no_program(api: APIClient, alice: User, settings: Settings) -> None:
+    settings.TIDEMARK_SUBMISSIONS_PER_MINUTE = 100
+    name = jar_id(upload(api, "tiny.py", PROGRAM))
+    victim = APIClient()
+    assert victim.login(username="alice", password=PASSWORD)
+    answer = victim.get(f"/v1/jars/{name}/plan", headers={"sec-fetch-site": "cross-site"})
+    assert answer.status_code == 403 and "use POST" in answer.json()["errors"][0]
+    event = AuditEvent.objects.latest("pk")
+    assert (event.user, event.action, event.result) == ("alice", "GET v1/jars/<str:jar_id>/plan", "denied")
+    # nor does it use up what its victim may submit in a minute
+    assert [count.events for count in SharedCounts("submissions").read([f"user:{alice.pk}"])] == [1]
+    assert victim.get(f"/v1/jars/{name}/plan", headers={"sec-fetch-site": "same-origin"}).status_code == 200
+    assert AuditEvent.objects.latest("pk").result == "done"
 
 
 def test_a_program_that_fails_shows_what_it_had_printed(api: APIClient) -> None:

@@ -196,6 +196,11 @@ def test_who_only_looks_on_cannot_cancel(victor: User, oscar: User, job: Job) ->
     assert client_of(oscar).patch(f"/v1/jobs/{job.id}").status_code == 202
 
 
+def test_who_only_looks_on_cannot_cancel_by_head_either(victor: User, job: Job) -> None:
+    assert client_of(victor).head(f"/v1/jobs/{job.id}/yarn-cancel").status_code == 403
+    assert not Operation.objects.exists()
+
+
 def client_of_once(user: User) -> APIClient:
     """A client with a token of its own."""
     client = APIClient()

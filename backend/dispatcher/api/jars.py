@@ -14,6 +14,7 @@ from rest_framework.response import Response
 from backend.accounts.answers import Nothing
 from backend.accounts.errors import Conflict
 from backend.accounts.roles import Role
+from backend.audit.middleware import audited
 from backend.cluster.models import Artifact
 from backend.cluster.program_files import storage_problems
 from backend.contract.operation import operation
@@ -86,11 +87,13 @@ class JarView(FlinkView):
         return Response({})
 
 
+@audited
 class JarPlanView(FlinkView):
     """The plan of a program; planning runs it in a child process, and so requires the right to run programs."""
 
     roles = {"GET": Role.DEVELOPER, "POST": Role.DEVELOPER}  # noqa: RUF012
     runs_programs = ("GET", "POST")
+    instead_of_get = "POST"
 
     @operation(answers.PlanAnswer, query=answers.ProgramQuery)
     def get(self, request: Request, jar_id: str) -> Response:

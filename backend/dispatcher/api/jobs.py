@@ -10,7 +10,6 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from backend.accounts.answers import Nothing
-from backend.accounts.authentication import CookieAuthentication
 from backend.accounts.errors import Conflict
 from backend.accounts.roles import Role
 from backend.audit.middleware import audited
@@ -93,23 +92,11 @@ class CancelByGetView(JobView):
     """`yarn-cancel`: the GET by which Flink's page cancels jobs."""
 
     roles = {"GET": Role.OPERATOR}  # noqa: RUF012
+    instead_of_get = "PATCH"
 
     @operation(Nothing, status=202)
     def get(self, request: Request, job_id: str) -> Response:
-        self._refuse_other_sites(request)
         return cancel(request, self.job)
-
-    def _refuse_other_sites(self, request: Request) -> None:
-        """Refuse requests triggered by other sites: a link there sends a GET with the session cookie."""
-        if not isinstance(request.successful_authenticator, CookieAuthentication):
-            return
-        site = request.META.get("HTTP_SEC_FETCH_SITE")
-        if site is None:
-            # browsers omit the header on plain http; the page's own requests carry a Referer there
-            own = f"{request.scheme}://{request.get_host()}/"
-            site = "same-origin" if request.META.get("HTTP_REFERER", "").startswith(own) else "cross-site"
-        if site != "same-origin":
-            raise exceptions.PermissionDenied("Cancelling by GET is for the own page only; use PATCH.")
 
 
 class JobStatusView(JobView):
