@@ -1,23 +1,61 @@
-"""The limit on failed logins, over all web processes; any thread."""
+"""The limits on failed logins, over all web processes; any thread.
+
+Failures of an account count by the address that they come from, and make that address wait before it tries this account
+again, twice as long after each further one: whoever guesses at somebody's account from elsewhere does not lock the
+owner out. All failures of an address, whatever the accounts, have a limit of their own.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import hashlib
 
-from backend.accounts.shared_counts import PERIOD_S as PERIOD_S
-from backend.accounts.shared_counts import SharedCounts
+from backend.accounts.client_address import network_of_client
+from backend.accounts.shared_counts import PERIOD_S, SharedCounts
 
-MAX_FAILURES = 10
-"""Failures of one counter within `PERIOD_S` after which further logins are refused."""
+FREE_FAILURES = 5
+"""An account's failures from one address before that has to wait. Less: whoever mistypes waits."""
+MAX_WAIT_S = 900
+"""The longest wait: some hundred guesses a day."""
+MAX_FAILURES_OF_ADDRESS = 30
+"""Of all accounts within `PERIOD_S`. Less: an office behind one address locks itself out; more: each of many accounts
+is tried with the usual passwords."""
 
-_counts = SharedCounts("failed-logins")
+#: prolonged by each failure, and longer than the longest wait: the wait is told by how much of it is left
+_by_account = SharedCounts("failed-logins-of-account", period_s=4 * MAX_WAIT_S, is_prolonged=True)
+_by_address = SharedCounts("failed-logins", period_s=PERIOD_S)
 
 
-def is_exhausted(counters: Sequence[str]) -> bool:
-    """Return whether one of the counters has reached the limit."""
-    return any(count.events >= MAX_FAILURES for count in _counts.read(counters))
+def wait_s(account: str, address: str) -> int:
+    """Return for how many seconds an address may not try to log in to an account; 0: it may.
+
+    Args:
+        account: name of a user; "": a token was given.
+        address: of the client.
+    """
+    [all_accounts] = _by_address.read([_name(address)])
+    if all_accounts.events >= MAX_FAILURES_OF_ADDRESS:
+        return all_accounts.left_s
+    [count] = _by_account.read([_name(address, account)])
+    if count.events < FREE_FAILURES:
+        return 0
+    since_s = _by_account.period_s - count.left_s
+    # 1, 2, 4, … seconds
+    wait = min(MAX_WAIT_S, 1 << min(count.events - FREE_FAILURES, 20))
+    return max(0, wait - since_s)
 
 
-def note_failure(counters: Sequence[str]) -> None:
-    """Count a failure; the count of a counter begins anew `PERIOD_S` after its first one."""
-    _counts.add(counters)
+def note_failure(account: str, address: str) -> None:
+    """Count a failure."""
+    _by_address.add([_name(address)])
+    _by_account.add([_name(address, account)])
+
+
+def note_success(account: str, address: str) -> None:
+    """Forget the failures of an account from one address: its owner has mistyped. Those of the address go on counting,
+    as they may be of other accounts."""
+    _by_account.forget(_name(address, account))
+
+
+def _name(address: str, *account: str) -> str:
+    """Return the name of a counter: no names of users in keys, nor whatever characters a client sends."""
+    return hashlib.sha256("\0".join((network_of_client(address), *account)).encode()).hexdigest()

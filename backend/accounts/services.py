@@ -43,7 +43,7 @@ LAST_USED_STEP_MS = 60_000
 
 
 class TooManyFailures(Exception):
-    """An address or account has failed to log in too often; it may retry after `wait_s` seconds."""
+    """An address has failed to log in too often; it may retry after `wait_s` seconds."""
 
     def __init__(self, wait_s: int) -> None:
         super().__init__(f"too many failed logins; try again in {wait_s} s")
@@ -177,24 +177,24 @@ def check_credentials(request: HttpRequest, address: str, username: str, passwor
 
     Args:
         request: handed to Django's authentication backends.
-        address: the client's address; failures are counted per address and per user name.
+        address: the client's, for the limits on failures.
         username: empty if a token is given.
         password: that user's password.
         token: empty if a user name is given.
 
     Raises:
-        TooManyFailures: there were too many failures; even correct credentials are refused for now.
+        TooManyFailures: there were too many failures from this address; even correct credentials are refused for now.
     """
-    counters = [f"address:{digest_of(address)}"]
-    if username:
-        counters.append(f"user:{digest_of(username)}")
-    if failed_logins.is_exhausted(counters):
-        raise TooManyFailures(failed_logins.PERIOD_S)
+    wait_s = failed_logins.wait_s(username, address)
+    if wait_s:
+        raise TooManyFailures(wait_s)
     if token:
         user = user_of_token(token)
     else:
         user = authenticate(request, username=username, password=password)
     if user is None:
         logger.warning("login refused: address=%s user=%r", address, username or "(token)")
-        failed_logins.note_failure(counters)
+        failed_logins.note_failure(username, address)
+    else:
+        failed_logins.note_success(username, address)
     return user

@@ -22,12 +22,16 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "backend.config.settings")
 http_application = get_asgi_application()
 
 # models can be imported only once Django is set up
+from backend.accounts.client_address import ForwardedClients  # noqa: E402
 from backend.config import urls  # noqa: E402, F401
 from backend.dispatcher.presence import ClientWatch  # noqa: E402
 from backend.dispatcher.uploads import BodyLimit  # noqa: E402
 from backend.live.routing import websocket_application  # noqa: E402
 
-application = ProtocolTypeRouter({"http": BodyLimit(ClientWatch(http_application)), "websocket": websocket_application})
+application = ForwardedClients(
+    ProtocolTypeRouter({"http": BodyLimit(ClientWatch(http_application)), "websocket": websocket_application}),
+    environment.trusted_proxies(),
+)
 
 # what was imported stays: a full collection of it stops every request for 0.1 s
 gc.collect()

@@ -43,6 +43,8 @@ URL_FILE = "url"
 MIN_SECRET_CHARS = 32
 """Of keys and tokens that are given: `openssl rand -hex 16` has as many. Shorter ones can be guessed offline."""
 LOOPBACK_HOSTS = ("localhost",)
+UNIX_SOCKET = "unix"
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 _REDIS_PREFIX = re.compile(r"[A-Za-z0-9_.:-]{1,100}")
 #: how soon a connection to a server that is gone is given up; without these the kernel waits for minutes or for ever
@@ -258,6 +260,24 @@ def is_on(variable: str, *, default: bool) -> bool:
 def names(variable: str, default: str = "") -> list[str]:
     """Return the items of a comma-separated variable."""
     return [name.strip() for name in os.environ.get(variable, default).split(",") if name.strip()]
+
+
+def trusted_proxies() -> list[Network | str]:
+    """Return TIDEMARK_TRUSTED_PROXIES: addresses and networks of the proxies whose X-Forwarded-For is believed, and
+    `unix` for whatever connects through a socket of this machine.
+
+    Raises:
+        EnvironmentProblem: an item is none of these.
+    """
+    found: list[Network | str] = []
+    for item in names("TIDEMARK_TRUSTED_PROXIES"):
+        try:
+            found.append(item if item == UNIX_SOCKET else ipaddress.ip_network(item))
+        except ValueError as error:
+            raise EnvironmentProblem(
+                f"TIDEMARK_TRUSTED_PROXIES: {item} is neither an address nor a network such as 10.0.0.0/24, nor unix"
+            ) from error
+    return found
 
 
 def redis_url() -> str:

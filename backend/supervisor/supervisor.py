@@ -144,7 +144,9 @@ class Supervisor:
             print(f"  {hint}\n", flush=True)
 
     def _web(self) -> Sequence[str]:
-        options = "--no-access-log --no-server-header --lifespan off --ws-max-size 65536 --timeout-graceful-shutdown 2"
+        # proxies are Tidemark's own matter (TIDEMARK_TRUSTED_PROXIES): uvicorn believes whatever is on loopback
+        options = "--no-access-log --no-server-header --no-proxy-headers --lifespan off"
+        options += " --ws-max-size 65536 --timeout-graceful-shutdown 2"
         where = ("--host", self._host, "--port", str(self._port))
         return (sys.executable, "-m", "uvicorn", "backend.config.asgi:application", *where, *options.split())
 

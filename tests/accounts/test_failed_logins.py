@@ -1,4 +1,4 @@
-"""Failed logins count for all web processes, and are counted without Redis, too."""
+"""Failed logins: who has to wait, for all web processes, and without Redis, too."""
 
 from __future__ import annotations
 
@@ -9,9 +9,19 @@ import pytest
 from django.core.cache import cache
 from pytest_django import Settings
 
-from backend.accounts.failed_logins import MAX_FAILURES, PERIOD_S, is_exhausted, note_failure
+from backend.accounts.failed_logins import (
+    FREE_FAILURES,
+    MAX_FAILURES_OF_ADDRESS,
+    MAX_WAIT_S,
+    note_failure,
+    note_success,
+    wait_s,
+)
+from backend.accounts.shared_counts import PERIOD_S
 from backend.cluster import bus
 from tests.cluster.redis_fixture import running_redis
+
+HERE, ELSEWHERE = "192.0.2.1", "198.51.100.7"
 
 
 @pytest.fixture
@@ -23,23 +33,81 @@ def shared_redis(settings: Settings, tmp_path: Path) -> Iterator[None]:
         bus.disconnect()
 
 
-def test_another_web_process_knows_of_failures(shared_redis: None) -> None:
-    for _ in range(MAX_FAILURES):
-        assert not is_exhausted(["address:a", "user:u"])
-        note_failure(["address:a"])
-    # what this process has counted for itself
-    cache.clear()
-    assert is_exhausted(["address:a", "user:u"])
-    assert not is_exhausted(["user:u"])
-    [key] = bus.client().keys("*:failed-logins:*")
-    assert 0 < bus.client().ttl(key) <= PERIOD_S
-
-
-def test_failures_are_counted_while_redis_does_not_answer(settings: Settings) -> None:
+@pytest.fixture(params=["redis", "no redis"])
+def counted(request: pytest.FixtureRequest, settings: Settings) -> Iterator[None]:
+    """Counting in Redis, and in this process."""
+    if request.param == "redis":
+        request.getfixturevalue("shared_redis")
+        yield
+        return
     settings.REDIS_URL = "redis://127.0.0.1:1/0"
     bus.disconnect()
-    for _ in range(MAX_FAILURES):
-        assert not is_exhausted(["user:u"])
-        note_failure(["user:u"])
-    assert is_exhausted(["user:u"])
+    yield
     bus.disconnect()
+
+
+def fail(account: str, address: str, times: int) -> None:
+    for _ in range(times):
+        note_failure(account, address)
+
+
+def test_somebody_elses_guesses_do_not_lock_the_owner_out(counted: None) -> None:
+    fail("admin", ELSEWHERE, MAX_FAILURES_OF_ADDRESS - 1)
+    assert wait_s("admin", ELSEWHERE) > PERIOD_S
+    assert wait_s("admin", HERE) == 0
+
+
+def test_each_failure_doubles_the_wait(counted: None) -> None:
+    fail("admin", HERE, FREE_FAILURES - 1)
+    assert wait_s("admin", HERE) == 0
+    fail("admin", HERE, 6)
+    # 32 s; a moment of them may have passed
+    assert 16 < wait_s("admin", HERE) <= 32
+    fail("admin", HERE, 10)
+    assert MAX_WAIT_S / 2 < wait_s("admin", HERE) <= MAX_WAIT_S
+
+
+def test_the_wait_ends(shared_redis: None) -> None:
+    fail("admin", HERE, FREE_FAILURES + 5)
+    [key] = bus.client().keys("*:failed-logins-of-account:*")
+    # as 40 s later
+    bus.client().expire(key, bus.client().ttl(key) - 40)
+    assert wait_s("admin", HERE) == 0
+    # a further failure is not forgiven like a first one
+    note_failure("admin", HERE)
+    assert wait_s("admin", HERE) > 32
+
+
+def test_an_address_that_tries_many_accounts_is_stopped(counted: None) -> None:
+    for number in range(MAX_FAILURES_OF_ADDRESS):
+        assert wait_s("admin", HERE) == 0
+        note_failure(f"user-{number}", HERE)
+    assert 0 < wait_s("admin", HERE) <= PERIOD_S
+    assert wait_s("admin", ELSEWHERE) == 0
+
+
+def test_a_client_of_version_6_is_no_other_one_for_each_of_its_addresses(counted: None) -> None:
+    for number in range(FREE_FAILURES + 6):
+        note_failure("admin", f"2001:db8::{number:x}")
+    assert wait_s("admin", "2001:db8::ffff") > 0
+    assert wait_s("admin", "2001:db8:0:1::1") == 0
+
+
+def test_who_gets_in_has_mistyped_but_the_address_goes_on_counting(counted: None) -> None:
+    fail("alice", HERE, FREE_FAILURES + 6)
+    note_success("alice", HERE)
+    assert wait_s("alice", HERE) == 0
+    # whoever has an account of their own tries no more accounts of others than anybody else
+    fail("bob", HERE, MAX_FAILURES_OF_ADDRESS - FREE_FAILURES - 6)
+    note_success("alice", HERE)
+    assert wait_s("carol", HERE) > 0
+
+
+def test_another_web_process_knows_of_failures(shared_redis: None) -> None:
+    fail("admin", HERE, FREE_FAILURES + 6)
+    # what this process has counted for itself
+    cache.clear()
+    assert wait_s("admin", HERE) > 0
+    for key in bus.client().keys("*:failed-logins*"):
+        assert 0 < bus.client().ttl(key) <= 4 * MAX_WAIT_S
+        assert "admin" not in key and HERE not in key
