@@ -19,7 +19,8 @@ import pyarrow.flight as flight
 from runtime.core.closed_codec import WireError
 from runtime.core.ids import Attempt, SlotId
 from runtime.network.addresses import in_uri, listening_host
-from runtime.network.control_stream import HELLO_HEADER, ControlStreamError, Hello, Outbox, is_answer
+from runtime.network.control_stream import Hello, Outbox
+from runtime.network.opening import HELLO_HEADER, OpeningError, is_answer
 from runtime.network.pieces import PIECE_BYTES, PieceAssembler, PieceError
 from runtime.task.jobmaster_codec import encode_jobmaster_messages
 from runtime.task.messages import (
@@ -54,8 +55,10 @@ class _HelloFactory(flight.ServerMiddlewareFactory):  # type: ignore[misc]
             raise flight.FlightUnauthenticatedError("only slots are served here")
         value = values[0]
         try:
-            return _HelloChecked(Hello.decode(value.encode() if isinstance(value, str) else value, self._token_of))
-        except ControlStreamError as error:
+            hello, proof = Hello.read(value.encode() if isinstance(value, str) else value)
+            hello.check(proof, self._token_of(hello.attempt))
+            return _HelloChecked(hello)
+        except OpeningError as error:
             raise flight.FlightUnauthenticatedError(str(error)) from error
 
 

@@ -1,7 +1,8 @@
 """FlightNetworkEnvironment: channels between processes over Arrow Flight, one DoExchange per ordered pair of slots.
 
-Each slot runs one Flight server; a consumer connects to its producer, says HELLO (token, attempt, window) in the call's
-descriptor, and from then on frames go both ways in `app_metadata`, without any schema or record batch of Flight's own.
+Each slot runs one Flight server. A consumer connects to its producer with a hello (slots, attempt, window) in the
+headers; once both have shown that they know the attempt's token (`runtime.network.opening`), frames go both ways in
+`app_metadata`, without any schema or record batch of Flight's own.
 Four daemon threads serve a pair (a reader and a writer at each side) and one monitor sends heartbeats and watches
 deadlines; none of them touches the loop's objects beyond `runtime.network.remote`.
 
@@ -14,10 +15,9 @@ apart); a frozen peer is never noticed (heartbeats); a server cannot cancel a ru
 from __future__ import annotations
 
 import contextlib
-import hmac
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,8 +30,9 @@ from runtime.core.ids import Attempt, SlotId
 from runtime.network.addresses import in_uri, listening_host
 from runtime.network.channel import ChannelFailure, ChannelId, InputChannel, NetworkEnvironment, OutputChannel
 from runtime.network.credit import DEFAULT_FLOATING_BYTES, DEFAULT_WINDOW_BYTES
-from runtime.network.frames import FrameError, Hello, decode_hello, encode_hello
+from runtime.network.data_stream import DataHello
 from runtime.network.local import LocalNetwork
+from runtime.network.opening import HELLO_HEADER, OpeningError, is_answer
 from runtime.network.pieces import PieceAssembler, pieces_of
 from runtime.network.remote import (
     Connection,
@@ -47,6 +48,8 @@ _GOODBYE_SECONDS = 1.0
 """Time that `close` gives peers to end their streams before it cancels them; with what follows it stays under 2 s."""
 _CLIENT_OPTIONS = [("grpc.enable_http_proxy", 0)]
 """gRPC would send data channels through a proxy that the environment names."""
+MAX_UNANSWERED = 256
+"""Streams whose consumer has not answered the challenge yet. A slot answers at once; each holds a thread."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +68,7 @@ class FlightStatistics:
     """Counts what was refused since the start."""
 
     refused_connections: int
-    """Wrong token, attempt, slot or window, or a second connection of a pair."""
+    """Wrong token, attempt, slot or window, a repeated hello, or a second connection of a pair."""
     refused_frames: int
     """Frames of another attempt."""
 
@@ -97,7 +100,7 @@ class FlightNetworkEnvironment(NetworkEnvironment, ConnectionOwner):
     ) -> None:
         self.slot = slot
         self.attempt = attempt
-        self._token = token.encode()
+        self._token = token
         self._clock = clock
         self._window_bytes = window_bytes
         self._floating_bytes = floating_bytes
@@ -112,6 +115,7 @@ class FlightNetworkEnvironment(NetworkEnvironment, ConnectionOwner):
         self._lock = threading.Lock()
         self._refused_connections = 0
         self._refused_frames = 0
+        self._unanswered = 0
         self._closing = threading.Event()
         #: by name; written before peers know the address
         self._actions: dict[str, Callable[[bytes], None]] = {}
@@ -219,18 +223,43 @@ class FlightNetworkEnvironment(NetworkEnvironment, ConnectionOwner):
         with self._lock:
             self._refused_frames += 1
 
-    def accept(self, command: bytes) -> ProducerConnection:
-        """Check a consumer's HELLO and give it its connection.
+    def admit(self, header: str | bytes) -> DataHello:
+        """Check the hello of a call before its body is read.
 
         Raises:
-            FlightUnauthenticatedError: the HELLO is not one of a peer; counted, and not a failure of this slot.
+            FlightUnauthenticatedError: it is not one of a peer; counted, and not a failure of this slot.
         """
-        reason, connection = self._check_hello(command)
-        if connection is None:
-            with self._lock:
-                self._refused_connections += 1
-            raise fl.FlightUnauthenticatedError(f"refused: {reason}")
+        try:
+            hello, proof = DataHello.read(header.encode() if isinstance(header, str) else header)
+            # the token first: a stranger learns nothing else
+            hello.check(proof, self._token)
+        except OpeningError as error:
+            raise self.refusal(str(error)) from error
+        return hello
+
+    def accept(self, hello: DataHello, reader: Any, writer: Any) -> ProducerConnection:
+        """Give a consumer its connection, once both ends have shown that they know the token.
+
+        Raises:
+            FlightUnauthenticatedError: the hello does not fit this slot, or is a repetition; counted, no failure.
+        """
+        reason = self._misfit(hello)
+        if reason:
+            raise self.refusal(reason)
+        self._challenge(hello, reader, writer)
+        connection = self._producers[hello.consumer_slot]
+        with self._lock:
+            is_second = connection.is_open
+            connection.is_open = True
+        if is_second:
+            raise self.refusal(f"slot {hello.consumer_slot} is connected already")
         return connection
+
+    def refusal(self, reason: str) -> Exception:
+        """Count a refused connection, and return what its caller is told."""
+        with self._lock:
+            self._refused_connections += 1
+        return fl.FlightUnauthenticatedError(f"refused: {reason}")  # type: ignore[no-any-return]
 
     def act(self, name: str, body: bytes) -> None:
         """Perform an action that somebody has called.
@@ -246,28 +275,36 @@ class FlightNetworkEnvironment(NetworkEnvironment, ConnectionOwner):
         except Exception as error:
             raise fl.FlightServerError(f"{type(error).__name__}: {error}") from error
 
-    def _check_hello(self, command: bytes) -> tuple[str, ProducerConnection | None]:
-        try:
-            attempt, hello = decode_hello(command)
-        except FrameError:
-            return "not a HELLO", None
-        # the token first: a stranger learns nothing else
-        if not hmac.compare_digest(hello.token, self._token):
-            return "wrong token", None
-        if attempt != self.attempt:
-            return f"attempt {attempt} is not attempt {self.attempt}", None
+    def _misfit(self, hello: DataHello) -> str:
+        """Return why a hello of somebody who knows the token does not fit here; "": it does."""
+        if hello.attempt != self.attempt:
+            return f"attempt {hello.attempt} is not attempt {self.attempt}"
         if hello.producer_slot != self.slot:
-            return f"slot {hello.producer_slot} is elsewhere, this is slot {self.slot}", None
+            return f"slot {hello.producer_slot} is elsewhere, this is slot {self.slot}"
         if hello.window_bytes != self._window_bytes:
-            return f"window of {hello.window_bytes} bytes, here it is {self._window_bytes}", None
-        connection = self._producers.get(hello.consumer_slot)
-        if connection is None or self._closing.is_set():
-            return f"there is no channel to slot {hello.consumer_slot}", None
+            return f"window of {hello.window_bytes} bytes, here it is {self._window_bytes}"
+        if hello.consumer_slot not in self._producers or self._closing.is_set():
+            return f"there is no channel to slot {hello.consumer_slot}"
+        return ""
+
+    def _challenge(self, hello: DataHello, reader: Any, writer: Any) -> None:
+        """Show the consumer that this is its producer, and have it show that its hello is no repetition."""
         with self._lock:
-            if connection.is_open:
-                return f"slot {hello.consumer_slot} is connected already", None
-            connection.is_open = True
-        return "", connection
+            is_full = self._unanswered >= MAX_UNANSWERED
+            self._unanswered += not is_full
+        if is_full:
+            raise self.refusal("too many streams are being opened")
+        try:
+            challenge, expected = hello.challenge(self._token)
+            writer.write_metadata(challenge)
+            answer = reader.read_chunk().app_metadata
+        except StopIteration:
+            raise self.refusal("no answer to the challenge") from None
+        finally:
+            with self._lock:
+                self._unanswered -= 1
+        if answer is None or answer.size > len(expected) or not is_answer(answer.to_pybytes(), expected):
+            raise self.refusal("the hello is a repetition")
 
     # --- threads ------------------------------------------------------------------------------------------------------
 
@@ -282,13 +319,15 @@ class FlightNetworkEnvironment(NetworkEnvironment, ConnectionOwner):
 
     def _run_client(self, connection: ConsumerConnection, address: str) -> None:
         """Connect to a producer and read until the stream ends."""
-        hello = Hello(self.slot, connection.peer, self._window_bytes, self._token)
-        descriptor = fl.FlightDescriptor.for_command(bytes(encode_hello(self.attempt, hello)))
+        hello = DataHello.new(self.slot, connection.peer, self.attempt, self._window_bytes)
+        options = fl.FlightCallOptions(headers=[(HELLO_HEADER.encode(), hello.encode(self._token))])
         client, writer = None, None
         try:
             client = fl.FlightClient(address, generic_options=_CLIENT_OPTIONS)
-            writer, reader = client.do_exchange(descriptor)
+            writer, reader = client.do_exchange(fl.FlightDescriptor.for_command(b"data"), options)
             connection.cancel = reader.cancel
+            # frames may hold pickles: none is read before the producer has proven itself
+            writer.write_metadata(hello.answer(_first_message(reader), self._token))
             connection.is_open = True
             self.serve(connection, reader, writer, is_server=False)
         except Exception as error:  # the transport raises errors of several families
@@ -344,15 +383,36 @@ class FlightNetworkEnvironment(NetworkEnvironment, ConnectionOwner):
                         connection.cancel()
 
 
+class _Calls(fl.ServerMiddlewareFactory):  # type: ignore[misc]  # pyarrow is not typed
+    """Checks the hello of a DoExchange before its body is read: who is no slot of the attempt holds nothing here."""
+
+    def __init__(self, environment: FlightNetworkEnvironment) -> None:
+        self._environment = environment
+
+    def start_call(self, info: Any, headers: dict[str, list[str | bytes]]) -> _Admitted | None:
+        if info.method != fl.FlightMethod.DO_EXCHANGE:
+            return None
+        values: Sequence[str | bytes] = headers.get(HELLO_HEADER, ())
+        return _Admitted(self._environment.admit(values[0] if len(values) == 1 else b""))
+
+
+class _Admitted(fl.ServerMiddleware):  # type: ignore[misc]
+    """Carries the hello of a call to its handler."""
+
+    def __init__(self, hello: DataHello) -> None:
+        self.hello = hello
+
+
 class _FlightServer(fl.FlightServerBase):  # type: ignore[misc]  # pyarrow is not typed
     """Hands each DoExchange and DoAction to its environment; everything else Flight answers with "not implemented"."""
 
     def __init__(self, location: str, environment: FlightNetworkEnvironment) -> None:
-        super().__init__(location)
+        super().__init__(location, middleware={HELLO_HEADER: _Calls(environment)})
         self._environment = environment
 
     def do_exchange(self, context: Any, descriptor: Any, reader: Any, writer: Any) -> None:
-        connection = self._environment.accept(descriptor.command or b"")
+        hello = context.get_middleware(HELLO_HEADER).hello
+        connection = self._environment.accept(hello, reader, writer)
         try:
             self._environment.serve(connection, reader, writer, is_server=True)
         finally:
@@ -361,6 +421,14 @@ class _FlightServer(fl.FlightServerBase):  # type: ignore[misc]  # pyarrow is no
     def do_action(self, context: Any, action: Any) -> Iterator[Any]:
         self._environment.act(action.type, action.body.to_pybytes())
         return iter(())
+
+
+def _first_message(reader: Any) -> bytes:
+    try:
+        message = reader.read_chunk().app_metadata
+    except StopIteration:
+        raise OpeningError("the stream ended") from None
+    return b"" if message is None else bytes(message.to_pybytes())
 
 
 def _read_frames(connection: Connection, reader: Any, clock: Clock, is_server: bool) -> None:

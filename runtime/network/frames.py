@@ -9,12 +9,11 @@ from __future__ import annotations
 import enum
 import struct
 import zlib
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import pyarrow as pa
 
-from runtime.core.ids import Attempt, SlotId
+from runtime.core.ids import Attempt
 from runtime.network.channel import ChannelId, Frame
 from runtime.network.credit import Credit
 
@@ -28,7 +27,6 @@ _KIND_OFFSET = 2
 _SEQUENCE_OFFSET = 16
 _BACKLOG_OFFSET = HEADER_BYTES - 8
 _BACKLOG = struct.Struct("<I")
-_HELLO = struct.Struct("<IIQ")
 _UINT64 = struct.Struct("<Q")
 _MAX_UINT32 = 2**32 - 1
 
@@ -49,7 +47,6 @@ class FrameKind(enum.IntEnum):
     END = 7
     CREDIT = 8
     HEARTBEAT = 9
-    HELLO = 10
     BYE = 11
     """The sender leaves; it ends the connection but no channel."""
     BACKLOG = 12
@@ -69,16 +66,6 @@ class FrameHeader(NamedTuple):
     """Bytes that the producer has queued behind this frame, at most 2**32 - 1. Only advice, so the CRC leaves it
     out.
     """
-
-
-@dataclass(frozen=True, slots=True)
-class Hello:
-    """First message of a consumer that connects to a producer."""
-
-    consumer_slot: SlotId
-    producer_slot: SlotId
-    window_bytes: int
-    token: bytes
 
 
 _NO_CHANNEL = ChannelId(0, 0, 0)
@@ -167,27 +154,6 @@ def encode_backlog(attempt: Attempt, channel_id: ChannelId, backlog_bytes: int) 
 def encode_signal(kind: FrameKind, attempt: Attempt) -> bytearray:
     """Return a HEARTBEAT or BYE frame."""
     return make_frame(kind, 0, attempt, _NO_CHANNEL, 0, b"")
-
-
-def encode_hello(attempt: Attempt, hello: Hello) -> bytearray:
-    """Return a HELLO frame."""
-    body = _HELLO.pack(hello.consumer_slot, hello.producer_slot, hello.window_bytes) + hello.token
-    return make_frame(FrameKind.HELLO, 0, attempt, _NO_CHANNEL, 0, body)
-
-
-def decode_hello(frame: bytes | memoryview) -> tuple[Attempt, Hello]:
-    """Return the attempt and content of a HELLO frame.
-
-    Raises:
-        FrameError: it is none.
-    """
-    view = memoryview(frame)
-    header = decode_header(view)
-    if header.kind is not FrameKind.HELLO or len(view) < HEADER_BYTES + _HELLO.size:
-        raise FrameError(f"expected HELLO, got a {header.kind.name} frame of {len(view)} bytes")
-    consumer, producer, window_bytes = _HELLO.unpack_from(view, HEADER_BYTES)
-    token = bytes(view[HEADER_BYTES + _HELLO.size :])
-    return header.attempt, Hello(SlotId(consumer), SlotId(producer), window_bytes, token)
 
 
 def decode_header(frame: bytes | bytearray | memoryview) -> FrameHeader:

@@ -19,7 +19,8 @@ import pyarrow.flight as flight
 
 from runtime.core.clock import Clock
 from runtime.core.ids import Attempt, SlotId
-from runtime.network.control_stream import HELLO_HEADER, ControlStreamError, Hello, Outbox
+from runtime.network.control_stream import Hello, Outbox
+from runtime.network.opening import HELLO_HEADER, OpeningError
 from runtime.network.pieces import PieceAssembler, PieceError
 from runtime.task.control_link import ControlLostError
 from runtime.task.jobmaster_codec import decode_jobmaster_messages
@@ -166,7 +167,7 @@ class FlightControlLink:
         except StopIteration:
             # it has ended without a word, or EndOfStream would have come
             self._lose("the JobMaster is gone")
-        except ControlStreamError as error:
+        except OpeningError as error:
             self._lose(str(error), is_final=True)
             self._reader.cancel()
         except (flight.FlightError, PieceError) as error:

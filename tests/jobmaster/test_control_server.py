@@ -17,7 +17,8 @@ from runtime.core.clock import SYSTEM_CLOCK
 from runtime.core.ids import Attempt, SlotId
 from runtime.jobmaster import control_server
 from runtime.jobmaster.control_server import ControlServer
-from runtime.network.control_stream import HELLO_HEADER, MAX_HELLO_BYTES, Hello
+from runtime.network.control_stream import Hello
+from runtime.network.opening import HELLO_HEADER, MAX_HELLO_BYTES
 from runtime.task.control_client import connect_control
 from runtime.task.control_link import ControlLostError
 from runtime.task.messages import HeartbeatRequest, SlotCommitted, SlotMessage

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import signal
 import subprocess
@@ -17,9 +18,11 @@ import pytest
 from runtime.core.elements import EndOfInput, Watermark
 from runtime.core.ids import Attempt, SlotId
 from runtime.network.channel import ChannelFailure, ChannelId
+from runtime.network.control_stream import Hello
+from runtime.network.data_stream import DataHello
 from runtime.network.flight import FlightNetworkEnvironment, HeartbeatSettings
 from runtime.network.frame_codec import FrameEncoder
-from runtime.network.frames import Hello, encode_hello
+from runtime.network.opening import HELLO_HEADER
 
 CHANNEL = ChannelId(1, 0, 0)
 WINDOW = 1 << 20
@@ -52,13 +55,23 @@ def slots() -> Iterator[list[Slot]]:
         slot.close()
 
 
+TOKEN = "secret"
+
+
 class Call:
     """A stranger's DoExchange."""
 
-    def __init__(self, producer: Slot, command: bytes) -> None:
+    def __init__(self, producer: Slot, header: bytes) -> None:
         self._client = fl.FlightClient(producer.address)
+        options = fl.FlightCallOptions(headers=[(HELLO_HEADER.encode(), header)])
         # the writer is kept: Flight ends the stream when it is collected
-        self._writer, self.reader = self._client.do_exchange(fl.FlightDescriptor.for_command(command))
+        self.writer, self.reader = self._client.do_exchange(fl.FlightDescriptor.for_command(b"data"), options)
+
+    def answer(self, hello: DataHello) -> bytes:
+        """Go on as the slot that knows the token; return what it has answered."""
+        answer = hello.answer(self.reader.read_chunk().app_metadata.to_pybytes(), TOKEN)
+        self.writer.write_metadata(answer)
+        return answer
 
     def __enter__(self) -> Call:
         return self
@@ -66,37 +79,65 @@ class Call:
     def __exit__(self, *exc_info: object) -> None:
         self.reader.cancel()
         with contextlib.suppress(fl.FlightError):
-            self._writer.close()
+            self.writer.close()
         self._client.close()
 
 
-def hello(
-    attempt: int = 4, consumer: int = 1, producer: int = 0, window: int = WINDOW, token: bytes = b"secret"
-) -> bytes:
-    return bytes(encode_hello(Attempt(attempt), Hello(SlotId(consumer), SlotId(producer), window, token)))
+def hello(attempt: int = 4, consumer: int = 1, producer: int = 0, window: int = WINDOW) -> DataHello:
+    return DataHello.new(SlotId(consumer), SlotId(producer), Attempt(attempt), window)
 
 
 @pytest.mark.parametrize(
-    ("command", "reason"),
+    ("header", "reason"),
     [
-        (hello(token=b"guess"), "wrong token"),
-        (hello(token=b""), "wrong token"),
-        (hello(attempt=3), "attempt 3 is not attempt 4"),
-        (hello(producer=7), "slot 7 is elsewhere"),
-        (hello(consumer=9), "no channel to slot 9"),
-        (hello(window=5), "window of 5 bytes"),
-        (b"GET / HTTP/1.1", "not a HELLO"),
-        (b"", "not a HELLO"),
+        (hello().encode("guess"), "wrong token"),
+        (hello().encode(""), "wrong token"),
+        (hello(attempt=3).encode(TOKEN), "attempt 3 is not attempt 4"),
+        (hello(producer=7).encode(TOKEN), "slot 7 is elsewhere"),
+        (hello(consumer=9).encode(TOKEN), "no channel to slot 9"),
+        (hello(window=5).encode(TOKEN), "window of 5 bytes"),
+        (Hello.new(SlotId(1), Attempt(4)).encode(TOKEN), "malformed"),
+        (b"GET / HTTP/1.1", "malformed"),
+        (b"", "malformed"),
+        (b"x" * 2000, "malformed"),
     ],
 )
-def test_stranger_is_refused_and_counted_and_hurts_nobody(slots: list[Slot], command: bytes, reason: str) -> None:
+def test_stranger_is_refused_and_counted_and_hurts_nobody(slots: list[Slot], header: bytes, reason: str) -> None:
     producer = Slot(0)
     slots.append(producer)
     producer.create_output_channel(CHANNEL, SlotId(1), None)
-    with Call(producer, command) as call, pytest.raises(fl.FlightUnauthenticatedError, match=reason):
+    with pytest.raises(fl.FlightUnauthenticatedError, match=reason), Call(producer, header) as call:
         call.reader.read_chunk()
     assert producer.statistics().refused_connections == 1
     assert producer.poll_failures() == []
+
+
+def test_a_hello_and_an_answer_that_were_listened_to_open_nothing(slots: list[Slot]) -> None:
+    producer = Slot(0)
+    slots.append(producer)
+    out = producer.create_output_channel(CHANNEL, SlotId(1), None)
+    out.add(Watermark(1))
+    heard = hello()
+    with Call(producer, heard.encode(TOKEN)) as call:
+        answer = call.answer(heard)
+        assert call.reader.read_chunk().app_metadata is not None
+    assert "slot 1 was lost" in producer.wait_for_failure().cause
+    with Call(producer, heard.encode(TOKEN)) as again:
+        again.reader.read_chunk()
+        again.writer.write_metadata(answer)
+        with pytest.raises(fl.FlightUnauthenticatedError, match="repetition"):
+            again.reader.read_chunk()
+
+
+def test_the_slot_itself_gets_in_after_a_repetition_that_waits(slots: list[Slot]) -> None:
+    producer = Slot(0)
+    slots.append(producer)
+    producer.create_output_channel(CHANNEL, SlotId(1), None).add(Watermark(1))
+    heard, own = hello(), hello()
+    with Call(producer, heard.encode(TOKEN)) as waiting, Call(producer, own.encode(TOKEN)) as call:
+        waiting.reader.read_chunk()
+        call.answer(own)
+        assert call.reader.read_chunk().app_metadata is not None
 
 
 @pytest.mark.parametrize(("attempt", "token", "reason"), [(4, "guess", "wrong token"), (3, "secret", "attempt 3")])
@@ -114,23 +155,60 @@ def test_second_connection_of_a_pair_is_refused(slots: list[Slot]) -> None:
     slots.append(producer)
     out = producer.create_output_channel(CHANNEL, SlotId(1), None)
     out.add(Watermark(1))
-    with Call(producer, hello()) as first:
+    one, other = hello(), hello()
+    with Call(producer, one.encode(TOKEN)) as first:
+        first.answer(one)
         assert first.reader.read_chunk().app_metadata is not None
-        with Call(producer, hello()) as second, pytest.raises(fl.FlightUnauthenticatedError, match="connected already"):
-            second.reader.read_chunk()
+        with Call(producer, other.encode(TOKEN)) as second:
+            second.answer(other)
+            with pytest.raises(fl.FlightUnauthenticatedError, match="connected already"):
+                second.reader.read_chunk()
     assert "slot 1 was lost" in producer.wait_for_failure().cause
 
 
-class RawProducer(fl.FlightServerBase):
-    """Sends the bytes it was made with as frames."""
+class HeaderKept(fl.ServerMiddleware):
+    """Carries the hello of a call."""
 
-    def __init__(self, frames: list[bytes]) -> None:
-        super().__init__("grpc+tcp://127.0.0.1:0")
+    def __init__(self, header: bytes) -> None:
+        self.header = header
+
+
+class HeaderKeeping(fl.ServerMiddlewareFactory):
+    """Keeps the hello of each call."""
+
+    def start_call(self, info: object, headers: dict[str, list[str | bytes]]) -> HeaderKept:
+        header = headers[HELLO_HEADER][0]
+        return HeaderKept(header.encode() if isinstance(header, str) else header)
+
+
+class RawProducer(fl.FlightServerBase):
+    """Sends the bytes it was made with as frames.
+
+    Args:
+        frames: to send.
+        token: that it proves to know.
+    """
+
+    def __init__(self, frames: list[bytes], token: str = TOKEN) -> None:
+        super().__init__("grpc+tcp://127.0.0.1:0", middleware={HELLO_HEADER: HeaderKeeping()})
         self._frames = frames
+        self._token = token
+        #: all that a consumer has sent
+        self.heard: list[bytes] = []
 
     def do_exchange(
-        self, context: object, descriptor: object, reader: object, writer: fl.MetadataRecordBatchWriter
+        self,
+        context: fl.ServerCallContext,
+        descriptor: fl.FlightDescriptor,
+        reader: fl.MetadataRecordBatchReader,
+        writer: fl.MetadataRecordBatchWriter,
     ) -> None:
+        header = context.get_middleware(HELLO_HEADER).header
+        self.heard += [header, descriptor.command]
+        said, _ = DataHello.read(header)
+        writer.write_metadata(said.challenge(self._token)[0])
+        if self._token == TOKEN:
+            self.heard.append(reader.read_chunk().app_metadata.to_pybytes())
         for frame in self._frames:
             writer.write_metadata(frame)
 
@@ -159,6 +237,29 @@ def test_broken_producer_is_a_failure(slots: list[Slot], frames: list[bytes], ca
         failure = consumer.wait_for_failure()
     assert any(part in failure.cause for part in cause.split("|")) and failure.peer == SlotId(0)
     assert consumer.statistics().refused_frames == refused
+
+
+def test_a_producer_that_does_not_know_the_token_is_not_listened_to(slots: list[Slot]) -> None:
+    """Frames may hold pickles."""
+    consumer = Slot(1)
+    slots.append(consumer)
+    into = consumer.create_input_channel(CHANNEL, SlotId(0), None)
+    with RawProducer(frames_of(4), token="a guess") as server:
+        consumer.connect({SlotId(0): f"grpc+tcp://127.0.0.1:{server.port}"})
+        assert "is not the producer: it does not know the token" in consumer.wait_for_failure().cause
+    assert into.poll() is None
+    assert consumer.statistics().refused_frames == 0
+
+
+def test_the_token_is_never_sent(slots: list[Slot]) -> None:
+    consumer = Slot(1)
+    slots.append(consumer)
+    consumer.create_input_channel(CHANNEL, SlotId(0), None)
+    with RawProducer([]) as server:
+        consumer.connect({SlotId(0): f"grpc+tcp://127.0.0.1:{server.port}"})
+        consumer.wait_for_failure()
+    header, command, answer = server.heard
+    assert TOKEN.encode() not in base64.b64decode(header) + command + answer
 
 
 def test_producer_that_is_not_there_is_a_failure(slots: list[Slot]) -> None:
