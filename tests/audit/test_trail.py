@@ -46,6 +46,15 @@ def test_the_database_changes_and_deletes_no_event(statement: str) -> None:
     assert latest().user == "mallory"
 
 
+@pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite has no TRUNCATE; see test_postgresql.py")
+@pytest.mark.parametrize("statement", ["TRUNCATE audit_event", "TRUNCATE audit_event RESTART IDENTITY CASCADE"])
+def test_nor_does_it_empty_the_table(statement: str) -> None:
+    trail.record("test", user="mallory")
+    with pytest.raises(DatabaseError, match="append-only"), transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute(statement)
+    assert latest().user == "mallory"
+
+
 def test_nor_does_a_model(admin: APIClient) -> None:
     trail.record("test", user="mallory")
     with pytest.raises(DatabaseError, match="append-only"), transaction.atomic():

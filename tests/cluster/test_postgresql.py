@@ -57,7 +57,7 @@ def test_a_process_gives_up_a_table_that_stays_locked(postgresql: str, tmp_path:
 
 @pytest.mark.timeout(3600)
 def test_the_same_tests_pass(postgresql: str) -> None:
-    suites = ("accounts", "cluster", "dispatcher", "live", "pipelines_server")
+    suites = ("accounts", "administration", "audit", "cluster", "dispatcher", "live", "pipelines_server")
     options = ("-q", "-n", "2", "--dist", "loadfile", "-m", "not slow and not spark")
     result = subprocess.run(
         (sys.executable, "-m", "pytest", *options, *(f"tests/{name}" for name in suites)),
