@@ -21,9 +21,9 @@ from backend.administration.confirmations import Confirmation
 from backend.administration.models import Savepoint
 from backend.administration.tables import Table, block, duration, moment, shown, size
 from backend.audit import trail
+from backend.audit.redaction import redacted, redacted_arguments
 from backend.cluster import services
 from backend.cluster.models import Checkpoint, Job, Operation, TaskManager
-from backend.cluster.redaction import redacted, redacted_arguments
 from backend.live.pages import PAGE_ROUTE
 
 MAX_FAILURES_SHOWN = 10

@@ -21,7 +21,6 @@ from backend.audit import trail
 from backend.cluster.location_checks import StorageSilentError
 from backend.cluster.models import new_id
 from backend.cluster.program_files import StorageProblem
-from backend.cluster.redaction import redacted_text
 from backend.dispatcher.presence import has_left
 
 MAX_ROWS: Final = 100
@@ -42,7 +41,7 @@ class Line:
 
 def _told(line: Line) -> str:
     """Return what the audit trail has of a row: no secret, and no output of a program."""
-    return f"refused: {redacted_text(line.text)[:MAX_REFUSAL_CHARS]}" if line.is_refused else "done"
+    return f"refused: {line.text[:MAX_REFUSAL_CHARS]}" if line.is_refused else "done"
 
 
 class Confirmation:

@@ -15,7 +15,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from backend.administration.site import site
-from backend.cluster.redaction import redacted_text
+from backend.audit.redaction import redacted_text
 
 if TYPE_CHECKING:
     ModelAdmin = admin.ModelAdmin[Any]

@@ -15,6 +15,7 @@ from django.db import Error, transaction
 from django.http import HttpRequest
 
 from backend.audit.models import AuditEvent
+from backend.audit.redaction import redacted_json
 
 logger = logging.getLogger(__name__)
 
@@ -45,9 +46,11 @@ def record(
         object: what it was done to.
         result: DONE, DENIED or FAILED.
         status: of the HTTP answer.
-        detail: JSON; no secrets.
+        detail: JSON; what looks like a secret in it is hidden.
     """
-    told = {name: _storable(value) if _fits(value) else "…" for name, value in (detail or {}).items()}
+    # here and nowhere else: views note what they are told. The names are theirs, and mean no secret
+    shown = {name: _storable(redacted_json(value)) for name, value in (detail or {}).items()}
+    told = {name: value if _fits(value) else "…" for name, value in shown.items()}
     event = AuditEvent(
         at=time.time_ns() // 1_000_000,
         user=_clean(user, 150),

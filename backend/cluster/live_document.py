@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
+from backend.audit.redaction import for_users
 from backend.cluster.checkpoint_document import (
     DETAILS,
     TRACES,
@@ -24,7 +25,6 @@ from backend.cluster.checkpoint_document import (
     ended_traces,
 )
 from backend.cluster.models import Job
-from backend.cluster.redaction import for_users
 from backend.cluster.state_history import STATES
 from backend.cluster.task_metrics import ACCUMULATORS
 from backend.cluster.wall_dates import WallDates

@@ -11,8 +11,8 @@ import math
 from collections.abc import Iterable
 from typing import Any, Literal, NoReturn, TypedDict, cast
 
+from backend.audit.redaction import redacted_text
 from backend.cluster.document_types import Watermark
-from backend.cluster.redaction import redacted_text
 from runtime.core.elements import MAX_WATERMARK
 from runtime.core.well_formed import well_formed
 from runtime.jobmaster.peeks import NumberedElement, PeekView

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypedDict
 
-from backend.cluster.redaction import for_users
+from backend.audit.redaction import for_users
 from runtime.jobmaster.stack_reports import StackReport
 
 Document = dict[str, Any]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from backend.cluster.redaction import redacted_text
+from backend.audit.redaction import redacted_text
 from backend.cluster.wall_dates import WallDates
 from runtime.core.well_formed import well_formed
 from runtime.jobmaster.status import StateChange

@@ -185,7 +185,7 @@ LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
     "formatters": {"line": {"format": "%(asctime)s %(levelname)-7s %(name)s: %(message)s"}},
-    "filters": {"redacting": {"()": "backend.cluster.redaction.RedactingFilter"}},
+    "filters": {"redacting": {"()": "backend.audit.redaction.RedactingFilter"}},
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line", "filters": ["redacting"]}},
     # one line per received and finished command is noise
     "loggers": {

@@ -12,6 +12,7 @@ from rest_framework.response import Response
 from backend.accounts.errors import Conflict
 from backend.accounts.roles import Role
 from backend.accounts.views import ProductView
+from backend.audit import trail
 from backend.cluster import services
 from backend.cluster.models import Job, Scaling
 from backend.cluster.scaling_history import KEPT
@@ -39,6 +40,8 @@ class AutoscalerView(ProductView):
         if not isinstance(body, dict) or "enabled" not in body or not isinstance(body["enabled"], bool | None):
             raise exceptions.ValidationError({"enabled": "Must be true, false or null."})
         job = services.get_job(job_id)
+        # null: as the job's configuration says
+        trail.note(request._request, before=job.autoscaler_enabled, after=body["enabled"])
         try:
             services.switch_autoscaler(job, body["enabled"])
         except services.JobEndedError as error:

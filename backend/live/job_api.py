@@ -11,9 +11,9 @@ from rest_framework.response import Response
 
 from backend.accounts.roles import Role, role_of
 from backend.accounts.views import ProductView
+from backend.audit.redaction import redacted, redacted_arguments
 from backend.cluster import services
 from backend.cluster.models import Job, Operation
-from backend.cluster.redaction import redacted, redacted_arguments
 from backend.cluster.snapshot_users import left_of_start
 from backend.contract.operation import operation
 from backend.live import answers

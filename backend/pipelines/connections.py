@@ -22,8 +22,8 @@ from django.conf import settings
 from django.contrib.auth.models import User
 from django.db.models import QuerySet
 
+from backend.audit.redaction import redacted
 from backend.cluster.connections import without_connection
-from backend.cluster.redaction import redacted
 from backend.cluster.services import now_ms
 from backend.config import environment
 from backend.pipelines.addresses import AddressRefusedError, Outside, connected_postgres, pinned_conninfo, pinned_redis

@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import Any
 
 from backend.accounts.views import is_clean_text
-from backend.cluster.redaction import redacted
+from backend.audit.redaction import redacted
 from runtime.pipeline.document import Document, DocumentError, canonical_value, read_document
 
 _USER_INFO = re.compile(r"(?<=://)[^/?#\s]*@")

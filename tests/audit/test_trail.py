@@ -104,6 +104,22 @@ def test_no_key_keeps_an_event_out_of_a_database() -> None:
     assert latest().detail == {"key": {"a\ufffd": ["\ufffd", "ä😀", 1, None]}, "pair": "😀"}
 
 
+def test_what_looks_like_a_secret_is_hidden_whoever_notes_it() -> None:
+    detail: dict[str, Any] = {
+        "arguments": ["--db-password", "canary-1", "--rows", "7", "postgres://u:canary-2@db/x"],
+        "options": {"s3.secret-key": "canary-3", "pipeline.global-job-parameters": "token:canary-4,day:1", "rows": "7"},
+        "before": {"options": {"url": "redis://:canary-5@host/0", "password": "canary-6"}, "port": 5432},
+        "refused": "cannot log in with password=canary-7",
+        "name": "my-token",
+    }
+    trail.record("test", detail=detail)
+    shown = latest().detail
+    assert "canary" not in str(shown)
+    assert shown["arguments"][2:4] == ["--rows", "7"] and shown["name"] == "my-token"
+    assert shown["options"]["rows"] == "7" and "day:1" in str(shown["options"])
+    assert shown["before"]["port"] == 5432
+
+
 def test_administrators_read_the_trail_page_by_page(admin: APIClient) -> None:
     for number in range(5):
         trail.record("paged", object=str(number), user="mallory" if number % 2 else "")

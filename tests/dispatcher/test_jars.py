@@ -301,6 +301,22 @@ def test_a_foreign_savepoint_is_started_from_only_where_those_are_taken(
     assert api.post(f"/v1/jars/{name}/run", {"savepointPath": own}, format="json").status_code == 200
 
 
+def test_the_audit_trail_names_the_program_its_arguments_and_the_job(api: APIClient) -> None:
+    name = jar_id(upload(api, "tiny.py", PROGRAM))
+    digest = sha256(PROGRAM.encode()).hexdigest()
+    uploaded = AuditEvent.objects.latest("pk").detail
+    assert uploaded == {"sha256": digest, "file": "tiny.py", "bytes": len(PROGRAM)}
+    body = {
+        "programArgsList": ["--api-token", "canary-7f3a", "--rows", "7"],
+        "flinkConfiguration": {"s3.secret-key": "canary-7f3a", "parallelism.default": "2"},
+    }
+    job_id = api.post(f"/v1/jars/{name}/run", body, format="json").json()["jobid"]
+    event = AuditEvent.objects.latest("pk")
+    assert (event.detail["sha256"], event.detail["job"]) == (digest, job_id)
+    assert event.detail["arguments"] == ["--api-token", "******", "--rows", "7"]
+    assert event.detail["options"]["parallelism.default"] == "2" and "canary" not in str(event.detail)
+
+
 def test_a_program_that_fails_says_where(api: APIClient) -> None:
     name = jar_id(upload(api, "broken.py", "year = {}\nyear['2013']\n"))
     answer = api.get(f"/v1/jars/{name}/plan?parallelism=2")

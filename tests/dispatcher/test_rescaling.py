@@ -8,6 +8,7 @@ import pytest
 from django.contrib.auth.models import User
 from rest_framework.test import APIClient
 
+from backend.audit.models import AuditEvent
 from backend.cluster.job_requirements import changed
 from backend.cluster.models import Job, Operation
 from runtime.core.ids import VertexId
@@ -57,6 +58,10 @@ def test_a_lower_bound_is_part_of_the_operation(api: APIClient, job: Job) -> Non
     assert api.put(f"/jobs/{job.id}/resource-requirements", body, format="json").status_code == 200
     expected = {"parallelism": {rows.SOURCE: 4, rows.SINK: 3}, "lower": {rows.SOURCE: 1}}
     assert Operation.objects.get().parameters == expected
+    told = AuditEvent.objects.latest("pk").detail
+    assert told["parameters"] == expected
+    was = {"lowerBound": 2, "upperBound": 2}
+    assert told["before"] == {rows.SOURCE: was, rows.SINK: was}
 
 
 @pytest.mark.parametrize(

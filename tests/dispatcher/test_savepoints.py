@@ -10,6 +10,7 @@ import pytest
 from django.contrib.auth.models import User
 from rest_framework.test import APIClient
 
+from backend.audit.models import AuditEvent
 from backend.cluster.models import Job, Operation
 from backend.dispatcher.shapes.throwables import throwable
 from tests.accounts.cast import client_of
@@ -67,6 +68,8 @@ def test_a_stop_is_asked_for_as_a_savepoint(api: APIClient, job: Job) -> None:
     trigger_id = api.post(f"/v1/jobs/{job.id}/stop", body, format="json").json()["request-id"]
     operation = Operation.objects.get()
     assert (operation.kind, operation.parameters["drain"], operation.parameters["format"]) == ("stop", True, "NATIVE")
+    told = AuditEvent.objects.latest("pk").detail
+    assert (told["operation"], told["parameters"]) == ("stop", operation.parameters)
     # a double click
     assert api.post(f"/v1/jobs/{job.id}/stop", body, format="json").json()["request-id"] == trigger_id
     finish(trigger_id, {"location": "file:///sp", "checkpoint_id": 3})

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -14,6 +15,7 @@ import redis
 from pytest_django import Settings
 from rest_framework.test import APIClient
 
+from backend.audit.models import AuditEvent
 from backend.pipelines import connections
 from tests.cluster.redis_fixture import running_redis
 from tests.connectors.postgres_fixture import running_postgres
@@ -38,6 +40,23 @@ def test_a_connection_is_known_by_name_and_holds_no_secret(admins: APIClient, ap
     assert api.delete(f"{CONNECTIONS}/pg-main").status_code == 403
     assert admins.delete(f"{CONNECTIONS}/pg-main").status_code == 200
     assert api.get(f"{CONNECTIONS}/pg-main").status_code == 404
+
+
+def test_the_audit_trail_has_a_connection_before_and_after(admins: APIClient) -> None:
+    def told() -> tuple[Any, Any]:
+        detail = AuditEvent.objects.latest("pk").detail
+        return detail.get("before"), detail.get("after")
+
+    old, new = {"kind": "postgres", "options": {}}, {"kind": "redis", "options": {}}
+    assert admins.put(f"{CONNECTIONS}/pg", old, format="json").status_code == 200
+    assert told() == (None, old)
+    assert admins.put(f"{CONNECTIONS}/pg", new, format="json").status_code == 200
+    assert told() == (old, new)
+    refused = {"kind": "postgres", "options": {"password": "canary-7f3a"}}
+    assert admins.put(f"{CONNECTIONS}/pg", refused, format="json").status_code == 400
+    assert "canary" not in str(told())
+    assert admins.delete(f"{CONNECTIONS}/pg").status_code == 200
+    assert told() == (new, None)
 
 
 def test_a_test_without_a_value_says_where_one_belongs(admins: APIClient) -> None:

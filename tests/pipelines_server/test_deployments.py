@@ -9,6 +9,7 @@ from django.contrib.auth.models import User
 from django.db import connection
 from rest_framework.test import APIClient
 
+from backend.audit.models import AuditEvent
 from backend.cluster import services as cluster_services
 from backend.cluster import storage_calls
 from backend.cluster.models import Artifact, Checkpoint, Job, Operation
@@ -60,6 +61,20 @@ def test_a_version_becomes_a_job_as_an_upload_does(api: APIClient) -> None:
     assert api.get(f"{BASE}/jobs/{'0' * 32}").status_code == 404
     assert api.get(f"{BASE}/{pipeline}/deployments/{answer['id']}").json() == answer
     assert api.get(f"{BASE}/{pipeline}/deployments").json()["deployments"] == [answer]
+
+
+def test_the_audit_trail_says_what_was_replaced_by_which_version(api: APIClient, running: str) -> None:
+    assert AuditEvent.objects.latest("pk").detail["before"] is None
+    old = Job.objects.get()
+    save(api, running, 1, document(rows=7))
+    assert AuditEvent.objects.latest("pk").detail == {"version": 2}
+    answer = deploy(api, running, 2).json()
+    told = AuditEvent.objects.latest("pk").detail
+    assert told["before"] == {"version": 1, "job": old.id}
+    # the answer names the job once it exists
+    new = Deployment.objects.get(id=answer["id"])
+    assert (told["version"], told["deployment"], told["job"]) == (2, new.id, new.job_id)
+    assert told["restore"] == {"keeps_state": True, "allows_loss": False, "location": ""}
 
 
 def test_a_double_click_makes_one_job(api: APIClient) -> None:

@@ -12,9 +12,9 @@ from rest_framework.request import Request
 
 from backend.accounts.answers import FlinkErrors
 from backend.accounts.views import ClosedView, ErrorHandler
+from backend.audit.redaction import redacted
 from backend.cluster import services
 from backend.cluster.models import Job
-from backend.cluster.redaction import redacted
 from backend.config import environment
 from backend.dispatcher.errors import BadRequest, flink_errors
 from backend.dispatcher.shapes.jobs import JobFacts

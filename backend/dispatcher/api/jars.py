@@ -14,6 +14,7 @@ from rest_framework.response import Response
 from backend.accounts.answers import Nothing
 from backend.accounts.errors import Conflict
 from backend.accounts.roles import Role
+from backend.audit import trail
 from backend.audit.middleware import audited
 from backend.cluster.models import Artifact
 from backend.cluster.program_files import storage_problems
@@ -24,7 +25,7 @@ from backend.dispatcher.api.base import FlinkView
 from backend.dispatcher.archives import ArchiveError
 from backend.dispatcher.errors import BadRequest
 from backend.dispatcher.presence import has_left
-from backend.dispatcher.programs import extract, read_program_request
+from backend.dispatcher.programs import ProgramRequest, extract, read_program_request
 from backend.dispatcher.submissions import find_artifact, run_program
 from backend.dispatcher.uploads import pending_of
 from runtime.client.extract import ExtractedJob
@@ -68,6 +69,7 @@ class JarUploadView(FlinkView):
             raise PayloadTooLarge(str(error)) from error
         except (artifacts.RefusedFile, ArchiveError) as error:
             raise BadRequest(str(error)) from error
+        trail.note(request._request, sha256=artifact.id, file=artifact.file_name, bytes=artifact.size)
         logger.info("%s uploaded %s (%s)", request.user, artifact.file_name, artifact.id)
         return Response({"filename": f"artifacts/{artifacts.public_id(artifact)}", "status": "success"})
 
@@ -104,7 +106,10 @@ class JarPlanView(FlinkView):
         return self._plan(request, jar_id, request.data)
 
     def _plan(self, request: Request, jar_id: str, body: Any) -> Response:
-        extracted = extract(find_artifact(jar_id), read_program_request(body, request.query_params), has_left(request))
+        artifact = find_artifact(jar_id)
+        wanted = read_program_request(body, request.query_params)
+        _note(request, artifact, wanted)
+        extracted = extract(artifact, wanted, has_left(request))
         operators = operator_plan(extracted.graph) | {"files": dict(extracted.texts)}
         return Response({"plan": extracted.plan_json, "operators": operators, **_told(extracted)})
 
@@ -117,7 +122,9 @@ class JarRunView(FlinkView):
     def post(self, request: Request, jar_id: str) -> Response:
         artifact = find_artifact(jar_id)
         wanted = read_program_request(request.data, request.query_params)
+        _note(request, artifact, wanted)
         job, extracted = run_program(artifact, wanted, request.user, has_left(request))
+        trail.note(request._request, job=job.id)
         return Response({"jobid": job.id, "applicationid": job.id, **_told(extracted)})
 
 
@@ -130,6 +137,12 @@ def _listed(artifact: Artifact) -> dict[str, Any]:
         "entry": [{"name": entry, "description": None}],
         "size": artifact.size,
     }
+
+
+def _note(request: Request, artifact: Artifact, wanted: ProgramRequest) -> None:
+    """Say in the audit event what is run, and how."""
+    given = {"arguments": list(wanted.args), "options": {**wanted.configuration, **wanted.restore}}
+    trail.note(request._request, sha256=artifact.id, **{name: value for name, value in given.items() if value})
 
 
 def _told(extracted: ExtractedJob) -> dict[str, Any]:

@@ -13,9 +13,9 @@ from backend.accounts.answers import Nothing
 from backend.accounts.errors import Conflict
 from backend.accounts.roles import Role
 from backend.audit.middleware import audited
+from backend.audit.redaction import redacted
 from backend.cluster import services
 from backend.cluster.models import Job, JobException
-from backend.cluster.redaction import redacted
 from backend.contract.operation import operation
 from backend.dispatcher.answers import jobs as answers
 from backend.dispatcher.answers.metrics import AggregatedMetric, JobAccumulators, JobsMetricsQuery, Metric, MetricQuery

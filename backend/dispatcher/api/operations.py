@@ -10,6 +10,7 @@ from rest_framework.request import Request
 
 from backend.accounts.errors import Conflict
 from backend.accounts.views import is_clean_text
+from backend.audit import trail
 from backend.cluster import services
 from backend.cluster.models import Job, Operation
 from backend.cluster.storage_calls import check_in_time
@@ -37,6 +38,7 @@ def ask(
     Raises:
         Conflict: the job has ended, another operation has the trigger id, or is open with other parameters.
     """
+    trail.note(request._request, operation=str(kind), parameters=dict(parameters))
     try:
         return services.request_operation(job, kind, parameters, request.user, trigger_id)
     except (services.JobEndedError, services.TriggerTakenError, services.OperationOpenError) as error:

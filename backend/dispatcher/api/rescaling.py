@@ -10,6 +10,7 @@ from rest_framework.response import Response
 
 from backend.accounts.errors import Unavailable
 from backend.accounts.roles import Role
+from backend.audit import trail
 from backend.cluster.job_requirements import changed, requirements_of
 from backend.cluster.models import Job, Operation
 from backend.contract.operation import operation
@@ -37,9 +38,7 @@ class ResourceRequirementsView(JobView):
 
     @operation(answers.Requirements)
     def get(self, request: Request, job_id: str) -> Response:
-        requirements = requirements_of(*_job_and_graph(self.job))
-        bounds = {v: {"lowerBound": b.lower, "upperBound": b.upper} for v, b in requirements.items()}
-        return Response({vertex: {"parallelism": of_vertex} for vertex, of_vertex in bounds.items()})
+        return Response({vertex: {"parallelism": of_vertex} for vertex, of_vertex in self._bounds().items()})
 
     @operation(answers.Triggered, body=answers.RequirementsRequest)
     def put(self, request: Request, job_id: str) -> Response:
@@ -53,9 +52,15 @@ class ResourceRequirementsView(JobView):
         if lower:
             wanted["lower"] = lower
         _check(self.job, wanted)
+        before = {vertex: bounds for vertex, bounds in self._bounds().items() if vertex in given}
+        trail.note(request._request, before=before)
         operation = ask(request, self.job, Operation.Kind.RESCALE, wanted, trigger_id_of(body))
         # Flink answers {}; its clients ignore unknown fields
         return Response({"request-id": operation.trigger_id})
+
+    def _bounds(self) -> dict[str, dict[str, int]]:
+        requirements = requirements_of(*_job_and_graph(self.job))
+        return {v: {"lowerBound": b.lower, "upperBound": b.upper} for v, b in requirements.items()}
 
 
 class RescalingView(JobView):

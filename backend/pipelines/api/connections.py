@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from rest_framework import exceptions
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -47,6 +50,7 @@ class ConnectionView(PipelinesView):
         is_texts = isinstance(options, dict) and all(map(is_clean_text, [*options, *options.values()]))
         if not is_texts or len(options) > MAX_OPTIONS:
             raise exceptions.ValidationError({"options": "Must be an object with texts."})
+        trail.note(request._request, before=_before(name), after=_noted(str(body.get("kind")), options))
         try:
             row = connections.put_connection(name, str(body.get("kind")), options, self.user)
         except connections.ConnectionRefused as error:
@@ -55,7 +59,9 @@ class ConnectionView(PipelinesView):
 
     @operation(Nothing)
     def delete(self, request: Request, name: str) -> Response:
-        connections.delete_connection(_find(name).name)
+        row = _find(name)
+        trail.note(request._request, before=_noted(row.kind, row.options))
+        connections.delete_connection(row.name)
         return Response({})
 
 
@@ -90,6 +96,19 @@ class ConnectionDescribeView(PipelinesView):
             raise Conflict(str(error), "outside") from error
         columns = [list(column) for column in found.columns]
         return Response({"names": found.names, "is_all": found.is_all, "row": found.row, "columns": columns})
+
+
+def _noted(kind: str, options: Mapping[str, str]) -> dict[str, Any]:
+    """Return a connection for the audit trail."""
+    return {"kind": kind, "options": dict(options)}
+
+
+def _before(name: str) -> dict[str, Any] | None:
+    try:
+        row = connections.get_connection(name)
+    except connections.ConnectionUnknownError:
+        return None
+    return _noted(row.kind, row.options)
 
 
 def _find(name: str) -> Connection:

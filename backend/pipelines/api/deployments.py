@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 from rest_framework import exceptions, status
@@ -10,6 +11,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from backend.accounts.roles import Role, role_of
+from backend.audit import trail
 from backend.cluster.storage_calls import check_in_time
 from backend.contract.operation import operation
 from backend.dispatcher.presence import has_left
@@ -78,7 +80,12 @@ class DeploymentsView(PipelineView):
         is_first = not self.pipeline.deployments.exists()
         if is_first and role_of(request.user) < Role.DEVELOPER:
             raise exceptions.PermissionDenied("The first deployment of a pipeline requires the role developer.")
-        row = deployments.deploy(self.pipeline, version, self.user, key, _restore(body), has_left(request), _seen(body))
+        restore, seen = _restore(body), _seen(body)
+        trail.note(request._request, version=version.number, restore=asdict(restore))
+        row = deployments.deploy(self.pipeline, version, self.user, key, restore, has_left(request), seen)
+        before = row.previous
+        replaced = None if before is None else {"version": before.version.number, "job": before.job_id}
+        trail.note(request._request, deployment=row.id, job=row.job_id, before=replaced)
         return Response(_answer(row), status=status.HTTP_202_ACCEPTED)
 
 

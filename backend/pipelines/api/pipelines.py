@@ -12,6 +12,7 @@ from rest_framework.response import Response
 
 from backend.accounts.answers import Nothing
 from backend.accounts.roles import Role
+from backend.audit import trail
 from backend.contract.operation import operation
 from backend.pipelines import deployments, services
 from backend.pipelines.answers import pipelines as answers
@@ -61,6 +62,7 @@ class PipelinesListView(PipelinesView):
         pipeline, _ = services.create_pipeline(
             document_of(body), self.user, message=message_of(body), tags=tags_of(body) or (), key=key_of(request)
         )
+        trail.note(request._request, pipeline=pipeline.id, name=pipeline.name)
         return Response(pipeline_answer(pipeline, self), status=status.HTTP_201_CREATED)
 
 
@@ -79,11 +81,14 @@ class PipelineDetailView(PipelineView):
         archived = body.get("archived")
         if archived is not None and not isinstance(archived, bool):
             raise exceptions.ValidationError({"archived": "Must be true or false."})
+        before = _changeable(self.pipeline)
         services.change_pipeline(self.pipeline, tags=tags_of(body), archived=archived)
+        trail.note(request._request, before=before, after=_changeable(self.pipeline))
         return Response(pipeline_answer(self.pipeline, self))
 
     @operation(Nothing)
     def delete(self, request: Request, pipeline_id: str) -> Response:
+        trail.note(request._request, name=self.pipeline.name)
         services.delete_pipeline(self.pipeline)
         logger.info("%s deleted pipeline %s (%s)", request.user, pipeline_id, self.pipeline.name)
         return Response({})
@@ -110,6 +115,7 @@ class VersionsView(PipelineView):
             message=message_of(body),
             key=key_of(request),
         )
+        trail.note(request._request, version=version.number)
         return _version(version)
 
 
@@ -177,6 +183,11 @@ class DraftView(PipelineView):
         has_seen = "If-Match" in request.headers
         services.discard_draft(self.pipeline, self.user, seen_draft(request) if has_seen else None)
         return Response({})
+
+
+def _changeable(pipeline: Pipeline) -> dict[str, Any]:
+    """Return for the audit trail what belongs to no version."""
+    return {"tags": pipeline.tags, "archived": pipeline.archived_at is not None}
 
 
 def listed(rows: Iterable[Pipeline], view: PipelinesView) -> list[PipelineListed]:

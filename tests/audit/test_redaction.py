@@ -7,7 +7,7 @@ import logging
 
 import pytest
 
-from backend.cluster.redaction import HIDDEN, RedactingFilter, redacted, redacted_arguments, redacted_text
+from backend.audit.redaction import HIDDEN, RedactingFilter, redacted, redacted_arguments, redacted_text
 
 CANARY = "c4n4ry-Secret"
 

@@ -64,6 +64,23 @@ def redacted_arguments(arguments: Sequence[str]) -> list[str]:
     return shown
 
 
+def redacted_json(value: Any) -> Any:
+    """Return JSON with secrets hidden: values under secret-like names, those in texts, and in lists that are command
+    lines."""
+    if isinstance(value, str):
+        return redacted_text(value)
+    if isinstance(value, Mapping):
+        return {
+            name: HIDDEN if _SECRET.search(str(name)) and isinstance(item, str) else _redacted_item(str(name), item)
+            for name, item in value.items()
+        }
+    if isinstance(value, (list, tuple)):
+        if all(isinstance(item, str) for item in value):
+            return redacted_arguments(value)
+        return [redacted_json(item) for item in value]
+    return value
+
+
 class RedactingFilter(logging.Filter):
     """Hides secrets in the records of a handler, with their arguments and tracebacks."""
 
@@ -88,6 +105,10 @@ def _redacted_value(key: str, value: str) -> str:
             value,
         )
     return redacted_text(value)
+
+
+def _redacted_item(key: str, item: Any) -> Any:
+    return _redacted_value(key, item) if isinstance(item, str) else redacted_json(item)
 
 
 def _hide(found: re.Match[str]) -> str:
