@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import re
+import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
+import redis
 
+from backend.supervisor.checks import free_port
+from backend.supervisor.redis_server import find_redis_server
 from tests.docker.compose_file import ComposeFormatError, filled_in, read_compose
+from tests.support.waiting import wait_until
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 COMPOSE = read_compose(ROOT / "docker" / "compose.yaml")
@@ -27,7 +33,10 @@ def test_every_process_of_the_cluster_is_a_service() -> None:
 @pytest.mark.parametrize("name", JOBMANAGERS)
 def test_every_jobmanager_is_reached_by_a_name_of_its_own(name: str) -> None:
     service = SERVICES[name]
-    assert service["hostname"] == service["environment"]["TIDEMARK_JOBMANAGER_HOST"] == name
+    assert service["hostname"] == name
+    # in the network of the slots alone: it listens at the address that this name has
+    assert service["environment"]["TIDEMARK_JOBMANAGER_HOST"] == f"{name}.slots"
+    assert service["networks"]["slots"]["aliases"] == [f"{name}.slots"]
     others = {k: v for k, v in service["environment"].items() if k != "TIDEMARK_JOBMANAGER_HOST"}
     assert others == {k: v for k, v in SERVICES["web"]["environment"].items() if k != "TIDEMARK_HOST"}
     assert service["command"] == SERVICES["jobmanager"]["command"]
@@ -73,6 +82,66 @@ def test_web_says_where_it_listens_so_that_it_refuses_to_speak_in_the_clear() ->
 
 def test_what_fills_the_scratch_space_does_not_fill_the_machine() -> None:
     assert all("size=" in mount for name in OWN for mount in SERVICES[name]["tmpfs"])
+
+
+def test_code_of_users_reaches_no_server_of_the_cluster() -> None:
+    networks = {name: set(service["networks"]) for name, service in SERVICES.items()}
+    for name in ("spark-master", "spark-worker-1", "spark-worker-2"):
+        assert networks[name] == {"slots"}
+    for name in ("postgres", "redis", "web", "prepare"):
+        assert not networks[name] & networks["spark-worker-1"], name
+    # nor does what needs no database
+    assert {name for name in SERVICES if "database" in networks[name]} == {"postgres", "prepare", "web", *JOBMANAGERS}
+    assert {name for name in SERVICES if "bus" in networks[name]} == {"redis", "web", "taskmanager", *JOBMANAGERS}
+    assert set(COMPOSE["networks"]) == set().union(*networks.values())
+    assert all(COMPOSE["networks"][name] == {"internal": True} for name in ("database", "bus"))
+
+
+def test_only_who_asks_the_database_can() -> None:
+    assert {name for name in OWN if "DATABASE_URL" in SERVICES[name].get("environment", {})} == {
+        "prepare",
+        "web",
+        *JOBMANAGERS,
+    }
+    taskmanager = SERVICES["taskmanager"]
+    assert taskmanager["environment"]["TIDEMARK_TASKMANAGER_HOST"] == taskmanager["networks"]["slots"]["aliases"][0]
+
+
+@pytest.mark.parametrize("name", sorted(SERVICES))
+def test_no_service_takes_the_whole_machine(name: str) -> None:
+    service = SERVICES[name]
+    assert re.fullmatch(r"(\$\{\w+:-)?\d+g\}?", service["mem_limit"])
+    assert re.fullmatch(r"(\$\{\w+:-)?\d+\}?", service["cpus"])
+    assert 0 < service["pids_limit"] <= 2048
+
+
+def test_no_password_is_on_a_command_line() -> None:
+    commands = "".join(str(service["command"]) for service in SERVICES.values())
+    assert all(f"${{{secret}" not in commands for secret in SECRETS)
+
+
+def test_redis_asks_for_the_password_that_is_on_no_command_line(tmp_path: Path) -> None:
+    port = free_port()
+    [shell, flag, script] = SERVICES["redis"]["command"]
+    script = script.replace("$$", "$").replace("/run/redis", str(tmp_path))
+    script = script.replace("exec redis-server", f"exec '{find_redis_server()}'")
+    script += f" --port {port} --bind 127.0.0.1 --dir '{tmp_path}'"
+    server = subprocess.Popen((shell, flag, script), env={"REDISCLI_AUTH": "canary7f3a"}, stdout=subprocess.DEVNULL)
+    try:
+
+        def answers() -> bool:
+            with suppress(redis.exceptions.ConnectionError), redis.Redis(port=port, password="canary7f3a") as client:
+                return bool(client.ping())
+            return False
+
+        wait_until(answers, 20, "Redis answers")
+        with pytest.raises(redis.exceptions.AuthenticationError), redis.Redis(port=port) as stranger:
+            stranger.ping()
+        assert b"canary" not in Path(f"/proc/{server.pid}/cmdline").read_bytes()
+        assert (tmp_path / "redis.conf").stat().st_mode & 0o077 == 0
+    finally:
+        server.terminate()
+        server.wait()
 
 
 def test_only_the_page_is_published_and_only_here() -> None:

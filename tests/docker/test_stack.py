@@ -98,7 +98,11 @@ class Stack:
             "TIDEMARK_HOME": str(self.directory / "home"),
             "SPARK_LOCAL_IP": _LOOPBACK,
             **({"JAVA_HOME": os.environ["JAVA_HOME"]} if "JAVA_HOME" in os.environ else {}),
-            **{name: _LOOPBACK if value == service else self._here(value, service) for name, value in given.items()},
+            **{
+                # its own name, alone or in the network of the slots
+                name: _LOOPBACK if value in (service, f"{service}.slots") else self._here(value, service)
+                for name, value in given.items()
+            },
         }
         if service == "web":
             environment["TIDEMARK_PORT"] = str(self._ports["web:8000"])
@@ -113,7 +117,9 @@ class Stack:
         if "--host" in command:
             command[command.index("--host") + 1] = _LOOPBACK
         if service == "redis":
-            command += ["--port", str(self._ports["redis:6379"]), "--bind", _LOOPBACK, "--dir", str(self.directory)]
+            # a script that a shell runs; compose's $$ is a $
+            script = command[-1].replace("$$", "$").replace("/run/redis", str(self.directory))
+            command[-1] = f"{script} --port {self._ports['redis:6379']} --bind {_LOOPBACK} --dir '{self.directory}'"
         if service == "postgres":
             command[0] = postgres_program("postgres") or "postgres"
             port = str(self._ports["postgres:5432"])
