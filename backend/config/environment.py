@@ -27,6 +27,8 @@ DEFAULT_KEPT_LOGS = 20
 DEFAULT_KEPT_JOBS = 500
 DEFAULT_SUBMISSIONS_PER_MINUTE = 240
 """Two programs are planned at a time, for a second or so: a script that submits without a pause stays below."""
+DEFAULT_SAVEPOINTS_PER_MINUTE = 60
+"""Of a user: a script that asks for one of each of many jobs stays below it, one that does not wait does not."""
 DEFAULT_SOCKETS_PER_USER = 100
 """Each tab of a browser has one."""
 DEFAULT_QUOTA_MIB = 10_240
@@ -155,6 +157,11 @@ def allowed_programs() -> str:
 def submissions_per_minute() -> int:
     """Return TIDEMARK_SUBMISSIONS_PER_MINUTE: so much a user may submit; 0: without a limit."""
     return integer("TIDEMARK_SUBMISSIONS_PER_MINUTE", DEFAULT_SUBMISSIONS_PER_MINUTE, 0, 1_000_000)
+
+
+def savepoints_per_minute() -> int:
+    """Return TIDEMARK_SAVEPOINTS_PER_MINUTE: so many savepoints and checkpoints a user may ask for; 0: no limit."""
+    return integer("TIDEMARK_SAVEPOINTS_PER_MINUTE", DEFAULT_SAVEPOINTS_PER_MINUTE, 0, 1_000_000)
 
 
 def sockets_per_user() -> int:

@@ -131,6 +131,7 @@ TIDEMARK_SUBMIT = environment.is_on("TIDEMARK_SUBMIT", default=True)
 TIDEMARK_ALLOWED_PROGRAMS = environment.allowed_programs()
 #: limits of each user, over all web processes; 0: none
 TIDEMARK_SUBMISSIONS_PER_MINUTE = environment.submissions_per_minute()
+TIDEMARK_SAVEPOINTS_PER_MINUTE = environment.savepoints_per_minute()
 TIDEMARK_SOCKETS_PER_USER = environment.sockets_per_user()
 #: what the programs of a user, and of an administrator, may take in the storage; 0: no limit
 TIDEMARK_QUOTA_MIB = environment.quota_mib()

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
+from pytest_django import Settings
 from rest_framework.test import APIClient
 
 from backend.audit.models import AuditEvent
@@ -74,6 +75,24 @@ def test_a_stop_is_asked_for_as_a_savepoint(api: APIClient, job: Job) -> None:
     assert api.post(f"/v1/jobs/{job.id}/stop", body, format="json").json()["request-id"] == trigger_id
     finish(trigger_id, {"location": "file:///sp", "checkpoint_id": 3})
     assert api.get(f"/v1/jobs/{job.id}/savepoints/{trigger_id}").json()["operation"] == {"location": "file:///sp"}
+
+
+def test_savepoints_and_checkpoints_of_a_user_are_limited_and_stops_are_not(
+    api: APIClient, oscar: User, job: Job, settings: Settings
+) -> None:
+    settings.TIDEMARK_SAVEPOINTS_PER_MINUTE = 2
+    assert api.post(f"/jobs/{job.id}/savepoints", {}, format="json").status_code == 202
+    assert api.post(f"/jobs/{job.id}/checkpoints", {}, format="json").status_code == 202
+    for path in ("savepoints", "checkpoints"):
+        refused = api.post(f"/v1/jobs/{job.id}/{path}", {}, format="json")
+        assert refused.status_code == 429 and int(refused["Retry-After"]) > 0
+        assert "TIDEMARK_SAVEPOINTS_PER_MINUTE" in refused.json()["errors"][0]
+        event = AuditEvent.objects.latest("pk")
+        assert (event.result, event.status) == ("denied", 429)
+    assert {operation.kind for operation in Operation.objects.all()} == {"savepoint", "checkpoint"}
+    # each user alone
+    assert client_of(oscar).post(f"/v1/jobs/{job.id}/savepoints", {}, format="json").status_code != 429
+    assert api.post(f"/v1/jobs/{job.id}/stop", {}, format="json").status_code != 429
 
 
 def test_places_are_checked(api: APIClient, job: Job, home: Path) -> None:

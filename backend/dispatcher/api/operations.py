@@ -9,6 +9,7 @@ from rest_framework import exceptions
 from rest_framework.request import Request
 
 from backend.accounts.errors import Conflict
+from backend.accounts.savepoint_rate import note_savepoint
 from backend.accounts.views import is_clean_text
 from backend.audit import trail
 from backend.cluster import services
@@ -17,6 +18,8 @@ from backend.cluster.storage_calls import check_in_time
 from backend.dispatcher.api.base import check_id
 from backend.dispatcher.errors import BadRequest
 from runtime.checkpoint.errors import CheckpointStorageError
+
+LIMITED = (Operation.Kind.SAVEPOINT, Operation.Kind.CHECKPOINT)
 
 
 def body_of(request: Request) -> Mapping[str, Any]:
@@ -37,8 +40,11 @@ def ask(
 
     Raises:
         Conflict: the job has ended, another operation has the trigger id, or is open with other parameters.
+        TooManySavepoints: the user has asked for too many.
     """
     trail.note(request._request, operation=str(kind), parameters=dict(parameters))
+    if kind in LIMITED:
+        note_savepoint(request.user)
     try:
         return services.request_operation(job, kind, parameters, request.user, trigger_id)
     except (services.JobEndedError, services.TriggerTakenError, services.OperationOpenError) as error:
