@@ -69,8 +69,8 @@ def document(name: str, directory: Path) -> dict[str, Any]:
     return value
 
 
-def deploy(stack: Stack, pipeline: str, version: int) -> str:
-    """Deploy a version; returns the id of its job, which there is when the one before has been stopped."""
+def deploy(stack: Stack, pipeline: str, version: int) -> dict[str, Any]:
+    """Deploy a version; returns the deployment when it has a job, which is when the one before has been stopped."""
     body, key = {"version": version}, f"version-{version}-of-{pipeline}"
     made = send(stack, f"/{pipeline}/deployments", body, **{"Idempotency-Key": key})["id"]
 
@@ -80,14 +80,26 @@ def deploy(stack: Stack, pipeline: str, version: int) -> str:
         return dict(found)
 
     wait_until(lambda: deployed()["job_state"] is not None, WAIT_S, f"the job of version {version}")
-    return str(deployed()["job_id"])
+    return deployed()
+
+
+def check_restore(stopped: dict[str, Any], restored: dict[str, Any], savepoint: str) -> None:
+    """The second job began with the savepoint that the first one was stopped with, and with all that is in it."""
+    last, first = stopped["latest"]["savepoint"], restored["latest"]["restored"]
+    assert savepoint and last["external_path"] == savepoint
+    assert (first["external_path"], first["id"], first["is_savepoint"]) == (savepoint, last["id"], True)
+    report = restored["restore_report"]
+    assert (report["location"], report["checkpoint_id"]) == (savepoint, last["id"])
+    assert report["matched"] and not report["dropped"] and not report["new"], report
+    # numbers go on from those of the first job
+    assert all(int(checkpoint) > last["id"] for checkpoint in restored["history"])
 
 
 @pytest.mark.parametrize("name", templates())
 def test_a_template_runs_and_its_next_version_goes_on_from_a_savepoint(name: str, stack: Stack, tmp_path: Path) -> None:
     value = document(name, tmp_path)
     made = send(stack, "", {"document": value}, **{"Idempotency-Key": f"template-{name}"})
-    job = deploy(stack, made["id"], 1)
+    job = deploy(stack, made["id"], 1)["job_id"]
 
     def live(job_id: str) -> dict[str, Any]:
         return dict(stack.client.live(job_id))
@@ -107,7 +119,8 @@ def test_a_template_runs_and_its_next_version_goes_on_from_a_savepoint(name: str
         {"document": value, "message": "two of each"},
         **{"If-Match": '"1"', "Idempotency-Key": f"second-{name}"},
     )
-    second = deploy(stack, made["id"], 2)
+    deployment = deploy(stack, made["id"], 2)
+    second = deployment["job_id"]
 
     def is_replaced() -> bool:
         jobs = {listed["jid"]: listed["state"] for listed in stack.client.jobs()}
@@ -116,6 +129,7 @@ def test_a_template_runs_and_its_next_version_goes_on_from_a_savepoint(name: str
     wait_until(is_replaced, WAIT_S, f"{name} goes on")
     restored = live(second)
     assert not restored["exceptions"], restored["exceptions"]
+    check_restore(live(job)["checkpoints"], restored["checkpoints"], deployment["savepoint"])
     if (tmp_path / "in").exists():
         (tmp_path / "in" / "b.csv").write_text(LINES)
     wait_until(lambda: any(v["metrics"]["records_in"] for v in live(second)["vertices"]), WAIT_S, f"{name} reads on")
