@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,9 +17,13 @@ from backend.cluster import storage_calls
 from backend.cluster.models import Artifact, Checkpoint, Job, Operation
 from backend.pipelines import deployments
 from backend.pipelines.models import Deployment
-from runtime.client.extract import ExtractedJob, extract_job_graph
+from runtime.client.extract import extract_job_graph
+from runtime.graph.codec import job_graph_from_json
+from runtime.graph.normal_form import normal_form
+from runtime.pipeline import load_catalog
 from tests.accounts.cast import client_of
 from tests.cluster.snapshots import completed
+from tests.pipeline.generator import SERVERS, grown
 from tests.pipelines_server.documents import BASE, document
 from tests.pipelines_server.test_pipelines import create, save
 
@@ -194,15 +200,49 @@ def test_a_report_says_what_becomes_of_state(api: APIClient, running: str, tmp_p
     assert Operation.objects.count() == 0
 
 
-def test_the_exported_program_makes_the_graph_that_is_deployed(api: APIClient, tmp_path: Any) -> None:
-    pipeline = create(api)
-    deploy(api, pipeline)
-    program = tmp_path / "hot-auctions-v1.py"
-    program.write_text(api.get(f"{BASE}/{pipeline}/export?format=python").json()["text"])
-    extracted: ExtractedJob = extract_job_graph(program)
-    deployed = Job.objects.get().graph
-    assert [v["vertex_id"] for v in deployed["vertices"]] == [v.vertex_id for v in extracted.graph.vertices]
-    assert deployed["configuration"] == dict(extracted.graph.configuration)
+def check_export(api: APIClient, value: dict[str, Any], directory: Path) -> None:
+    """The exported program makes the whole graph that was deployed, wherever it is and whatever it is called."""
+    made = api.post(BASE, {"document": value, "message": ""}, format="json", headers={"Idempotency-Key": "made-once"})
+    assert made.status_code == 201, made.json()
+    pipeline = made.json()["id"]
+    answer = deploy(api, pipeline)
+    assert answer.status_code == 202, answer.json()
+    exported = api.get(f"{BASE}/{pipeline}/export?format=python").json()
+    assert exported["stripped"] == []
+    program = directory / "elsewhere" / "of_mine.py"
+    program.parent.mkdir()
+    program.write_text(exported["text"])
+    extracted = normal_form(extract_job_graph(program, parallelism=1).graph)
+    deployed = normal_form(job_graph_from_json(Job.objects.get().graph))
+    assert extracted == deployed
+
+
+CATALOG = load_catalog([])
+#: one pipeline of each of these in `make test`: Python of the pipeline's own, columns, files
+FEW_TYPES = ("python.process", "window.aggregate", "sink.files")
+
+
+def grown_with(kind: str, directory: Path) -> dict[str, Any]:
+    return grown(random.Random(f"exported {kind}"), CATALOG, directory, kind)
+
+
+def test_the_exported_program_makes_the_graph_that_is_deployed(api: APIClient, tmp_path: Path) -> None:
+    check_export(api, document(), tmp_path)
+
+
+@pytest.mark.parametrize("kind", FEW_TYPES)
+def test_the_exported_program_of_a_generated_pipeline_makes_its_graph(
+    kind: str, api: APIClient, tmp_path: Path
+) -> None:
+    check_export(api, grown_with(kind, tmp_path), tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", sorted(CATALOG.types.keys() - SERVERS - set(FEW_TYPES)))
+def test_the_exported_program_of_every_node_type_makes_the_graph_that_is_deployed(
+    kind: str, api: APIClient, tmp_path: Path
+) -> None:
+    check_export(api, grown_with(kind, tmp_path), tmp_path)
 
 
 def failed_since(pipeline: str, number: int) -> None:
