@@ -8,6 +8,7 @@ import os
 import random
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -89,23 +90,56 @@ def test_hundreds_of_generated_pipelines_are_what_they_are_inferred_to_be(
     checked(kind, number, tmp_path)
 
 
-def test_the_program_does_not_depend_on_process_and_hash_seed(tmp_path: Path) -> None:
-    documents = [grown(random.Random(kind), CATALOG, tmp_path, kind) for kind in GROWN[::3]]
-    (tmp_path / "documents").write_text(json.dumps(documents))
-    script = (
-        "import json, pathlib, sys\n"
-        "from runtime.pipeline import compile_pipeline, load_catalog, read_document\n"
-        "catalog = load_catalog([])\n"
-        "documents = json.loads(pathlib.Path(sys.argv[1]).read_text())\n"
-        "print(json.dumps([compile_pipeline(read_document(value), catalog).source for value in documents]))\n"
-    )
-    run = subprocess.run(
-        [sys.executable, "-c", script, str(tmp_path / "documents")],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONHASHSEED": "12345", "PYTHONPATH": str(Path.cwd())},
-        capture_output=True,
-        text=True,
+COMPILE_ALL = """
+import json, pathlib, sys
+from runtime.pipeline import compile_pipeline, load_catalog, read_document
+catalog = load_catalog([])
+found = []
+for value in json.loads(pathlib.Path(sys.argv[1]).read_text()):
+    document = read_document(value)
+    program = compile_pipeline(document, catalog)
+    found.append([document.semantic_hash, program.source, program.source_map.to_json()])
+pathlib.Path(sys.argv[2]).write_text(json.dumps(found))
+"""
+
+
+def compiled_by_a_child(documents: Path, seed: int) -> list[Any]:
+    """Compile documents in a process of its own; returns the hash, the program and its lines of each."""
+    made = documents.with_name(f"compiled-{seed}")
+    subprocess.run(
+        [sys.executable, "-c", COMPILE_ALL, str(documents), str(made)],
+        cwd=documents.parent,
+        env={**os.environ, "PYTHONHASHSEED": str(seed), "PYTHONPATH": str(Path.cwd())},
         check=True,
     )
-    here = [compile_pipeline(read_document(value), CATALOG).source for value in documents]
-    assert json.loads(run.stdout) == here
+    found = json.loads(made.read_text())
+    assert isinstance(found, list)
+    return found
+
+
+def check_hash_seeds(values: list[dict[str, Any]], seeds: Sequence[int], directory: Path) -> None:
+    here = []
+    for document in map(read_document, values):
+        program = compile_pipeline(document, CATALOG)
+        here.append([document.semantic_hash, program.source, program.source_map.to_json()])
+    here = json.loads(json.dumps(here))
+    documents = directory / "documents"
+    documents.write_text(json.dumps(values))
+    for seed in seeds:
+        for value, one, other in zip(values, here, compiled_by_a_child(documents, seed), strict=True):
+            assert one == other, (seed, value)
+
+
+def test_the_program_does_not_depend_on_process_and_hash_seed(tmp_path: Path) -> None:
+    check_hash_seeds([grown(random.Random(kind), CATALOG, tmp_path, kind) for kind in GROWN[::3]], [12_345], tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_hundreds_of_programs_do_not_depend_on_process_and_hash_seed(tmp_path: Path) -> None:
+    """The documents are those of the test of what is inferred."""
+    values = [
+        grown(random.Random(f"{kind} {number}"), CATALOG, tmp_path, kind) for kind in GROWN for number in range(MANY)
+    ]
+    # 0: hashes are not random
+    check_hash_seeds(values, (0, 12_345, 4_294_967_295), tmp_path)
