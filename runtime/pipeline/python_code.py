@@ -6,7 +6,7 @@ import ast
 import builtins
 import symtable
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -98,6 +98,68 @@ def _looked_at(text: str) -> Definitions | tuple[str, int, int]:
     defined |= {name: 1 for name in made if name not in defined}
     used = _used(text, tree, table, defined.keys())
     return Definitions(bound, tuple(defined.items()), callables, used, star)
+
+
+#: bases that say nothing of what a class is for
+_PLAIN_BASES = frozenset({"object", "abc:ABC", "typing:Generic", "typing:Protocol"})
+
+
+def engine_bases(lines: Sequence[str], name: str) -> frozenset[str] | None:
+    """Return the engine's classes that a class of the code derives from, over other classes of the code, too.
+
+    Args:
+        lines: of Python that has no problems.
+        name: of the class.
+
+    Returns:
+        Their names without modules; None: it is no class, or derives from what is not known here.
+    """
+    return _engine_bases("\n".join(lines), name)
+
+
+@lru_cache(maxsize=512)
+def _engine_bases(text: str, name: str) -> frozenset[str] | None:
+    tree = ast.parse(text + "\n")
+    classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
+    imports = {binding.name: binding.imports for binding in _bound(tree)}
+    assigned = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    found: set[str] = set()
+    todo, seen = [name], set[str]()
+    while todo:
+        each = todo.pop()
+        if each in seen:
+            continue
+        seen.add(each)
+        # a decorator, a metaclass or an assignment may make anything of it
+        if each not in classes or each in assigned or classes[each].decorator_list or classes[each].keywords:
+            return None
+        for base in classes[each].bases:
+            origin = _origin(base.value if isinstance(base, ast.Subscript) else base, imports)
+            if origin in classes:
+                todo.append(origin)
+            elif origin is not None and origin.startswith("runtime."):
+                found.add(origin.rpartition(":")[2])
+            elif origin not in _PLAIN_BASES:
+                return None
+    return frozenset(found)
+
+
+def _origin(base: ast.expr, imports: Mapping[str, frozenset[str] | None]) -> str | None:
+    """Return "module:name" of what is imported, the name of what is defined; None: it is not known."""
+    attributes = []
+    while isinstance(base, ast.Attribute):
+        attributes.append(base.attr)
+        base = base.value
+    if not isinstance(base, ast.Name):
+        return None
+    if base.id not in imports or imports[base.id] is None:
+        return None if attributes else base.id
+    whence = imports[base.id] or frozenset()
+    if len(whence) != 1:
+        return None
+    (origin,) = whence
+    path = [*origin.replace(":", ".").split("."), *reversed(attributes)]
+    return f"{'.'.join(path[:-1])}:{path[-1]}"
 
 
 def _bound(tree: ast.Module) -> tuple[Binding, ...]:

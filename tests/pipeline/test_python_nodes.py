@@ -10,6 +10,7 @@ import pytest
 from runtime.client.pipeline_tests import run_pipeline_test
 from runtime.pipeline import Code, compile_pipeline, load_catalog, read_document, validate
 from runtime.pipeline.expectations import read_tests
+from runtime.pipeline.python_code import engine_bases
 from tests.pipeline.pipelines import chain, node, orders, pipeline
 from tests.pipeline.programs import graph_of, previewed
 
@@ -185,6 +186,66 @@ def test_streams_that_are_not_as_declared_are_refused_at_their_node(last: str, s
     assert says in end["message"]
 
 
+def test_the_engines_classes_that_a_class_derives_from_are_found_without_running_it() -> None:
+    code = [
+        "import abc, json",
+        "import runtime.datastream",
+        "import runtime.datastream as engine",
+        "from somewhere import Unknown",
+        "from runtime.datastream import BroadcastProcessFunction as Plain, RichFunction",
+        "class A(Plain, abc.ABC): ...",
+        "class B(A): ...",
+        "class C(engine.KeyedProcessFunction[int, str]): ...",
+        "class D(runtime.datastream.AsyncFunction, RichFunction): ...",
+        "class E: ...",
+        "class F(A, Unknown): ...",
+        "@json.loads",
+        "class G(A): ...",
+        "class H(A, metaclass=type): ...",
+        "class I(A): ...",
+        "I = json.loads(I)",
+        "def J(): return A()",
+        "class K(K): ...",
+    ]
+    found = {name: engine_bases(code, name) for name in "ABCDEFGHIJK"}
+    assert found == {
+        **dict.fromkeys("AB", frozenset({"BroadcastProcessFunction"})),
+        "C": {"KeyedProcessFunction"},
+        "D": {"AsyncFunction", "RichFunction"},
+        **dict.fromkeys("EK", frozenset()),
+        **dict.fromkeys("FGHIJ"),
+    }
+
+
+def ruled(base: str, keys: list[str]) -> list[tuple[str | None, Code, str | None, str]]:
+    """Return the problems of rules for a class of a kind."""
+    code = [
+        "from runtime.common import Types",
+        f"from runtime.datastream import {base}",
+        "from runtime.datastream.state import MapStateDescriptor",
+        "RULES = MapStateDescriptor('rules', Types.LONG(), Types.STRING())",
+        f"class Base({base}): ...",
+        "class Ruled(Base): ...",
+    ]
+    rules = node("python.broadcast", "Ruled", keys=keys, states=["RULES"], code=code, type=[["id", "long"]])
+    value = pipeline({"o": orders(), "r": rules, "p": node("sink.print", "P")}, "o -> r", "o -> r.rules", "r -> p")
+    problems = validate(read_document(value), CATALOG).problems
+    return [(each.node, each.code, each.field, each.message) for each in problems if each.is_blocking]
+
+
+@pytest.mark.parametrize(
+    ("base", "keys", "says"),
+    [
+        ("BroadcastProcessFunction", ["id"], "has to be a KeyedBroadcastProcessFunction with keys"),
+        ("KeyedBroadcastProcessFunction", [], "has to be a BroadcastProcessFunction without keys"),
+    ],
+)
+def test_a_class_for_rules_is_of_the_kind_that_goes_with_the_keys(base: str, keys: list[str], says: str) -> None:
+    message = f"Ruled derives from {base}, and {says}"
+    assert ruled(base, keys) == [("r", Code.TYPE_MISMATCH, "/params/code", message)]
+    assert ruled(base, [] if keys else ["id"]) == []
+
+
 def tags(*names: str) -> list[dict[str, Any]]:
     return [{"tag": name, "type": [["cents", "long"]]} for name in names]
 
@@ -216,6 +277,9 @@ def tags(*names: str) -> list[dict[str, Any]]:
             Code.MISSING_PARAM,
             "/params/side_outputs/0/type",
         ),
+        ("window.python", {**SPREADS, "keys": []}, Code.TYPE_MISMATCH, "/params/code"),
+        ("window.python", {**SPREADS, "method": "aggregate"}, Code.TYPE_MISMATCH, "/params/code"),
+        ("python.process", {**SORTED, "code": ["class Plain:", "    pass"]}, Code.TYPE_MISMATCH, "/params/code"),
         ("python.async", {**ASK, "retry": "NEVER"}, Code.UNDEFINED_NAME, "/params/retry"),
         ("python.async", {**ASK, "timeout": "-1 s"}, Code.BAD_PARAM, "/params/timeout"),
         ("python.async", {**ASK, "timeout": "0 s"}, Code.BAD_PARAM, "/params/timeout"),

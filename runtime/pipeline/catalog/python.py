@@ -12,7 +12,7 @@ from runtime.pipeline.emit import Call, Expr, Literal, Variable, texts, type_exp
 from runtime.pipeline.facts import StreamFacts
 from runtime.pipeline.node_type import APPENDS, IN, OUT, EmitContext, Example, NodeInput, NodeType, Port, Ports
 from runtime.pipeline.problems import Code, NodeProblem, Problem
-from runtime.pipeline.python_code import definitions
+from runtime.pipeline.python_code import definitions, engine_bases
 
 NAME = {"type": "string", "pattern": r"^[A-Za-z_][A-Za-z0-9_]*\Z", "maxLength": 100}
 """A name that the code defines."""
@@ -39,6 +39,26 @@ def function_name(node: NodeInput) -> str:
     if name is None or name not in found.names:
         message = "defines no function or class" if name is None else f"does not define {name}"
         raise NodeProblem(Problem(Code.UNDEFINED_NAME, message, field="/params/code"))
+    return name
+
+
+def class_name(node: NodeInput, kind: str, when: str = "") -> str:
+    """Return the name of the class that the node's code defines.
+
+    Args:
+        node: the node.
+        kind: name of the engine's class that it has to derive from.
+        when: what makes that so, for the problem; as "with keys".
+
+    Raises:
+        NodeProblem: there is none, or it is seen to be of another kind.
+    """
+    name = function_name(node)
+    found = engine_bases(node.params["code"], name)
+    if found is not None and kind not in found:
+        derives = f"derives from {' and '.join(sorted(found))}" if found else "derives from no class of the engine"
+        message = f"{name} {derives}, and has to be a {kind}{when and f' {when}'}"
+        raise NodeProblem(Problem(Code.TYPE_MISMATCH, message, field="/params/code"))
     return name
 
 
@@ -298,7 +318,7 @@ class PythonProcess(NodeType):
 
     def infer(self, node: NodeInput) -> Mapping[str, StreamFacts]:
         node.keys()
-        function_name(node)
+        class_name(node, "KeyedProcessFunction")
         check_changelog(node)
         made = {"out": made_by_python(node, node.declared_type(node.params["type"], "/params/type"))}
         for index, side in enumerate(node.params["side_outputs"]):

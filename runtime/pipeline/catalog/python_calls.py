@@ -12,6 +12,7 @@ from runtime.pipeline.catalog.python import (
     FUNCTION,
     RESULT,
     check_defined,
+    class_name,
     function_label,
     function_name,
     made_by_python,
@@ -69,7 +70,7 @@ class PythonAsync(NodeType):
 
     def infer(self, node: NodeInput) -> Mapping[str, StreamFacts]:
         params = node.params
-        function_name(node)
+        class_name(node, "AsyncFunction")
         if params["retry"] is not None:
             check_defined(params, params["retry"], "/params/retry")
         timeout_ms = Duration.parse(params["timeout"]).to_millis()

@@ -8,7 +8,15 @@ from typing import Any
 from runtime.common.typeinfo import RowTypeInfo
 from runtime.pipeline.catalog import fields
 from runtime.pipeline.catalog.joins import LEFT, RIGHT
-from runtime.pipeline.catalog.python import CLASS, NAME, RESULT, check_defined, function_label, function_name
+from runtime.pipeline.catalog.python import (
+    CLASS,
+    NAME,
+    RESULT,
+    check_defined,
+    class_name,
+    function_label,
+    function_name,
+)
 from runtime.pipeline.emit import Call, Expr, Variable, texts, type_expr
 from runtime.pipeline.facts import StreamFacts
 from runtime.pipeline.node_type import APPENDS, OUT, EmitContext, Example, NodeInput, NodeType, Port, Ports
@@ -113,7 +121,7 @@ class PythonCoProcess(NodeType):
         if kinds[0] != kinds[1]:
             message = "the keys of both sides must be of the same types, in the same order"
             raise NodeProblem(Problem(Code.TYPE_MISMATCH, message, field="/params/right_keys"))
-        function_name(node)
+        class_name(node, "KeyedCoProcessFunction")
         node.needs_appends("left", "right")
         return {"out": of_both(node, node.declared_type(node.params["type"], "/params/type"), "right", "left")}
 
@@ -187,7 +195,8 @@ class PythonBroadcast(NodeType):
         params = node.params
         if params["keys"]:
             node.keys()
-        function_name(node)
+        keyed, when = ("Keyed", "with keys") if params["keys"] else ("", "without keys")
+        class_name(node, f"{keyed}BroadcastProcessFunction", when)
         for index, name in enumerate(params["states"]):
             check_defined(params, name, f"/params/states/{index}")
         node.needs_appends("in", "rules")

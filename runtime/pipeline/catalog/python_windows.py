@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from runtime.pipeline.catalog import fields
-from runtime.pipeline.catalog.python import CLASS, RESULT, function_label, function_name, made_by_python
+from runtime.pipeline.catalog.python import CLASS, RESULT, class_name, function_label, function_name, made_by_python
 from runtime.pipeline.catalog.windows import LATE, LATENESS, WINDOW, check_time, late_facts, windows_of, with_late
 from runtime.pipeline.emit import Call, Expr, type_expr
 from runtime.pipeline.facts import StreamFacts
@@ -73,7 +73,12 @@ class WindowPython(NodeType):
         params = node.params
         if params["keys"]:
             node.keys()
-        function_name(node)
+        if params["method"] == "aggregate":
+            class_name(node, "AggregateFunction", "for Aggregate")
+        elif params["keys"]:
+            class_name(node, "ProcessWindowFunction", "with keys")
+        else:
+            class_name(node, "ProcessAllWindowFunction", "without keys")
         node.needs_appends()
         check_time(node, ("tumbling", "sliding", "session"))
         made = made_by_python(node, node.declared_type(params["type"], "/params/type"))
