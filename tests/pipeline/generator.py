@@ -28,7 +28,7 @@ _WINDOWS = (
     {"kind": "session", "gap": "7 s"},
 )
 Place = tuple[str, str]
-#: types that need a server
+#: types that need a server when the pipeline runs: without one, a pipeline with them is compiled only
 SERVERS = frozenset(
     {"source.socket", "source.redis_streams", "source.postgres", "join.lookup", "sink.postgres", "sink.redis_streams"}
 )
@@ -159,10 +159,31 @@ class Grown:
             return self.add(kind, {"fields": fields, "count": self.draw.randint(1, 60), "time": time}, [])
         if kind == "source.replay":
             return self.add(kind, self.replay(), [])
+        if kind in SERVERS:
+            return self.add(kind, self.of_server(kind, time), [])
         if kind == "source.nexmark":
             params = {"kind": self.draw.choice(["bids", "auctions", "persons"]), "events": self.draw.randint(1, 300)}
             return self.add(kind, {**params, "event_time_rate": 10}, [])
         return self.add(kind, self.files(time), [])
+
+    def of_server(self, kind: str, time: dict[str, Any]) -> dict[str, Any]:
+        """Return the parameters of a source that asks a server."""
+        draw = self.draw
+        if kind == "source.postgres":
+            made: dict[str, Any] = {"connection": "pg-main", "table": draw.choice(["orders", 'shop."odd name"'])}
+            made |= {"type": _TYPE, "where": draw.choice([None, "price > 3"]), "time": time}
+            return {**made, "split_column": draw.choice([None, "id"]), "rows_per_second": draw.choice([None, 10])}
+        formats = {"ndjson", "text"} | ({"entry"} if kind == "source.redis_streams" else set())
+        chosen = draw.choice(sorted(formats))
+        made = {"format": {"kind": chosen}, "bad": draw.choice(["fail", "skip", "dead_letters"])}
+        if chosen == "ndjson":
+            made |= {"type": _TYPE, "time": draw.choice([time, {"kind": "none"}])}
+        if kind == "source.socket":
+            return {**made, "host": "localhost", "port": 9_999, "delimiter": draw.choice(["\n", "\r\n", ";"])}
+        if draw.random() < 0.3:
+            made["time"] = {"kind": "own", "bound": "1 s"}
+        made |= {"connection": "redis-main", "streams": draw.choice([["orders"], ["a", "b:{c}"]])}
+        return {**made, "bounded": draw.choice([True, False]), "start": draw.choice(["earliest", "latest"])}
 
     def words(self) -> dict[str, Any]:
         """Return a generator of texts."""
@@ -468,6 +489,21 @@ class Grown:
         }
         return self.add(kind, params, [("left", left), ("versions", right)])
 
+    def _join_lookup(self, kind: str) -> str | None:
+        def params(facts: StreamFacts) -> dict[str, Any]:
+            return {
+                "connection": "pg-main",
+                "table": "sellers",
+                "on": [[name, f"{name} of seller"] for name in self.some(self.keys(facts))],
+                "type": self.draw.choice([[["seller", "string"]], [["seller", "string"], ["id", "long"]]]),
+                "suffix": f"_r{len(self.nodes)}",
+                "left": self.draw.choice([True, False]),
+                "cache_rows": self.draw.choice([0, 10_000]),
+                "cache_ttl": self.draw.choice(["1 min", "5 s"]),
+            }
+
+        return self._on(kind, params, self.outputs(changelog="append"))
+
     def _python_map(self, kind: str) -> str | None:
         name = f"mapped_{len(self.nodes)}"
         code = [f"def {name}(row):", f"    return (len(str(row)), {name!r})"]
@@ -652,6 +688,28 @@ class Grown:
         places = [place for place, facts in self.facts.items()]
         return self._on(kind, lambda facts: {}, places)
 
+    def _sink_postgres(self, kind: str) -> str | None:
+        def params(facts: StreamFacts) -> dict[str, Any] | None:
+            modes: list[dict[str, Any]] = [{"kind": "append"}, {"kind": "exactly_once"}]
+            if facts.changelog == "retract":
+                if facts.unique_key is None:
+                    return None
+                modes = [{"kind": "upsert", "keys": list(facts.unique_key)}]
+            else:
+                modes.append({"kind": "upsert", "keys": self.some(self.keys(facts))})
+            return {"connection": "pg-main", "table": "results", "mode": self.draw.choice(modes)}
+
+        return self._on(kind, params, self.outputs())
+
+    def _sink_redis_streams(self, kind: str) -> str | None:
+        params = {
+            "connection": "redis-main",
+            "streams": self.draw.choice([["alarms"], ["a", "b"]]),
+            "value_field": self.draw.choice(["value", "odd name"]),
+            "max_length": self.draw.choice([None, 1_000]),
+        }
+        return self._on(kind, lambda facts: params, self.outputs(changelog="append"))
+
     def _sink_files(self, kind: str) -> str | None:
         def params(facts: StreamFacts) -> dict[str, Any]:
             nested = any("<" in column.type_string() for column in facts.columns.values())
@@ -681,5 +739,8 @@ def grown(
         # a source on which everything makes sense; the draw may still fall on another stream
         pipeline.source("source.generator")
         assert any(pipeline.grow(wanted) is not None for _ in range(20)), wanted
+    if wanted in SERVERS:
+        for _ in range(2):
+            pipeline.grow(draw.choice(kinds))
     pipeline.grow("sink.print")
     return pipeline.document()
