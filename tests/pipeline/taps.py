@@ -1,4 +1,4 @@
-"""TapSink: writes down what flows at a port: types of batches, kinds of rows, whether there are event times."""
+"""TapSink: writes down what flows at a port: types of batches, rows with their kinds and event times, watermarks."""
 
 from __future__ import annotations
 
@@ -37,11 +37,14 @@ class _TapWriter(SinkWriter):
         self._path = path
         self._file = path.open("a")
 
+    def write_watermark(self, watermark: int) -> None:
+        self._file.write(json.dumps({"watermark": watermark}) + "\n")
+
     def write(self, batch: RecordBatch) -> None:
         if batch.num_rows == 0:
             return
         values = batch.values()
-        kinds = sorted({value.get_row_kind().name for value in values if isinstance(value, Row)})
+        kinds = [value.get_row_kind().name if isinstance(value, Row) else "INSERT" for value in values]
         names = list(values[0]._fields or ()) if isinstance(values[0], Row) else ["value"]
         arrow = None if batch.type_info is None else [plain_type(kind) for kind in batch.arrow().schema.types]
         declared = None if batch.type_info is None else batch.type_info.type_string()
@@ -51,7 +54,7 @@ class _TapWriter(SinkWriter):
             "type": declared,
             "arrow": arrow,
             "kinds": kinds,
-            "times": batch.has_timestamps,
+            "times": batch.timestamps() if batch.has_timestamps else None,
             "values": [str(value) for value in values[:20]],
             "shown": [to_json(value) for value in values],
         }
@@ -71,6 +74,11 @@ def plain_type(kind: pa.DataType) -> str:
     return str(kind).replace("large_", "").replace("_view", "")
 
 
+def by_subtask(directory: Path, name: str) -> list[list[dict[str, Any]]]:
+    """Return what each subtask of a tap has written down: batches and watermarks, in order."""
+    return [list(map(json.loads, path.read_text().splitlines())) for path in sorted(directory.glob(f"{name}.*"))]
+
+
 def what_flowed(directory: Path, name: str) -> list[dict[str, Any]]:
     """Return what a tap has written down, batch by batch."""
-    return [json.loads(line) for path in sorted(directory.glob(f"{name}.*")) for line in path.read_text().splitlines()]
+    return [line for lines in by_subtask(directory, name) for line in lines if "watermark" not in line]

@@ -8,13 +8,17 @@ import os
 import random
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from runtime.common.time import Duration
 from runtime.core.arrow import arrow_schema
+from runtime.core.elements import MAX_WATERMARK
 from runtime.graph.job_graph import JobGraph
 from runtime.graph.normal_form import normal_form
 from runtime.pipeline import (
@@ -28,7 +32,7 @@ from runtime.pipeline import (
 )
 from tests.pipeline.generator import SERVERS, grown
 from tests.pipeline.programs import EngineView, graph_of, run_with_taps, seen_by_the_engine
-from tests.pipeline.taps import plain_type, what_flowed
+from tests.pipeline.taps import by_subtask, plain_type, what_flowed
 
 CATALOG = load_catalog([])
 #: of each node type, in `make test` and in the slow tests: 25 types × 20 are 500 pipelines
@@ -55,7 +59,7 @@ def checked(kind: str, number: int, directory: Path) -> None:
     check_operators(document, program, here)
     check_streams(program)
     if kind not in SERVERS:
-        check_what_flows(program, directory)
+        check_what_flows(document, program, directory)
 
 
 def check_operators(document: Document, program: Program, graph: JobGraph) -> None:
@@ -82,20 +86,69 @@ def facts_of(program: Program, place: tuple[str, str]) -> StreamFacts:
     return facts
 
 
-def check_what_flows(program: Program, directory: Path) -> None:
+def check_what_flows(document: Document, program: Program, directory: Path) -> None:
     taps = directory / "taps"
     taps.mkdir()
-    for node, port in run_with_taps(program, taps):
-        facts = facts_of(program, (node, port))
-        for batch in what_flowed(taps, f"{node}.{port}"):
+    # with a watermark behind each row, windows end and rows are late in the middle of the input
+    for place in run_with_taps(program, taps, watermark_interval="0 ms"):
+        facts = facts_of(program, place)
+        for batch in what_flowed(taps, ".".join(place)):
             assert batch["names"] == list(facts.columns)
             if facts.row is not None:
                 assert batch["type"] == facts.row.type_string()
                 assert batch["arrow"] == [plain_type(kind) for kind in arrow_schema(facts.row).types]
-            if facts.changelog == "append":
-                assert batch["kinds"] in ([], ["INSERT"]), (node, port)
             if facts.event_time:
-                assert batch["times"], (node, port)
+                assert batch["times"], place
+            if facts.time_column is not None:
+                assert batch["times"] == [millis(row[facts.time_column]) for row in batch["shown"]], place
+        subtasks = by_subtask(taps, ".".join(place))
+        check_changes(facts, subtasks)
+        check_watermarks(document, place, facts, subtasks)
+
+
+def millis(shown: Any) -> int:
+    """Return the time in ms that a row is shown with."""
+    if isinstance(shown, str):
+        time = datetime.fromisoformat(shown)
+        return round((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1_000)
+    return int(shown)
+
+
+def check_changes(facts: StreamFacts, subtasks: list[list[dict[str, Any]]]) -> None:
+    """Rows that only come, or that also go; at most one that stands for each unique key."""
+    standing: Counter[str] = Counter()
+    keys: Counter[str] = Counter()
+    for line in (line for lines in subtasks for line in lines if "watermark" not in line):
+        for kind, row in zip(line["kinds"], line["shown"], strict=True):
+            is_new = kind in ("INSERT", "UPDATE_AFTER")
+            if facts.changelog == "append":
+                assert kind == "INSERT", facts
+            shown = {name: item for name, item in row.items() if name != "$kind"} if isinstance(row, dict) else row
+            standing[json.dumps(shown, sort_keys=True)] += 1 if is_new else -1
+            if facts.unique_key is not None:
+                key = json.dumps([row[name] for name in facts.unique_key])
+                keys[key] += 1 if is_new else -1
+                # a key's rows are in order: they leave one subtask
+                assert 0 <= keys[key] <= 1, (facts.unique_key, key)
+    assert min(standing.values(), default=0) >= 0
+
+
+def check_watermarks(
+    document: Document, place: tuple[str, str], facts: StreamFacts, subtasks: list[list[dict[str, Any]]]
+) -> None:
+    """A stream without watermarks has none before its end; those of a source follow the highest time in its bound."""
+    seen = [line["watermark"] for lines in subtasks for line in lines if "watermark" in line]
+    early = [watermark for watermark in seen if watermark != MAX_WATERMARK]
+    node = document.nodes[place[0]]
+    if not facts.watermarks:
+        assert not early, place
+        return
+    assert MAX_WATERMARK in seen
+    time = node.params.get("time")
+    if isinstance(time, dict) and time.get("kind") == "column" and len(subtasks) == 1:
+        times = [at for line in subtasks[0] for at in line.get("times") or ()]
+        bound_ms = Duration.parse(time["bound"]).to_millis()
+        assert not times or max(early) == max(times) - bound_ms - 1, place
 
 
 @pytest.mark.parametrize(("kind", "number"), pipelines(FEW))

@@ -69,6 +69,17 @@ def test_facts_say_what_flows() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("params", "key"),
+    [({}, ("id", "window_end")), ({"early": "1 s"}, None), ({"lateness": "1 s"}, None), ({"window_end": False}, None)],
+)
+def test_windows_whose_results_come_again_have_no_unique_key(params: dict[str, Any], key: Any) -> None:
+    window = {"kind": "tumbling", "size": "10 s"}
+    counted = node("window.aggregate", "C", keys=["id"], window=window, aggregates=[["n", "count(*)"]], **params)
+    made = validated(chain(orders(), counted, node("sink.print", "P"))).facts["n1", "out"]
+    assert isinstance(made, StreamFacts) and made.unique_key == key
+
+
 def test_nothing_is_said_of_what_lies_below_an_unfinished_node() -> None:
     value = chain(
         orders(), node("filter", "F"), node("select", "S", columns=[["x", "nonsense +"]]), node("sink.print", "P")

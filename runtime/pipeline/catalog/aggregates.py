@@ -135,8 +135,10 @@ class Deduplicate(NodeType):
         keys = node.keys()
         node.needs_appends()
         report_growth(node, "rows")
-        changelog = "append" if params["keep"] == "first" else "retract"
-        return {"out": replace(facts, changelog=changelog, unique_key=tuple(keys))}  # type: ignore[arg-type]
+        if params["keep"] == "first":
+            return {"out": replace(facts, unique_key=tuple(keys))}
+        # rows that are taken back have the time of those that take their place
+        return {"out": replace(facts, changelog="retract", unique_key=tuple(keys), time_column=None)}
 
     def emit(self, context: EmitContext) -> Mapping[str, Expr]:
         params, keyed = context.node.params, keyed_stream(context)
@@ -180,7 +182,9 @@ class TopN(NodeType):
         report_growth(node, "the best rows")
         origins = origins_of(row.field_names, node.node_id, {name: name for name in facts.columns}, facts.origin)
         key = (*keys, params["rank"]) if params["rank"] else None
-        return {"out": replace(facts, row=row, changelog="retract", unique_key=key, origins=origins)}
+        # a row that another one made room for has the time of that change
+        made = replace(facts, row=row, changelog="retract", unique_key=key, time_column=None, origins=origins)
+        return {"out": made}
 
     def emit(self, context: EmitContext) -> Mapping[str, Expr]:
         made = top_n_call(keyed_stream(context), context.node.params)

@@ -188,7 +188,7 @@ class WindowAggregate(NodeType):
         made = replace(
             facts,
             row=row,
-            unique_key=(*keys, "window_end") if params["window_end"] else None,
+            unique_key=(*keys, "window_end") if params["window_end"] and _has_one_result(params) else None,
             # results of windows by the clock have its time
             event_time=True if params["time"] == "processing" else facts.event_time,
             time_column=None,
@@ -227,6 +227,11 @@ def _check_late_output(params: Mapping[str, Any]) -> None:
     if params["late_output"] and not params["keys"]:
         message, hint = "windows of all rows have no output of late ones", "Use a key column."
         raise NodeProblem(Problem(Code.BAD_PARAM, message, field="/params/late_output", hint=hint))
+
+
+def _has_one_result(params: Mapping[str, Any]) -> bool:
+    """Return whether a window has one row for each key: early results come before, and late rows make it come again."""
+    return params["early"] is None and Duration.parse(params["lateness"]).nanos == 0
 
 
 def _check_early(params: Mapping[str, Any]) -> None:
