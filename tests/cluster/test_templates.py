@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
 from runtime.client.jobs import TERMINAL_STATES
@@ -135,3 +136,23 @@ def test_a_template_runs_and_its_next_version_goes_on_from_a_savepoint(name: str
     wait_until(lambda: any(v["metrics"]["records_in"] for v in live(second)["vertices"]), WAIT_S, f"{name} reads on")
     stack.client.cancel(second)
     wait_until(lambda: live(second)["state"] == "CANCELED", WAIT_S, "the end")
+
+
+def test_the_template_of_files_reads_the_file_that_comes_with_tidemark(stack: Stack, tmp_path: Path) -> None:
+    value = copy.deepcopy(dict(templates()["12-csv-to-parquet"].value))
+    value["name"] = "Orders that come with Tidemark"
+    for node in value["nodes"].values():
+        if node["type"] == "sink.files":
+            node["params"]["path"] = str(tmp_path / node["uid"])
+    made = send(stack, "", {"document": value}, **{"Idempotency-Key": "template-as-it-is"})
+    job = deploy(stack, made["id"], 1)["job_id"]
+
+    def has_ended() -> bool:
+        document = dict(stack.client.live(job))
+        assert document["state"] not in ("FAILING", "FAILED"), document["exceptions"]
+        return bool(document["state"] == "FINISHED")
+
+    wait_until(has_ended, WAIT_S, "the end of the file")
+    kept = pl.read_parquet([*(tmp_path / "parquet").rglob("*.parquet")])
+    bad = [line for file in (tmp_path / "bad-lines").rglob("*.ndjson") for line in file.read_text().splitlines()]
+    assert kept.height > 200 and kept["id"].is_unique().all() and len(bad) == 4

@@ -20,6 +20,7 @@ from runtime.common import Row, Types
 from runtime.common.time import Duration
 from runtime.common.typeinfo import RowTypeInfo
 from runtime.connectors import BadRecords, CsvFormat, FileSource, NdjsonFormat, ParquetFormat, StreamFormat
+from runtime.connectors.files.paths import list_files
 from runtime.connectors.formats.file_format import FileFormat
 from runtime.core.batch import RecordBatch
 from runtime.operators.source import ReadStatus, SourceError
@@ -213,6 +214,14 @@ def test_parquet_columns_are_chosen_and_row_groups_are_splits(tmp_path: Path) ->
     source = FileSource.for_bulk_file_format(file_format, tmp_path / "bids.parquet").set_splits(9).build()
     assert [(s.start, s.end) for s in splits_of(source)] == [(0, 1), (1, 2), (2, 3)]
     assert SourceRig(source).run().values[1] == Row(price=0.25, id=1)
+
+
+def test_an_example_is_found_wherever_tidemark_is() -> None:
+    (path,) = list_files(["example:orders.csv"])
+    assert Path(path).is_file() and Path(path).name == "orders.csv"
+    for name in ("none.csv", "../flights.py", ""):
+        with pytest.raises(SourceError, match=r"no such example; there are: .*orders\.csv"):
+            list_files([f"example:{name}"])
 
 
 def test_directories_and_patterns_are_searched_and_hidden_files_left_out(tmp_path: Path) -> None:

@@ -8,18 +8,23 @@ import re
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
 from runtime.client.pipeline_tests import run_pipeline_test
+from runtime.connectors.files.paths import list_files
 from runtime.connectors.flights import FLIGHT_TYPE, flights
 from runtime.pipeline import Severity, canonical_text, compile_pipeline, load_catalog, read_document
 from runtime.pipeline.expectations import read_tests
 from runtime.pipeline.templates import templates
+from tests.pipeline.generator import SERVERS
 from tests.pipeline.programs import previewed, run_with_taps
 from tests.pipeline.taps import what_flowed
 
 CATALOG = load_catalog([])
 ROWS = 3_000
+#: ids of orders whose amount is no number
+UNREADABLE = ("37", "112", "190")
 
 
 def bounded(name: str, directory: Path) -> dict[str, Any]:
@@ -32,8 +37,6 @@ def bounded(name: str, directory: Path) -> dict[str, Any]:
             params |= {"events": ROWS, "events_per_second": None}
         elif node["type"] == "source.generator":
             params |= {"count": params.get("count", ROWS), "rows_per_second": None}
-        elif node["type"] == "source.files":
-            params["paths"] = [str(directory)]
         elif node["type"] == "source.replay":
             flights().sort("departed", nulls_last=True).head(ROWS).write_parquet(directory / "flights.parquet")
             columns = zip(FLIGHT_TYPE.get_field_names(), FLIGHT_TYPE.get_field_types(), strict=True)
@@ -82,6 +85,16 @@ def test_there_are_the_twelve() -> None:
     assert [name[:2] for name in templates()] == [f"{number:02}" for number in range(1, 13)]
 
 
+def test_no_template_needs_anything_from_outside() -> None:
+    for name, document in templates().items():
+        for node in document.value["nodes"].values():
+            assert node["type"] not in SERVERS, name
+            params = node["params"]
+            assert all(path.startswith("example:") and list_files([path]) for path in params.get("paths", ())), name
+            # where everybody may write
+            assert params.get("path", "/tmp/tidemark/x").startswith("/tmp/tidemark/"), name
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", templates())
 def test_a_template_passes_its_own_tests(name: str) -> None:
@@ -97,14 +110,7 @@ def test_a_template_passes_its_own_tests(name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", templates())
 def test_a_template_shows_rows_at_every_node_in_a_preview(name: str, tmp_path: Path) -> None:
-    # not beside the program, which is no table
-    (tmp_path / "in").mkdir()
-    (tmp_path / "in" / "a.csv").write_text("id,country,amount,ordered_at\n1,DE,2.5,2026-01-01 12:00:00\nx,y,z,q\n")
-    document = copy.deepcopy(dict(templates()[name].value))
-    for node in document["nodes"].values():
-        if node["type"] == "source.files":
-            node["params"]["paths"] = [str(tmp_path / "in")]
-    ports, end = previewed(compile_pipeline(read_document(document), CATALOG), tmp_path / "pipeline.py")
+    ports, end = previewed(compile_pipeline(templates()[name], CATALOG), tmp_path / "pipeline.py")
     assert end["state"] == "finished", end
     seen = {port for port, frame in ports.items() if frame["rows"]}
     # nothing may be late or bad among the first rows
@@ -192,11 +198,12 @@ def test_the_fast_clock_waits_for_the_slow_one(tmp_path: Path) -> None:
 
 
 def test_csv_becomes_parquet_and_bad_lines_are_kept(tmp_path: Path) -> None:
-    (tmp_path / "a.csv").write_text(
-        "id,country,amount,ordered_at\n1,DE,2.5,2026-01-01 12:00:00\n2,FR,-1,2026-01-01 12:00:01\nx,y,z,q\n"
-    )
-    rows = flowed("12-csv-to-parquet", "pos.out", tmp_path)
-    assert len(rows) == 1 and "country='DE'" in rows[0]
-    assert len(list((tmp_path / "parquet").rglob("*.parquet"))) == 1
-    (bad,) = (tmp_path / "bad-lines").rglob("*.ndjson")
-    assert json.loads(bad.read_text())["origin"].endswith("a.csv")
+    flowed("12-csv-to-parquet", "pos.out", tmp_path)
+    kept = pl.read_parquet([*(tmp_path / "parquet").rglob("*.parquet")])
+    lines = [line.split(",") for line in Path(*list_files(["example:orders.csv"])).read_text().splitlines()[1:]]
+    good = {int(line[0]): float(line[2]) for line in lines if len(line) == 4 and line[0] not in UNREADABLE}
+    assert dict(kept.select("id", "amount").iter_rows()) == {key: amount for key, amount in good.items() if amount > 0}
+    bad_lines = [file.read_text().splitlines() for file in (tmp_path / "bad-lines").rglob("*.ndjson")]
+    bad = [json.loads(line) for found in bad_lines for line in found]
+    assert {line["origin"].rpartition("/")[2] for line in bad} == {"orders.csv"}
+    assert len(bad) == len(lines) - len(good) == 4

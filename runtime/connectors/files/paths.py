@@ -1,4 +1,4 @@
-"""Lists the files that a source reads, from paths, directories and patterns; and spells paths."""
+"""Lists the files that a source reads, from paths, directories, patterns and examples; and spells paths."""
 
 from __future__ import annotations
 
@@ -6,10 +6,14 @@ import contextlib
 import glob
 import stat
 from collections.abc import Sequence
+from importlib.resources import files
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from runtime.operators.source import SourceError
+
+EXAMPLE = "example:"
+"""Begins the path of a file that comes with Tidemark, such as "example:orders.csv"."""
 
 
 def local_path(path: str | Path) -> str:
@@ -30,7 +34,7 @@ def local_path(path: str | Path) -> str:
 
 
 def list_files(paths: Sequence[str], may_be_empty: bool = False) -> list[str]:
-    """Return all files of files, directories (with what is below them) and glob patterns, sorted, each once.
+    """Return all files of files, directories (with what is below them), glob patterns and examples, sorted, each once.
 
     Files and directories whose name begins with `.` or `_` are passed over, as Flink does, unless named themselves:
     they belong to whoever is still writing.
@@ -45,18 +49,20 @@ def list_files(paths: Sequence[str], may_be_empty: bool = False) -> list[str]:
     found: set[str] = set()
     for path in paths:
         try:
-            files = _files_of(path)
-            if not files:
+            listed = _files_of(path)
+            if not listed:
                 raise SourceError(f"{path}: it has no files to read")
         except SourceError:
             if not may_be_empty:
                 raise
             continue
-        found.update(files)
+        found.update(listed)
     return sorted(found)
 
 
 def _files_of(path: str) -> list[str]:
+    if path.startswith(EXAMPLE):
+        return [_example(path)]
     entry = Path(path)
     mode = None
     # looked at once: it may be made at this moment
@@ -68,13 +74,23 @@ def _files_of(path: str) -> list[str]:
         return [path]
     if not glob.has_magic(path):
         raise SourceError(f"{path}: no such file or directory")
-    files = []
+    listed = []
     # Path.glob takes no absolute patterns
     for match in glob.glob(path, recursive=True):  # noqa: PTH207
-        files += _files_of(match)
-    if not files:
+        listed += _files_of(match)
+    if not listed:
         raise SourceError(f"{path}: no file matches the pattern")
-    return files
+    return listed
+
+
+def _example(path: str) -> str:
+    directory = files("runtime.connectors") / "data"
+    # in an executor that does not have this package it is a zip
+    names = sorted(file.name for file in directory.iterdir()) if isinstance(directory, Path) else []
+    name = path.removeprefix(EXAMPLE)
+    if name not in names:
+        raise SourceError(f"{path}: no such example; there are: {', '.join(names) or 'none here'}")
+    return str(directory / name)
 
 
 def _is_hidden(path: Path) -> bool:

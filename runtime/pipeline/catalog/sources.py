@@ -187,7 +187,8 @@ class Files(SourceType):
     keywords = ("csv", "json", "ndjson", "parquet", "avro", "directory")
     docs = (
         "Reads files, directories and patterns, in parallel. With an interval it watches for new files, without end. "
-        "Records that cannot be read fail the job, are skipped, or leave by a port of their own."
+        "Records that cannot be read fail the job, are skipped, or leave by a port of their own. The path "
+        "example:orders.csv is that of a file that comes with Tidemark."
     )
     schema = fields.form(
         ("paths", "format"),

@@ -1,4 +1,4 @@
-"""Templates: pipelines to begin with. Each is a document beside this module; only one needs files from outside."""
+"""Templates: pipelines to begin with. Each is a document beside this module; none needs anything from outside."""
 
 from __future__ import annotations
 
