@@ -121,9 +121,15 @@ def upload(page: Page, program: Path) -> None:
     expect(page.get_by_role("heading", name=f"Run {program.name}")).to_be_visible()
 
 
+def choose_action(page: Page, name: str) -> None:
+    """Choose an item of the menu on top of a job's page."""
+    page.get_by_role("button", name="Actions", exact=True).click()
+    page.get_by_role("menuitem", name=name, exact=True).click()
+
+
 def confirm_cancel(page: Page) -> Locator:
-    """Press "Cancel job" and give the dialog that asks."""
-    page.get_by_role("button", name="Cancel job").click()
+    """Choose "Cancel job" among the actions and give the dialog that asks."""
+    choose_action(page, "Cancel job")
     dialog = page.get_by_role("dialog", name="Cancel this job?")
     expect(dialog).to_be_visible()
     return dialog

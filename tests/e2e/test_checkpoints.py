@@ -10,7 +10,7 @@ from playwright.sync_api import Locator, Page, expect
 
 from runtime.client.rest import RestClient
 from tests.e2e.counted import COUNTED, check_exactly_once, total
-from tests.e2e.site import Site, fact, job_state, shown_job
+from tests.e2e.site import Site, choose_action, fact, job_state, shown_job
 from tests.e2e.test_cli import tidemark
 from tests.e2e.test_jobs import Sent
 from tests.support.waiting import wait_until
@@ -47,11 +47,6 @@ def open_checkpoints(site: Site, page: Page, job_id: str) -> Locator:
     return history
 
 
-def act(page: Page, what: str) -> None:
-    page.get_by_role("button", name="Actions").click()
-    page.get_by_role("menuitem", name=what).click()
-
-
 def test_the_demos_checkpoints_are_seen_as_they_come_down_to_the_subtasks(site: Site, page: Page) -> None:
     history = open_checkpoints(site, page, site.wait_for_demo())
     newest = history.get_by_role("button").first
@@ -79,7 +74,7 @@ def test_a_savepoint_is_taken_once_however_often_one_clicks(site: Site, page: Pa
     job_id = site.wait_for_demo()
     open_checkpoints(site, page, job_id)
     before, asked = site.get(f"/jobs/{job_id}/checkpoints"), Sent(page, "POST", "/savepoints$")
-    act(page, "Take a savepoint")
+    choose_action(page, "Take a savepoint")
     dialog = page.get_by_role("dialog", name="Take a savepoint")
     dialog.get_by_label("Directory").fill("/etc")
     dialog.get_by_role("button", name="Take savepoint").click()
@@ -98,7 +93,7 @@ def test_a_savepoint_is_taken_once_however_often_one_clicks(site: Site, page: Pa
 
 def test_a_checkpoint_is_taken_on_demand(site: Site, page: Page) -> None:
     open_checkpoints(site, page, site.wait_for_demo())
-    act(page, "Take a checkpoint now")
+    choose_action(page, "Take a checkpoint now")
     expect(page.get_by_text("Checkpoint completed")).to_be_visible(timeout=START_MS)
     expect(page.get_by_text(re.compile(r"^Number \d+$"))).to_be_visible()
 
@@ -107,7 +102,7 @@ def test_a_checkpoint_that_could_not_be_asked_for_is_no_silence(site: Site, page
     open_checkpoints(site, page, site.wait_for_demo())
     # the page goes on reading: only what it asks for is lost
     page.route("**/checkpoints", lambda route: route.abort() if route.request.method == "POST" else route.continue_())
-    act(page, "Take a checkpoint now")
+    choose_action(page, "Take a checkpoint now")
     expect(page.get_by_text("No checkpoint was taken")).to_be_visible()
 
 
@@ -129,7 +124,7 @@ def test_who_is_told_of_a_savepoint_finds_it_among_the_jobs_checkpoints(site: Si
 def test_a_job_that_was_stopped_goes_on_from_its_savepoint_exactly(site: Site, page: Page, tmp_path: Path) -> None:
     job_id = start(site, tmp_path / "out", "stopped numbers")
     open_checkpoints(site, page, job_id)
-    page.get_by_role("button", name="Stop", exact=True).click()
+    page.get_by_role("button", name="Stop with savepoint").click()
     dialog = page.get_by_role("dialog", name="Stop this job with a savepoint?")
     expect(dialog.get_by_label("Suspend")).to_be_checked()
     dialog.get_by_role("button", name="Stop job").click()
@@ -160,7 +155,7 @@ def test_a_job_that_was_stopped_goes_on_from_its_savepoint_exactly(site: Site, p
 def test_a_job_is_drained(site: Site, page: Page, tmp_path: Path) -> None:
     job_id = start(site, tmp_path / "out", "drained numbers")
     site.open_job(page, job_id)
-    page.get_by_role("button", name="Stop", exact=True).click()
+    page.get_by_role("button", name="Stop with savepoint").click()
     dialog = page.get_by_role("dialog", name="Stop this job with a savepoint?")
     dialog.get_by_label("Drain").check()
     dialog.get_by_role("button", name="Stop job").dblclick()
@@ -175,7 +170,7 @@ def test_a_job_is_rescaled_and_goes_on_exactly(site: Site, page: Page, tmp_path:
     job_id = start(site, output, "rescaled numbers")
     site.open_job(page, job_id)
     for parallelism in (2, 1):
-        act(page, "Rescale")
+        choose_action(page, "Rescale")
         dialog = page.get_by_role("dialog", name="Rescale this job")
         dialog.get_by_label("Parallelism", exact=True).fill(str(parallelism))
         dialog.get_by_role("button", name="Rescale").click()

@@ -72,7 +72,7 @@ def test_a_program_is_uploaded_previewed_run_once_and_cancelled_once(site: Site,
     assert site.state(job_id) == "RUNNING"
     confirm_cancel(page).get_by_role("button", name="Cancel job").dblclick()
     expect(job_state(page, "CANCELED")).to_be_visible()
-    expect(page.get_by_role("button", name="Cancel job")).to_have_count(0)
+    expect(page.get_by_role("button", name="Actions", exact=True)).to_have_count(0)
     assert len(cancels.urls) == 1
     assert site.state(job_id) == "CANCELED"
 

@@ -27,14 +27,21 @@ def tab_to(page: Page, name: str) -> None:
 def test_cancelling_is_reached_by_tab_and_left_by_escape(site: Site, page: Page) -> None:
     job_id = site.wait_for_demo()
     site.open_job(page, job_id)
-    expect(page.get_by_role("button", name="Cancel job")).to_be_enabled()
-    tab_to(page, "Cancel job")
+    actions = page.get_by_role("button", name="Actions", exact=True)
+    expect(actions).to_be_enabled()
+    tab_to(page, "Actions")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("menuitem", name="Take a savepoint")).to_be_visible()
+    page.keyboard.press("ArrowDown")
+    expect(page.get_by_role("menuitem", name="Take a savepoint")).to_be_focused()
+    page.keyboard.press("End")
+    expect(page.get_by_role("menuitem", name="Cancel job")).to_be_focused()
     page.keyboard.press("Enter")
     dialog = page.get_by_role("dialog", name="Cancel this job?")
     expect(dialog.get_by_role("button", name="Keep running")).to_be_focused()
     page.keyboard.press("Escape")
     expect(dialog).to_have_count(0)
-    expect(page.get_by_role("button", name="Cancel job")).to_be_focused()
+    expect(actions).to_be_focused()
     assert site.state(job_id) == "RUNNING"
 
 

@@ -16,7 +16,7 @@ import pytest
 from playwright.sync_api import BrowserContext, Page, Route, expect
 
 from tests.cluster.stack import ROOT
-from tests.e2e.site import HELLO, PROGRAMS, Site, confirm_cancel, job_state, upload
+from tests.e2e.site import HELLO, PROGRAMS, Site, choose_action, confirm_cancel, job_state, upload
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
@@ -160,21 +160,19 @@ def no_checkpoints(site: Site, jobs: Jobs, page: Page) -> None:
 
 def savepoint_dialog(site: Site, jobs: Jobs, page: Page) -> None:
     site.open_job(page, jobs.running)
-    page.get_by_role("button", name="Actions").click()
-    page.get_by_role("menuitem", name="Take a savepoint").click()
+    choose_action(page, "Take a savepoint")
     expect(page.get_by_role("dialog", name="Take a savepoint")).to_be_visible()
 
 
 def stop_dialog(site: Site, jobs: Jobs, page: Page) -> None:
     site.open_job(page, jobs.running)
-    page.get_by_role("button", name="Stop", exact=True).click()
+    page.get_by_role("button", name="Stop with savepoint").click()
     expect(page.get_by_role("dialog", name="Stop this job with a savepoint?")).to_be_visible()
 
 
 def rescale_dialog(site: Site, jobs: Jobs, page: Page) -> None:
     site.open_job(page, jobs.running)
-    page.get_by_role("button", name="Actions").click()
-    page.get_by_role("menuitem", name="Rescale").click()
+    choose_action(page, "Rescale")
     expect(page.get_by_role("dialog", name="Rescale this job")).to_be_visible()
 
 

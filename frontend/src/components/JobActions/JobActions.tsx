@@ -5,6 +5,7 @@ import { useDisclosure } from '@mantine/hooks';
 import { useRef, useState } from 'react';
 import {
   IconArrowsDiagonal,
+  IconBan,
   IconBookmark,
   IconChevronDown,
   IconDeviceFloppy,
@@ -17,8 +18,8 @@ import { useOperation } from '../../hooks/useOperation';
 import { useRole, useSubmissionRefusal } from '../../hooks/useSession';
 import { mayOperate, maySubmit } from '../../model/access';
 import type { Job } from '../../model/job';
-import { isTerminal } from '../../model/states';
-import { CancelJob } from '../CancelJob/CancelJob';
+import { isCancellable, isTerminal } from '../../model/states';
+import { CancelJob } from './CancelJob';
 import classes from './JobActions.module.css';
 import { RescaleJob } from './RescaleJob';
 import { RunAgain } from './RunAgain';
@@ -35,6 +36,7 @@ function Active({ job }: { readonly job: Job }) {
   const isAllowed = mayOperate(useRole());
   const [savepointIsOpen, savepoint] = useDisclosure(false);
   const [stopIsOpen, stop] = useDisclosure(false);
+  const [cancelIsOpen, cancel] = useDisclosure(false);
   const [rescaleIsOpen, rescale] = useDisclosure(false);
   const [rescaleNumber, setRescaleNumber] = useState(0);
   const openRescale = () => {
@@ -45,40 +47,53 @@ function Active({ job }: { readonly job: Job }) {
   const menu = useRef<HTMLButtonElement>(null);
   // the menu item that opened a dialog no longer exists when the dialog closes
   const focusMenu = () => menu.current?.focus();
-  const isReady = isAllowed && job.state === 'RUNNING';
+  const isRunning = job.state === 'RUNNING';
   return (
     <>
+      <Tooltip label="Requires the role operator" disabled={isAllowed}>
+        <Button leftSection={<IconPlayerStop {...ICON} />} disabled={!isAllowed || !isRunning} onClick={stop.open}>
+          Stop with savepoint
+        </Button>
+      </Tooltip>
       <Menu position="bottom-end" withinPortal>
         <Menu.Target>
           <Button
             ref={menu}
             variant="default"
             rightSection={<IconChevronDown size={15} stroke={1.8} />}
-            disabled={!isReady}
+            disabled={!isAllowed}
           >
             Actions
           </Button>
         </Menu.Target>
         <Menu.Dropdown>
-          <Menu.Item leftSection={<IconBookmark {...ICON} />} onClick={savepoint.open}>
+          <Menu.Item leftSection={<IconBookmark {...ICON} />} disabled={!isRunning} onClick={savepoint.open}>
             Take a savepoint
           </Menu.Item>
-          <Menu.Item leftSection={<IconDeviceFloppy {...ICON} />} onClick={() => checkpoint(undefined)}>
+          <Menu.Item
+            leftSection={<IconDeviceFloppy {...ICON} />}
+            disabled={!isRunning}
+            onClick={() => checkpoint(undefined)}
+          >
             Take a checkpoint now
           </Menu.Item>
-          <Menu.Item leftSection={<IconArrowsDiagonal {...ICON} />} onClick={openRescale}>
+          <Menu.Item leftSection={<IconArrowsDiagonal {...ICON} />} disabled={!isRunning} onClick={openRescale}>
             Rescale
+          </Menu.Item>
+          <Menu.Divider />
+          <Menu.Item
+            className={classes.danger}
+            leftSection={<IconBan {...ICON} />}
+            disabled={!isCancellable(job.state)}
+            onClick={cancel.open}
+          >
+            {job.state === 'CANCELLING' ? 'Cancelling' : 'Cancel job'}
           </Menu.Item>
         </Menu.Dropdown>
       </Menu>
-      <Tooltip label="Requires the role operator" disabled={isAllowed}>
-        <Button variant="default" leftSection={<IconPlayerStop {...ICON} />} disabled={!isReady} onClick={stop.open}>
-          Stop
-        </Button>
-      </Tooltip>
-      <CancelJob job={job} />
       <TakeSavepoint job={job} isOpen={savepointIsOpen} onClose={savepoint.close} onClosed={focusMenu} />
       <StopJob job={job} isOpen={stopIsOpen} onClose={stop.close} />
+      <CancelJob job={job} isOpen={cancelIsOpen} onClose={cancel.close} onClosed={focusMenu} />
       {/* a new one for each opening: its fields begin with the parallelism of that moment */}
       <RescaleJob key={rescaleNumber} job={job} isOpen={rescaleIsOpen} onClose={rescale.close} onClosed={focusMenu} />
     </>

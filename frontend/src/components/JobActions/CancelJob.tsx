@@ -1,0 +1,59 @@
+/** Cancels a job after a confirmation. */
+
+import { Button, Group, Modal, Text } from '@mantine/core';
+import { notifications } from '@mantine/notifications';
+import { useMutation } from '@tanstack/react-query';
+
+import { cancelJob } from '../../api/jobs';
+import { useSingleFlight } from '../../hooks/useSingleFlight';
+import type { Job } from '../../model/job';
+import { isCancellable } from '../../model/states';
+
+interface Props {
+  readonly job: Pick<Job, 'id' | 'name' | 'state'>;
+  readonly isOpen: boolean;
+  readonly onClose: () => void;
+  readonly onClosed: () => void;
+}
+
+export function CancelJob({ job, isOpen, onClose, onClosed }: Props) {
+  const { mutate, isPending, error, reset } = useMutation({
+    mutationFn: () => cancelJob(job.id),
+    onSuccess: () => {
+      onClose();
+      notifications.show({ title: 'Cancelling', message: <span className="tm-break">{job.name}</span> });
+    },
+  });
+  const cancel = useSingleFlight(mutate);
+  return (
+    <Modal
+      opened={isOpen && isCancellable(job.state)}
+      onClose={onClose}
+      title="Cancel this job?"
+      centered
+      closeButtonProps={{ 'aria-label': 'Close' }}
+      returnFocus={false}
+      onExitTransitionEnd={() => {
+        reset();
+        onClosed();
+      }}
+    >
+      <Text size="sm" className="tm-break">
+        <strong>{job.name}</strong> ends at once, without a savepoint. To resume it later, use “Stop with savepoint”.
+      </Text>
+      {error !== null && (
+        <Text role="alert" size="sm" c="var(--tm-failed)" mt="sm">
+          {error.message}
+        </Text>
+      )}
+      <Group justify="flex-end" mt="lg">
+        <Button variant="default" onClick={onClose} data-autofocus>
+          Keep running
+        </Button>
+        <Button color="red.8" loading={isPending} onClick={() => cancel()}>
+          Cancel job
+        </Button>
+      </Group>
+    </Modal>
+  );
+}
