@@ -138,8 +138,8 @@ def is_being_deleted(directory: str) -> bool:
     return open_ones.filter(progress__directory=directory).exists()
 
 
-def job_that_needs(directory: str, check: CheckLocation = check_in_time) -> str | None:
-    """Return the id of a job that may have to restore from the snapshot in a directory, if there is one.
+def who_needs(directory: str, check: CheckLocation = check_in_time) -> Need | None:
+    """Return who may have to restore from the snapshot in a directory, if there is somebody.
 
     Args:
         directory: URI returned by `SnapshotFiles.directory_of`.
@@ -148,8 +148,7 @@ def job_that_needs(directory: str, check: CheckLocation = check_in_time) -> str 
     Raises:
         StorageSilentError: `check` has no answer yet.
     """
-    need = SnapshotUses.read(check).hindering_deletion(directory)
-    return None if need is None else need.job_id
+    return SnapshotUses.read(check).hindering_deletion(directory)
 
 
 def kept_by_apps(directories: Collection[str]) -> Mapping[str, Need]:

@@ -687,12 +687,23 @@ class Savepoint(TypedDict):
     used_by: list[SavepointUser]
     needed_by: str | None
     """The job that needs it and prevents disposing of or claiming it."""
+    needed_for: str | None
+    """Who that is, in words: the job, or a deployment that may have to go back to it."""
 
 
 class SavepointsQuery(TypedDict, total=False):
     job: str
     """Id of the job whose savepoints are listed; missing: of all jobs."""
+    search: str
+    """Lists those with this in their location, or in the name or id of their job, or the name of who asked for them."""
+    limit: int
+    """At most 200, which is the default."""
+    offset: int
+    """Number of newer ones to leave out; missing: 0."""
 
 
 class Savepoints(TypedDict):
     savepoints: list[Savepoint]
+    """Newest first."""
+    total: int
+    """Number of those that the query finds, listed or not."""

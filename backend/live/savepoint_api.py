@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import logging
+import re
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple
 
+from django.db.models import Q, QuerySet
+from rest_framework import exceptions
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -16,7 +19,7 @@ from backend.accounts.views import ProductView
 from backend.cluster.checkpoint_home import cluster_storage
 from backend.cluster.location_checks import StorageSilentError
 from backend.cluster.models import TERMINAL_STATES, Checkpoint, Job, Operation
-from backend.cluster.snapshot_users import job_that_needs, kept_by_apps
+from backend.cluster.snapshot_users import Need, kept_by_apps, who_needs
 from backend.cluster.storage_calls import ask_location
 from backend.contract.operation import operation
 from backend.live.answers import Savepoints, SavepointsQuery
@@ -27,7 +30,8 @@ from runtime.common import options
 from runtime.state.handles import DamagedSnapshotError
 
 MAX_SAVEPOINTS: Final = 200
-"""Number of savepoints listed, of a job or of all, newest first."""
+"""Number of savepoints in an answer."""
+MAX_OFFSET: Final = 1_000_000
 LOOK_S: Final = 3.0
 """Time limit for reading the storage; whether savepoints beyond it still exist is reported as unknown."""
 #: of a savepoint: a job's graph and document are large
@@ -42,11 +46,11 @@ logger = logging.getLogger(__name__)
 class SavepointsView(ProductView):
     @operation(Savepoints, query=SavepointsQuery)
     def get(self, request: Request) -> Response:
-        done = Operation.objects.filter(kind__in=SNAPSHOTS, state=Operation.State.COMPLETED, result__has_key="location")
-        if "job" in request.query_params:
-            done = done.filter(job_id=request.query_params["job"])
+        limit = _number(request, "limit", 1, MAX_SAVEPOINTS, MAX_SAVEPOINTS)
+        offset = _number(request, "offset", 0, MAX_OFFSET, 0)
+        done = _wanted(request)
         # with their jobs in one query: a job may be deleted between two
-        rows = done.select_related("requested_by", "job").only(*_READ).order_by("-finished_at")[:MAX_SAVEPOINTS]
+        rows = done.select_related("requested_by", "job").only(*_READ)[offset : offset + limit]
         operations = [(row, row.job) for row in rows if row.job is not None and (row.result or {}).get("location")]
         files = cluster_storage().files()
         users = _users(files)
@@ -59,16 +63,40 @@ class SavepointsView(ProductView):
             storage = _look(files, location, deadline - time.monotonic())
             used_by = users[location]
             is_used = location in kept or any(user["job_state"] not in TERMINAL_STATES for user in used_by)
+            need = _needed_by(location, used_by) if is_used else None
             listed.append(
                 _taken(row, job)
                 | {
                     "exists": storage.exists,
                     "size": storage.size,
                     "used_by": used_by,
-                    "needed_by": _needed_by(location, used_by) if is_used else None,
+                    "needed_by": None if need is None else need.job_id,
+                    "needed_for": None if need is None else need.who,
                 }
             )
-        return Response({"savepoints": listed})
+        return Response({"savepoints": listed, "total": done.count()})
+
+
+def _wanted(request: Request) -> QuerySet[Operation]:
+    """Return what has taken the savepoints that are asked for, newest first."""
+    done = Operation.objects.filter(kind__in=SNAPSHOTS, state=Operation.State.COMPLETED, result__has_key="location")
+    if "job" in request.query_params:
+        done = done.filter(job_id=request.query_params["job"])
+    text = request.query_params.get("search", "").strip()
+    if text:
+        is_found = Q(job__name__icontains=text) | Q(job__id__icontains=text) | Q(result__location__icontains=text)
+        done = done.filter(is_found | Q(requested_by__username__icontains=text))
+    # two may have ended in the same millisecond
+    return done.order_by("-finished_at", "trigger_id")
+
+
+def _number(request: Request, name: str, lowest: int, highest: int, default: int) -> int:
+    text = request.query_params.get(name)
+    if text is None:
+        return default
+    if not re.fullmatch("[0-9]{1,7}", text) or not lowest <= int(text) <= highest:
+        raise exceptions.ValidationError({name: f"Must be a number, {lowest} to {highest}."})
+    return int(text)
 
 
 class _Storage(NamedTuple):
@@ -112,12 +140,13 @@ def _look(files: SnapshotFiles, location: str, within_s: float) -> _Storage:
     return _Storage(True, sum(file.size for file in metadata.files()))
 
 
-def _needed_by(location: str, used_by: Sequence[Mapping[str, Any]]) -> str | None:
+def _needed_by(location: str, used_by: Sequence[Mapping[str, Any]]) -> Need | None:
     try:
-        return job_that_needs(location)
+        return who_needs(location)
     except StorageSilentError:
         # of another job's snapshot: jobs that are known to have been started from this one count as needing it
-        return next((user["job_id"] for user in used_by if user["job_state"] not in TERMINAL_STATES), None)
+        user = next((user["job_id"] for user in used_by if user["job_state"] not in TERMINAL_STATES), None)
+        return None if user is None else Need(user, f"job {user}")
 
 
 def _users(files: SnapshotFiles) -> Mapping[str, list[dict[str, Any]]]:

@@ -301,9 +301,16 @@ class RestClient:
 
     def savepoints(self, job_id: str | None = None) -> list[dict[str, Any]]:
         """Return the savepoints that the cluster has taken, newest first, with who uses them; of one job, or of all."""
-        query = "" if job_id is None else f"?{urlencode({'job': job_id})}"
-        found: list[dict[str, Any]] = self._call("GET", f"/api/v1/savepoints{query}")["savepoints"]
-        return found
+        of_job = {} if job_id is None else {"job": job_id}
+        found: dict[str, dict[str, Any]] = {}
+        while True:
+            query = urlencode({**of_job, "offset": len(found)})
+            answer = self._call("GET", f"/api/v1/savepoints?{query}")
+            known = len(found)
+            # one that was taken meanwhile moves the others on: they may come twice
+            found |= {savepoint["location"]: savepoint for savepoint in answer["savepoints"]}
+            if len(found) >= answer["total"] or len(found) == known:
+                return list(found.values())
 
     def users(self) -> list[dict[str, Any]]:
         """Return all users, by name."""

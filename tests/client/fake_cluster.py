@@ -98,6 +98,8 @@ class FakeCluster:
     """Answers about what was asked of a job, one after the other; the last one stays."""
     savepoints: list[dict[str, Any]] = field(default_factory=list)
     """Of /api/v1/savepoints."""
+    savepoint_page: int = 200
+    """How many of them are in an answer."""
     disposals: list[dict[str, Any]] = field(default_factory=list)
     """Answers of /savepoint-disposal/:triggerid one after the other."""
     checkpoints: dict[str, Any] = field(default_factory=dict)
@@ -148,7 +150,8 @@ class FakeCluster:
                 return 200, {"jobmanagers": self.jobmanagers, "redis_answers": self.redis_answers}
             case "GET", ["api", "v1", "savepoints"]:
                 found = [s for s in self.savepoints if query.get("job") in (None, s["job_id"])]
-                return 200, {"savepoints": found}
+                begin = int(query.get("offset", "0"))
+                return 200, {"savepoints": found[begin : begin + self.savepoint_page], "total": len(found)}
             case "GET", ["v1", "jobs", "overview"]:
                 return 200, {"jobs": self.jobs}
             case "POST", ["v1", "jars", "upload"]:

@@ -286,6 +286,13 @@ def test_savepoint_list_shows_those_that_are_there(tidemark: Tidemark, cluster: 
     assert capsys.readouterr().out.splitlines()[3].endswith("gone: file:///sp/3434")
 
 
+def test_savepoint_list_has_all_of_them(tidemark: Tidemark, cluster: FakeCluster, capsys: Captured) -> None:
+    cluster.savepoint_page = 2
+    cluster.savepoints = [saved(location=f"file:///sp/{number}") for number in range(5)]
+    assert tidemark("savepoint", "list", "--json") == 0
+    assert json.loads(capsys.readouterr().out) == cluster.savepoints
+
+
 def test_savepoint_list_can_be_that_of_one_job(tidemark: Tidemark, cluster: FakeCluster, capsys: Captured) -> None:
     cluster.savepoints = [saved(OTHER_ID)]
     assert tidemark("savepoint", "list", "three numbers") == 0

@@ -15,7 +15,7 @@ from backend.cluster.jobmanager import JobManager
 from backend.cluster.location_checks import StorageSilentError
 from backend.cluster.models import Checkpoint, Job, Operation
 from backend.cluster.snapshot_disposal import SnapshotDisposal
-from backend.cluster.snapshot_users import SnapshotUses, job_that_needs
+from backend.cluster.snapshot_users import Need, SnapshotUses, who_needs
 from backend.pipelines.documents import check
 from backend.pipelines.models import Deployment
 from backend.pipelines.services import create_pipeline
@@ -105,11 +105,13 @@ def test_the_savepoint_of_a_deployment_that_rolls_back_is_neither_deleted_nor_cl
     disposal.refresh_from_db()
     assert "the deployment of version 1 of pipeline" in (disposal.result or {})["error"]
     assert Path(location.removeprefix("file://")).exists()
-    assert job_that_needs(location) == rolling_back.previous.job_id
+    need = who_needs(location)
+    assert need is not None and need.job_id == rolling_back.previous.job_id
+    assert need.who.startswith("the deployment of version 1 of pipeline")
     with pytest.raises(services.SnapshotNeededError, match="deployment of version 1"):
         start(location, "claim")
     Deployment.objects.update(state="FAILED")
-    assert job_that_needs(location) is None
+    assert who_needs(location) is None
 
 
 def test_checkpoints_that_may_share_files_have_one_owner(home: Path) -> None:
@@ -123,7 +125,7 @@ def test_checkpoints_that_may_share_files_have_one_owner(home: Path) -> None:
             start(older, claim_mode)
     start(savepoint, "claim")
     # but for shared files, what a checkpoint has is its own: it may be deleted
-    assert job_that_needs(older) is None and job_that_needs(newer) == owner.id
+    assert who_needs(older) is None and who_needs(newer) == Need(owner.id, f"job {owner.id}", is_owner=True)
     Job.objects.update(state="FAILED")
     start(older, "claim")
 
@@ -156,7 +158,8 @@ def test_a_savepoint_that_is_being_taken_is_not_deleted(home: Path) -> None:
     location = completed(home / "savepoints", job.id, 1).location
     services.request_operation(job, Kind.STOP, {}, None)
     Operation.objects.update(state=State.IN_PROGRESS, progress={"directory": location, "attempt": 0})
-    assert job_that_needs(location) == job.id
+    need = who_needs(location)
+    assert need is not None and need.job_id == job.id
     with pytest.raises(services.SnapshotNeededError):
         start(location, "claim")
 

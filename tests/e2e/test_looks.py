@@ -226,6 +226,8 @@ def savepoints(site: Site, jobs: Jobs, page: Page) -> None:
     wait_until(lambda: site.get("/api/v1/savepoints")["savepoints"], 60, "there is a savepoint")
     page.goto(f"{site.url}/ui/savepoints")
     expect(page.get_by_role("table", name="Savepoints").get_by_role("button", name="Dispose").first).to_be_visible()
+    page.get_by_role("button", name="Contents").first.click()
+    expect(page.get_by_role("table", name="Contents of")).to_be_visible()
 
 
 def pipelines(site: Site, jobs: Jobs, page: Page) -> None:

@@ -63,11 +63,42 @@ def test_a_savepoint_is_found_by_its_job_however_many_others_have_followed(
     assert [savepoint["job_name"] for savepoint in listed] == ["other", "other"]
     [found] = api.get("/api/v1/savepoints", {"job": job.id}).json()["savepoints"]
     assert found["location"] == mine
-    assert api.get("/api/v1/savepoints", {"job": "ab" * 16}).json() == {"savepoints": []}
+    assert api.get("/api/v1/savepoints", {"job": "ab" * 16}).json() == {"savepoints": [], "total": 0}
+
+
+def test_more_savepoints_than_an_answer_has_are_found_page_by_page(api: APIClient, job: Job, home: Path) -> None:
+    locations = [taken(job, home, number) for number in range(1, 6)][::-1]
+    pages = [api.get("/api/v1/savepoints", {"limit": 2, "offset": offset}).json() for offset in (0, 2, 4, 6)]
+    assert [page["total"] for page in pages] == [5] * 4
+    assert [[each["location"] for each in page["savepoints"]] for page in pages] == [
+        locations[:2],
+        locations[2:4],
+        locations[4:],
+        [],
+    ]
+
+
+@pytest.mark.parametrize("query", [{"limit": "0"}, {"limit": "201"}, {"offset": "-1"}, {"offset": "x"}], ids=str)
+def test_a_page_that_cannot_be_is_refused(api: APIClient, job: Job, query: dict[str, str]) -> None:
+    refused = api.get("/api/v1/savepoints", query)
+    assert refused.status_code == 400 and next(iter(query)) in refused.content.decode()
+
+
+def test_savepoints_are_searched_by_job_location_and_user(api: APIClient, job: Job, home: Path, oscar: User) -> None:
+    mine = taken(job, home, 1)
+    other = rows.running_job("Other 50% job")
+    theirs = taken(other, home, 2, oscar)
+
+    def found(text: str) -> list[str]:
+        return [each["location"] for each in api.get("/api/v1/savepoints", {"search": text}).json()["savepoints"]]
+
+    assert found("fLiGhts") == [mine] and found("50%") == [theirs] and found(" ") == [theirs, mine]
+    assert found(job.id[:12]) == [mine] and found(theirs[-20:]) == [theirs] and found("osca") == [theirs]
+    assert found("nobody's") == []
 
 
 def test_savepoints_of_all_jobs_are_listed_newest_first(api: APIClient, job: Job, home: Path, oscar: User) -> None:
-    assert api.get("/api/v1/savepoints").json() == {"savepoints": []}
+    assert api.get("/api/v1/savepoints").json() == {"savepoints": [], "total": 0}
     first = taken(job, home, 1, oscar, format="NATIVE")
     second = taken(rows.ended_job("FINISHED", "ended"), home, 2)
     failed = services.request_operation(job, Operation.Kind.SAVEPOINT, {}, None)
@@ -89,6 +120,7 @@ def test_savepoints_of_all_jobs_are_listed_newest_first(api: APIClient, job: Job
         "size": 0,
         "used_by": [],
         "needed_by": None,
+        "needed_for": None,
     }
 
 
@@ -119,4 +151,4 @@ def test_a_savepoint_names_the_jobs_that_were_started_from_it(api: APIClient, jo
     [listed] = api.get("/api/v1/savepoints").json()["savepoints"]
     user = next(user for user in listed["used_by"] if user["job_id"] == claiming.id)
     assert user == {"job_id": claiming.id, "job_name": "next", "job_state": "RUNNING", "claim_mode": "CLAIM"}
-    assert listed["needed_by"] == claiming.id
+    assert (listed["needed_by"], listed["needed_for"]) == (claiming.id, f"job {claiming.id}")

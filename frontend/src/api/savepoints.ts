@@ -5,8 +5,13 @@ import { ApiError, call } from './client';
 
 const POLL_MS = 500;
 
-export function fetchSavepoints(): Promise<Savepoints> {
-  return call('GET /api/v1/savepoints');
+/** Number of savepoints on a page of the list. */
+export const PAGE_SIZE = 50;
+
+/** A page of those that a search finds, newest first; an empty search finds all. */
+export function fetchSavepoints(search: string, page: number): Promise<Savepoints> {
+  const query = { limit: PAGE_SIZE, offset: (page - 1) * PAGE_SIZE };
+  return call('GET /api/v1/savepoints', { query: search === '' ? query : { ...query, search } });
 }
 
 /** Deletes a savepoint; returns once its files are gone. Throws ApiError with the reason if that fails. */

@@ -2185,6 +2185,8 @@ export interface Savepoint {
   used_by: SavepointUser[];
   /** The job that needs it and prevents disposing of or claiming it. */
   needed_by: string | null;
+  /** Who that is, in words: the job, or a deployment that may have to go back to it. */
+  needed_for: string | null;
 }
 
 export interface SavepointInfo {
@@ -2214,7 +2216,10 @@ export interface SavepointUser {
 }
 
 export interface Savepoints {
+  /** Newest first. */
   savepoints: Savepoint[];
+  /** Number of those that the query finds, listed or not. */
+  total: number;
 }
 
 export interface ScalingChange {
@@ -3462,7 +3467,7 @@ export interface Routes {
   };
   'GET /api/v1/savepoints': {
     path: Record<never, never>;
-    query: { job?: string };
+    query: { job?: string; limit?: number; offset?: number; search?: string };
     body: undefined;
     answer: Savepoints;
   };

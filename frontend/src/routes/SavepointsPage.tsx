@@ -1,17 +1,27 @@
 /** All savepoints with job, time, size and actions. */
 
-import { Button, Group, Modal, Skeleton, Stack, Text, TextInput, Tooltip } from '@mantine/core';
-import { IconBookmark, IconDatabase, IconPlayerPlay, IconSearch, IconTrash } from '@tabler/icons-react';
-import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
-import { useState } from 'react';
-import { Link, useNavigate } from 'react-router';
+import { Button, Group, Modal, Pagination, Skeleton, Stack, Text, TextInput, Tooltip } from '@mantine/core';
+import { useDebouncedValue } from '@mantine/hooks';
+import {
+  IconBookmark,
+  IconChevronDown,
+  IconChevronRight,
+  IconDatabase,
+  IconPlayerPlay,
+  IconSearch,
+  IconTrash,
+} from '@tabler/icons-react';
+import { keepPreviousData, useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
+import { useId, useState } from 'react';
+import { Link, useNavigate, useSearchParams } from 'react-router';
 
 import { fetchRestorePoints, newTriggerId } from '../api/checkpoints';
-import { disposeSavepoint, fetchSavepoints } from '../api/savepoints';
+import { disposeSavepoint, fetchSavepoints, PAGE_SIZE } from '../api/savepoints';
 import { CopyText } from '../components/CopyText/CopyText';
 import { EmptyState, FailureState } from '../components/EmptyState/EmptyState';
 import { Panel } from '../components/Panel/Panel';
-import type { Savepoint } from '../gen/contract';
+import { SavepointContents } from '../components/StateBrowser/SavepointContents';
+import type { Savepoint, Savepoints, SavepointUser } from '../gen/contract';
 import { usePageTitle } from '../hooks/usePageTitle';
 import { useQueryParam } from '../hooks/useQueryParam';
 import { useRole } from '../hooks/useSession';
@@ -24,13 +34,25 @@ import own from './SavepointsPage.module.css';
 
 const KEY = ['savepoints'];
 const READ_MS = 10_000;
+const COLUMNS = 7;
 
 export function SavepointsPage() {
   usePageTitle('Savepoints');
-  const { data, error, refetch } = useQuery({ queryKey: KEY, queryFn: fetchSavepoints, refetchInterval: READ_MS });
-  const [filter, setFilter] = useQueryParam('filter');
-  const words = (filter ?? '').toLowerCase().split(/\s+/).filter(Boolean);
-  const shown = (data?.savepoints ?? []).filter((savepoint) => words.every((word) => textOf(savepoint).includes(word)));
+  const [params, setParams] = useSearchParams();
+  const search = params.get('search');
+  const [pageParam, setPage] = useQueryParam('page', 'push');
+  const [wanted] = useDebouncedValue(search ?? '', 300);
+  const page = Math.max(1, Math.trunc(Number(pageParam)) || 1);
+  const { data, error, refetch } = useQuery({
+    queryKey: [...KEY, wanted, page],
+    queryFn: async () => ({ ...(await fetchSavepoints(wanted, page)), page }),
+    refetchInterval: READ_MS,
+    placeholderData: keepPreviousData,
+  });
+  const find = (text: string) =>
+    // both at once: a second change would not see the first
+    setParams(text === '' ? {} : { search: text }, { replace: true });
+  const numPages = Math.ceil((data?.total ?? 0) / PAGE_SIZE);
   return (
     <>
       <h1 className={classes.pageTitle}>Savepoints</h1>
@@ -41,27 +63,35 @@ export function SavepointsPage() {
       {data !== undefined && (
         <Panel
           flush
-          title="All Savepoints"
+          title={shownText(data)}
           actions={
             <TextInput
               size="xs"
-              w={260}
-              placeholder="Filter by path, job or user"
-              aria-label="Filter savepoints"
+              className={own.search ?? ''}
+              placeholder="Search by path, job or user"
+              aria-label="Search savepoints"
               leftSection={<IconSearch size={15} />}
-              value={filter ?? ''}
-              onChange={(event) => setFilter(event.currentTarget.value === '' ? null : event.currentTarget.value)}
+              value={search ?? ''}
+              onChange={(event) => find(event.currentTarget.value)}
             />
           }
         >
-          {data.savepoints.length > 0 && shown.length === 0 ? (
-            <EmptyState compact icon={IconSearch} title="No savepoint matches the filter" />
-          ) : data.savepoints.length === 0 ? (
-            <EmptyState icon={IconBookmark} title="No savepoint yet">
-              Take one from the Actions of a running job, or stop a job with one.
-            </EmptyState>
+          {data.savepoints.length === 0 ? (
+            <Nothing isSearch={wanted !== ''} isBeyond={data.total > 0} onFirst={() => setPage(null)} />
           ) : (
-            <Rows savepoints={shown} />
+            <Rows savepoints={data.savepoints} />
+          )}
+          {numPages > 1 && (
+            <nav aria-label="Pages" className={own.pages}>
+              <Pagination
+                size="sm"
+                total={numPages}
+                value={page}
+                onChange={(number) => setPage(number === 1 ? null : String(number))}
+                getControlProps={(control) => ({ 'aria-label': CONTROLS[control] })}
+                getItemProps={(number) => ({ 'aria-label': `Page ${number}` })}
+              />
+            </nav>
           )}
         </Panel>
       )}
@@ -69,13 +99,43 @@ export function SavepointsPage() {
   );
 }
 
-function textOf({ location, job_id: id, job_name: name, requested_by: user }: Savepoint): string {
-  return [location, id, name, user ?? ''].join(' ').toLowerCase();
+const CONTROLS = { first: 'First page', previous: 'Previous page', next: 'Next page', last: 'Last page' };
+
+/** Of the page that is shown, which is the one before until the next has come. */
+function shownText({ savepoints, total, page }: Savepoints & { readonly page: number }): string {
+  if (savepoints.length === total) return total === 1 ? '1 savepoint' : `${total} savepoints`;
+  const first = (page - 1) * PAGE_SIZE + 1;
+  return `${first} to ${first + savepoints.length - 1} of ${total} savepoints`;
+}
+
+interface NothingProps {
+  readonly isSearch: boolean;
+  /** There are some, on pages before. */
+  readonly isBeyond: boolean;
+  readonly onFirst: () => void;
+}
+
+function Nothing({ isSearch, isBeyond, onFirst }: NothingProps) {
+  if (isBeyond) {
+    return (
+      <EmptyState icon={IconBookmark} title="This page has no savepoint">
+        <Button variant="default" size="compact-sm" onClick={onFirst}>
+          First page
+        </Button>
+      </EmptyState>
+    );
+  }
+  if (isSearch) return <EmptyState icon={IconBookmark} title="No savepoint is found" />;
+  return (
+    <EmptyState icon={IconBookmark} title="No savepoint yet">
+      Take one from the Actions of a running job, or stop a job with one.
+    </EmptyState>
+  );
 }
 
 function Rows({ savepoints }: { readonly savepoints: readonly Savepoint[] }) {
-  const times = useTimes();
   const [doomed, setDoomed] = useState<Savepoint | null>(null);
+  const [open, setOpen] = useState<string | null>(null);
   return (
     <div className="tm-table-scroll">
       <table className="tm-table">
@@ -89,6 +149,7 @@ function Rows({ savepoints }: { readonly savepoints: readonly Savepoint[] }) {
             <th scope="col" className="tm-num">
               Size
             </th>
+            <th scope="col">Needed by</th>
             <th scope="col">
               <span className="tm-visually-hidden">Actions</span>
             </th>
@@ -96,35 +157,114 @@ function Rows({ savepoints }: { readonly savepoints: readonly Savepoint[] }) {
         </thead>
         <tbody>
           {savepoints.map((savepoint) => (
-            <tr key={savepoint.location}>
-              <td className={own.location}>
-                <CopyText text={savepoint.location} label="path" />
-                {savepoint.exists === false && <div className="tm-dim">Files are missing</div>}
-              </td>
-              <td className={own.job}>
-                <Link to={`/jobs/${savepoint.job_id}`} title={savepoint.job_name}>
-                  {savepoint.job_name}
-                </Link>
-              </td>
-              <td>
-                {savepoint.kind === 'stop' ? 'Stop with savepoint' : 'Savepoint'}
-                <div className="tm-dim">{savepoint.format.toLowerCase()}</div>
-              </td>
-              <td>
-                {times.dateTime(savepoint.created_at)}
-                {savepoint.requested_by !== null && <div className="tm-dim">by {savepoint.requested_by}</div>}
-              </td>
-              <td className="tm-num">{formatBytes(savepoint.size)}</td>
-              <td>
-                <Actions savepoint={savepoint} onDispose={() => setDoomed(savepoint)} />
-              </td>
-            </tr>
+            <Row
+              key={savepoint.location}
+              savepoint={savepoint}
+              isOpen={open === savepoint.location}
+              onToggle={() => setOpen((old) => (old === savepoint.location ? null : savepoint.location))}
+              onDispose={() => setDoomed(savepoint)}
+            />
           ))}
         </tbody>
       </table>
       {doomed !== null && <DisposeModal savepoint={doomed} onClose={() => setDoomed(null)} />}
     </div>
   );
+}
+
+interface RowProps {
+  readonly savepoint: Savepoint;
+  readonly isOpen: boolean;
+  readonly onToggle: () => void;
+  readonly onDispose: () => void;
+}
+
+function Row({ savepoint, isOpen, onToggle, onDispose }: RowProps) {
+  const times = useTimes();
+  const id = useId();
+  return (
+    <>
+      <tr>
+        <td className={own.location}>
+          <CopyText text={savepoint.location} label="path" />
+          {savepoint.exists === false ? (
+            <div className="tm-dim">Files are missing</div>
+          ) : (
+            <Button
+              size="compact-xs"
+              variant="subtle"
+              aria-expanded={isOpen}
+              aria-controls={id}
+              leftSection={isOpen ? <IconChevronDown size={13} /> : <IconChevronRight size={13} />}
+              onClick={onToggle}
+            >
+              Contents
+            </Button>
+          )}
+        </td>
+        <td className={own.job}>
+          <Link to={`/jobs/${savepoint.job_id}`} title={savepoint.job_name}>
+            {savepoint.job_name}
+          </Link>
+        </td>
+        <td>
+          {savepoint.kind === 'stop' ? 'Stop with savepoint' : 'Savepoint'}
+          <div className="tm-dim">{savepoint.format.toLowerCase()}</div>
+        </td>
+        <td>
+          {times.dateTime(savepoint.created_at)}
+          {savepoint.requested_by !== null && <div className="tm-dim">by {savepoint.requested_by}</div>}
+        </td>
+        <td className="tm-num">{formatBytes(savepoint.size)}</td>
+        <td className={own.needed}>
+          <Users savepoint={savepoint} />
+        </td>
+        <td>
+          <Actions savepoint={savepoint} onDispose={onDispose} />
+        </td>
+      </tr>
+      {isOpen && (
+        <tr id={id}>
+          <td colSpan={COLUMNS} className={own.contents}>
+            <SavepointContents savepoint={savepoint} />
+          </td>
+        </tr>
+      )}
+    </>
+  );
+}
+
+/** Who may have to restore from a savepoint, and the jobs that were started from it. */
+function Users({ savepoint }: { readonly savepoint: Savepoint }) {
+  const { needed_by: needed, needed_for: who, used_by: users } = savepoint;
+  const others = users.filter(({ job_id }) => job_id !== needed);
+  const starter = users.find(({ job_id }) => job_id === needed);
+  if (needed === null && others.length === 0) return <span className="tm-dim">Nobody</span>;
+  return (
+    <>
+      {needed !== null && (
+        <div>
+          <Link to={`/jobs/${needed}`}>
+            {starter?.job_name ?? capitalized(who ?? '').replace(needed, needed.slice(0, 8))}
+          </Link>
+          {starter !== undefined && <span className="tm-dim"> {startText(starter)}</span>}
+        </div>
+      )}
+      {others.map((user) => (
+        <div key={user.job_id} className="tm-dim">
+          <Link to={`/jobs/${user.job_id}`}>{user.job_name}</Link> {startText(user)}, does not need it
+        </div>
+      ))}
+    </>
+  );
+}
+
+function startText({ claim_mode: mode, job_state: state }: SavepointUser): string {
+  return `started from it (${mode === 'CLAIM' ? 'claimed, ' : ''}${state.toLowerCase()})`;
+}
+
+function capitalized(text: string): string {
+  return text.charAt(0).toUpperCase() + text.slice(1);
 }
 
 interface ActionsProps {
@@ -148,7 +288,7 @@ function Actions({ savepoint, onDispose }: ActionsProps) {
   });
   const isThere = savepoint.exists !== false;
   const whyKept =
-    savepoint.needed_by !== null ? 'A job or a deployment that has not ended may have to restore from it' : null;
+    savepoint.needed_by !== null ? `${capitalized(savepoint.needed_for ?? '')} may have to restore from it` : null;
   const whyNot = mayOperate(role) ? whyKept : 'Requires the role operator';
   return (
     <Stack gap={6}>
