@@ -249,7 +249,9 @@ class Operation(models.Model):
         CHECKPOINT = "checkpoint"
         """{"type"}: CONFIGURED, FULL or INCREMENTAL."""
         RESCALE = "rescale"
-        """{"parallelism", "lower"}: vertex id → upper bound of its parallelism, and lower bound if that is given."""
+        """{"parallelism", "lower", "before"}: vertex id → upper bound of its parallelism, lower bound if that is given,
+        and the parallelism that it had when this was requested.
+        """
         DISPOSE = "dispose"
         """{"path"} of a savepoint; belongs to no job."""
 

@@ -343,10 +343,11 @@ def request_operation(
             open_ones = Operation.objects.filter(job_id=job_id, kind=kind, follows=None).exclude(
                 state=Operation.State.COMPLETED
             )
-            same = next((o for o in open_ones if kind != Operation.Kind.RESCALE or o.parameters == parameters), None)
+            is_any = kind != Operation.Kind.RESCALE
+            same = next((o for o in open_ones if is_any or _asked(o.parameters) == _asked(parameters)), None)
             if same is not None and trigger_id is None:
                 return same
-            if same is not None and same.parameters != parameters:
+            if same is not None and _asked(same.parameters) != _asked(parameters):
                 raise OperationOpenError(same)
         operation = Operation(
             job=job, kind=kind, parameters=dict(parameters), created_at=now_ms(), requested_by_id=_user_id(user)
@@ -363,6 +364,11 @@ def request_operation(
             return first
     transaction.on_commit(lambda: _wake({"type": "operation", "operation": operation.trigger_id}))
     return operation
+
+
+def _asked(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is asked for: the same rescaling may be requested again when a vertex has changed already."""
+    return {name: value for name, value in parameters.items() if name != "before"}
 
 
 def switch_autoscaler(job: Job, is_on: bool | None) -> None:

@@ -48,8 +48,11 @@ def operation_event(row: Operation, names: Mapping[str, str]) -> Event:
     """
     text = _OPERATIONS.get(Operation.Kind(row.kind), row.kind)
     if row.kind == Operation.Kind.RESCALE:
-        wanted = row.parameters.get("parallelism", {})
-        changes = [f"{names.get(vertex, vertex)} to {parallelism}" for vertex, parallelism in wanted.items()]
+        wanted, before = row.parameters.get("parallelism", {}), row.parameters.get("before", {})
+        changes = [
+            f"{names.get(vertex, vertex)} {f'from {before[vertex]} ' if vertex in before else ''}to {parallelism}"
+            for vertex, parallelism in wanted.items()
+        ]
         text += f" of {', '.join(changes[:4])}{' …' if len(changes) > 4 else ''}"
     if row.requested_by is not None:
         text += f", asked for by {row.requested_by.get_username()}"

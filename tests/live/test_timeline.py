@@ -11,6 +11,7 @@ from rest_framework.test import APIClient
 from backend.cluster.models import Operation, Scaling
 from backend.cluster.state_history import MAX_CHANGES, STATES
 from backend.live.failure_groups import Event
+from backend.live.job_events import operation_event
 from backend.live.timeline import MAX_EVENTS, timeline
 from tests.dispatcher import rows
 
@@ -94,6 +95,22 @@ def test_failures_are_among_the_events_and_events_are_bounded() -> None:
     many = [Event("savepoint", n, n, "") for n in range(300)]
     bounded = timeline(RUNNING, CHANGES, {}, many, 9_000)["events"]
     assert (len(bounded), bounded[-1]["begin"]) == (MAX_EVENTS, 299)
+
+
+@pytest.mark.parametrize(
+    ("before", "text"),
+    [
+        ({"m": 2}, "rescaling of map from 2 to 4"),
+        # requested of an earlier release
+        ({}, "rescaling of map to 4"),
+    ],
+    ids=["told", "not told"],
+)
+def test_a_rescaling_tells_what_was_before(db: None, before: dict[str, int], text: str) -> None:
+    parameters = {"parallelism": {"m": 4}} | ({"before": before} if before else {})
+    row = Operation(kind="rescale", parameters=parameters, created_at=10, finished_at=30, state="COMPLETED", result={})
+    event = operation_event(row, {"m": "map"})
+    assert (event.text, event.ended) == (text, 30)
 
 
 @pytest.mark.usefixtures("bus_redis")

@@ -51,10 +51,11 @@ class ResourceRequirementsView(JobView):
         lower = {vertex_id: bound for vertex_id, (bound, _) in given.items() if bound is not None}
         if lower:
             wanted["lower"] = lower
-        _check(self.job, wanted)
-        before = {vertex: bounds for vertex, bounds in self._bounds().items() if vertex in given}
-        trail.note(request._request, before=before)
-        operation = ask(request, self.job, Operation.Kind.RESCALE, wanted, trigger_id_of(body))
+        graph = _check(self.job, wanted)
+        bounds = {vertex: bounds for vertex, bounds in self._bounds().items() if vertex in given}
+        trail.note(request._request, before=bounds)
+        before = {vertex.vertex_id: vertex.parallelism for vertex in graph.vertices if vertex.vertex_id in given}
+        operation = ask(request, self.job, Operation.Kind.RESCALE, {**wanted, "before": before}, trigger_id_of(body))
         # Flink answers {}; its clients ignore unknown fields
         return Response({"request-id": operation.trigger_id})
 
@@ -89,10 +90,11 @@ def _job_and_graph(job: Job) -> tuple[Job, JobGraph]:
     return row, rescaled(job_graph_from_json(row.graph), row.vertex_parallelism)
 
 
-def _check(job: Job, wanted: Mapping[str, Any]) -> None:
-    """Refuse bounds within which the job can never run."""
+def _check(job: Job, wanted: Mapping[str, Any]) -> JobGraph:
+    """Refuse bounds within which the job can never run; return its graph as it runs."""
     try:
         row, graph = _job_and_graph(job)
         check_requirements(graph, changed(requirements_of(row, graph), wanted))
+        return graph
     except RescaleError as error:
         raise BadRequest(str(error)) from error

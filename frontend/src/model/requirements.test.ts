@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 
-import { boundsOf, boundsProblem, changedBounds, type Draft, edited } from './requirements';
+import { boundsOf, boundsProblem, changedBounds, type Draft, edited, slotsNeeded, slotsText } from './requirements';
 import { vertex } from './testData';
 
 const map = vertex('map', [], { name: 'map', parallelism: 2, max_parallelism: 8, lower_bound: 1, upper_bound: 4 });
@@ -25,4 +25,22 @@ test.each<[Draft[string], string | null]>([
   [{ lower: 1.5, upper: 4 }, 'map: bounds are whole numbers from 1 to 8.'],
 ])('bounds %o are refused as the server would refuse them', (typed, problem) => {
   expect(boundsProblem([map], changedBounds([map], { map: typed }))).toBe(problem);
+});
+
+test('the slots of a job are those of the widest vertex of each slot sharing group', () => {
+  const apart = { slot_sharing_group: 'apart' };
+  const job = [
+    vertex('source', [], { parallelism: 2 }),
+    vertex('map', ['source'], { parallelism: 3 }),
+    vertex('model', ['map'], { parallelism: 2, ...apart }),
+  ];
+  expect(slotsNeeded(job, {})).toBe(5);
+  expect(slotsNeeded(job, { source: 4, model: 1 })).toBe(5);
+  expect(slotsNeeded(job, { map: 1, model: 6 })).toBe(8);
+});
+
+test('the slots that are missing are told', () => {
+  expect(slotsText(4, 2, 3)).toBe('Needs 4 slots: the job has 2, and 3 are free.');
+  expect(slotsText(4, 2, 1)).toBe('Needs 4 slots: the job has 2, and 1 is free, so 1 is missing.');
+  expect(slotsText(1, 1, 0)).toBe('Needs 1 slot: the job has 1, and 0 are free.');
 });

@@ -43,3 +43,22 @@ export function boundsProblem(vertices: readonly Vertex[], changed: Readonly<Rec
   }
   return null;
 }
+
+/** Number of slots that a job needs: in each slot sharing group those of its widest vertex. */
+export function slotsNeeded(vertices: readonly Vertex[], parallelisms: Readonly<Record<string, number>>): number {
+  const groups = new Map<string, number>();
+  for (const { id, slot_sharing_group: group, parallelism } of vertices) {
+    groups.set(group, Math.max(groups.get(group) ?? 0, parallelisms[id] ?? parallelism));
+  }
+  return [...groups.values()].reduce((sum, slots) => sum + slots, 0);
+}
+
+/** The slots that a rescaling needs, and those that the job can have, in words. */
+export function slotsText(needed: number, held: number, free: number): string {
+  const slots = needed === 1 ? '1 slot' : `${needed} slots`;
+  const has = `the job has ${held}, and ${free} ${free === 1 ? 'is' : 'are'} free`;
+  const lacking = needed - held - free;
+  return lacking > 0
+    ? `Needs ${slots}: ${has}, so ${lacking} ${lacking === 1 ? 'is' : 'are'} missing.`
+    : `Needs ${slots}: ${has}.`;
+}

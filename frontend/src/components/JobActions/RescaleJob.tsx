@@ -5,9 +5,11 @@ import { Fragment, useState } from 'react';
 
 import { rescaleJob } from '../../api/checkpoints';
 import { useVertices } from '../../hooks/useJob';
+import { useCluster } from '../../hooks/useLive';
 import { useOperation } from '../../hooks/useOperation';
 import { largestParallelism, limitsBelow } from '../../model/checkpoints';
 import type { Job, Vertex } from '../../model/job';
+import { slotsNeeded, slotsText } from '../../model/requirements';
 import { AskDialog } from './AskDialog';
 import classes from './JobActions.module.css';
 
@@ -15,12 +17,15 @@ interface Props {
   readonly job: Job;
   readonly isOpen: boolean;
   readonly onClose: () => void;
-  readonly onClosed: () => void;
+  /** Moves the focus, which otherwise returns to where it was. */
+  readonly onClosed?: () => void;
+  /** Parallelisms to begin with, by vertex id; the others begin with those that they have. */
+  readonly wished?: Readonly<Record<string, number>>;
 }
 
-export function RescaleJob({ job, isOpen, onClose, onClosed }: Props) {
+export function RescaleJob({ job, isOpen, onClose, onClosed, wished = {} }: Props) {
   const vertices = useVertices();
-  const [wanted, setWanted] = useState(() => parallelisms(vertices));
+  const [wanted, setWanted] = useState(() => ({ ...parallelisms(vertices), ...wished }));
   const largest = largestParallelism(vertices);
   const [asked, setAsked] = useState(largest);
   const { start, isAsking, error } = useOperation<Record<string, number>>({
@@ -47,7 +52,7 @@ export function RescaleJob({ job, isOpen, onClose, onClosed }: Props) {
       title="Rescale this job"
       isOpen={isOpen}
       onClose={onClose}
-      onClosed={onClosed}
+      {...(onClosed === undefined ? {} : { onClosed })}
       onSubmit={() => start(changed)}
       action="Rescale"
       isBusy={isAsking}
@@ -79,6 +84,7 @@ export function RescaleJob({ job, isOpen, onClose, onClosed }: Props) {
           {limits}
         </p>
       )}
+      <Slots vertices={vertices} wanted={wanted} />
       <div className={classes.vertices}>
         {vertices.map((vertex) => (
           <Fragment key={vertex.id}>
@@ -98,6 +104,25 @@ export function RescaleJob({ job, isOpen, onClose, onClosed }: Props) {
         ))}
       </div>
     </AskDialog>
+  );
+}
+
+interface SlotsProps {
+  readonly vertices: readonly Vertex[];
+  readonly wanted: Readonly<Record<string, number>>;
+}
+
+/** Before a job is stopped for it: whether there are as many slots as it will need. */
+function Slots({ vertices, wanted }: SlotsProps) {
+  const { data: cluster } = useCluster();
+  if (cluster === undefined) return null;
+  const needed = slotsNeeded(vertices, wanted);
+  const held = slotsNeeded(vertices, {});
+  const free = cluster.slots_available;
+  return (
+    <p className={classes.slots} role="status" data-lacking={needed > held + free || undefined}>
+      {slotsText(needed, held, free)}
+    </p>
   );
 }
 

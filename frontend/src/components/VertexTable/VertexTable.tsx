@@ -1,12 +1,16 @@
 /** All vertices of a job with their exact counters. */
 
-import { memo } from 'react';
+import { memo, useCallback, useState } from 'react';
 
-import { useMetrics, useVertices } from '../../hooks/useJob';
+import { useJob, useMetrics, useVertices } from '../../hooks/useJob';
 import { useServerNow } from '../../hooks/useNow';
+import { useRole } from '../../hooks/useSession';
 import { useTimes } from '../../hooks/useTimes';
+import { mayOperate } from '../../model/access';
 import { formatBytes, formatCount, formatDuration, formatRate, formatShare } from '../../model/format';
 import type { Vertex } from '../../model/job';
+import { RescaleJob } from '../JobActions/RescaleJob';
+import { RescaleVertex } from '../JobActions/RescaleVertex';
 import { StateBadge } from '../StateBadge/StateBadge';
 import { VertexLink } from '../VertexLink/VertexLink';
 import classes from './VertexTable.module.css';
@@ -18,6 +22,14 @@ interface Props {
 
 export function VertexTable({ selected, onSelect }: Props) {
   const vertices = useVertices();
+  const job = useJob();
+  const canRescale = mayOperate(useRole()) && job.state === 'RUNNING';
+  const [{ number, ...wish }, setWish] = useState<Wish>(NO_WISH);
+  const onWish = useCallback(
+    (vertexId: string, parallelism: number) =>
+      setWish((old) => ({ number: old.number + 1, isOpen: true, wished: { [vertexId]: parallelism } })),
+    [],
+  );
   return (
     <div className="tm-table-scroll">
       <table className={`tm-table ${classes.table ?? ''}`}>
@@ -55,21 +67,41 @@ export function VertexTable({ selected, onSelect }: Props) {
         </thead>
         <tbody>
           {vertices.map((vertex) => (
-            <Row key={vertex.id} vertex={vertex} isSelected={vertex.id === selected} onSelect={onSelect} />
+            <Row
+              key={vertex.id}
+              vertex={vertex}
+              isSelected={vertex.id === selected}
+              onSelect={onSelect}
+              onWish={canRescale ? onWish : undefined}
+            />
           ))}
         </tbody>
       </table>
+      {number > 0 && (
+        <RescaleJob key={number} job={job} {...wish} onClose={() => setWish((old) => ({ ...old, isOpen: false }))} />
+      )}
     </div>
   );
 }
+
+/** What the dialog for rescaling begins with; a new dialog for each opening. */
+interface Wish {
+  readonly number: number;
+  readonly isOpen: boolean;
+  readonly wished: Readonly<Record<string, number>>;
+}
+
+const NO_WISH: Wish = { number: 0, isOpen: false, wished: {} };
 
 interface RowProps {
   readonly vertex: Vertex;
   readonly isSelected: boolean;
   readonly onSelect: (id: string) => void;
+  /** Undefined: nobody can rescale the job now. */
+  readonly onWish: ((id: string, parallelism: number) => void) | undefined;
 }
 
-const Row = memo(function Row({ vertex, isSelected, onSelect }: RowProps) {
+const Row = memo(function Row({ vertex, isSelected, onSelect, onWish }: RowProps) {
   const times = useTimes();
   const { id, name, state, parallelism, start_time: start, end_time: end } = vertex;
   const metrics = useMetrics(id);
@@ -82,7 +114,9 @@ const Row = memo(function Row({ vertex, isSelected, onSelect }: RowProps) {
       <td>
         <StateBadge state={state} />
       </td>
-      <td className="tm-num">{parallelism}</td>
+      <td className="tm-num">
+        {onWish === undefined ? parallelism : <RescaleVertex vertex={vertex} onWish={(wanted) => onWish(id, wanted)} />}
+      </td>
       <td className="tm-num">
         {formatCount(metrics.records_in)}
         <div className={`tm-live ${classes.rate ?? ''}`}>{formatRate(metrics.records_in_per_second)}</div>

@@ -1,0 +1,39 @@
+/** Two buttons that open the dialog for rescaling with a vertex's parallelism changed by one. */
+
+import { ActionIcon } from '@mantine/core';
+import { IconMinus, IconPlus } from '@tabler/icons-react';
+
+import type { Vertex } from '../../model/job';
+import classes from './JobActions.module.css';
+
+interface Props {
+  readonly vertex: Pick<Vertex, 'id' | 'name' | 'parallelism' | 'max_parallelism'>;
+  readonly onWish: (parallelism: number) => void;
+}
+
+export function RescaleVertex({ vertex, onWish }: Props) {
+  const { name, parallelism, max_parallelism: most } = vertex;
+  return (
+    <span className={classes.steps}>
+      <ActionIcon
+        size="xs"
+        variant="default"
+        aria-label={`Fewer subtasks of ${name}`}
+        disabled={parallelism <= 1}
+        onClick={() => onWish(parallelism - 1)}
+      >
+        <IconMinus size={11} aria-hidden />
+      </ActionIcon>
+      {parallelism}
+      <ActionIcon
+        size="xs"
+        variant="default"
+        aria-label={`More subtasks of ${name}`}
+        disabled={parallelism >= most}
+        onClick={() => onWish(parallelism + 1)}
+      >
+        <IconPlus size={11} aria-hidden />
+      </ActionIcon>
+    </span>
+  );
+}
