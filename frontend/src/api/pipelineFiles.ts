@@ -23,13 +23,20 @@ export function importPipeline(document: unknown, key: string): Promise<Imported
   return send('/import', { method: 'POST', body: { document }, headers: { 'Idempotency-Key': key } });
 }
 
-/** Creates a pipeline like the head of another one, under a name that is free. */
+/** A version of a pipeline, and the pipeline's name. */
+export interface Original {
+  readonly id: string;
+  readonly number: number;
+  readonly name: string;
+}
+
+/** Creates a pipeline like a version of another one, under a name that is free. */
 export async function duplicatePipeline(
-  { id, head, name }: PipelineListed,
+  { id, number, name }: Original,
   taken: ReadonlySet<string>,
   key: string,
 ): Promise<Pipeline> {
-  const { document } = await fetchVersion(id, head.number);
+  const { document } = await fetchVersion(id, number);
   return createPipeline({ ...document, name: freeName(`${name} copy`.slice(0, 200), taken) }, key);
 }
 

@@ -3,7 +3,7 @@ import { MantineProvider } from '@mantine/core';
 import { Notifications } from '@mantine/notifications';
 import { QueryClient, QueryClientProvider } from '@tanstack/react-query';
 import { cleanup, fireEvent, render, screen, waitFor, within } from '@testing-library/react';
-import { MemoryRouter } from 'react-router';
+import { MemoryRouter, useLocation } from 'react-router';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 
 import type { ClusterDocument, JobState, Role, Session } from '../../gen/contract';
@@ -18,11 +18,22 @@ import { JobActions } from './JobActions';
 
 const asked: string[] = [];
 
+/** What reads answer, by the end of their path; others find nothing. */
+const answers = new Map<string, unknown>();
+const sent: unknown[] = [];
+
 beforeEach(() => {
   asked.splice(0);
-  vi.stubGlobal('fetch', (url: string, { method = 'GET' }: RequestInit = {}) => {
+  sent.splice(0);
+  answers.clear();
+  vi.stubGlobal('fetch', (url: string, { method = 'GET', body }: RequestInit = {}) => {
     asked.push(`${method} ${url}`);
-    return Promise.resolve(new Response('{}', { status: 202 }));
+    if (method !== 'GET') {
+      sent.push(JSON.parse((body as string | undefined) ?? '{}'));
+      return Promise.resolve(new Response('{"id":"made"}', { status: 202 }));
+    }
+    const found = [...answers].find(([end]) => url.endsWith(end));
+    return Promise.resolve(new Response(JSON.stringify(found?.[1] ?? {}), { status: found === undefined ? 404 : 200 }));
   });
 });
 afterEach(() => {
@@ -33,6 +44,7 @@ afterEach(() => {
 function Shown() {
   return (
     <>
+      <output>{useLocation().pathname}</output>
       <JobActions job={useJob()} />
       <VertexTable selected={null} onSelect={() => undefined} />
     </>
@@ -135,4 +147,46 @@ test('nobody rescales a vertex of a job that does not run, and no viewer does', 
   cleanup();
   show('RUNNING', 'viewer');
   expect(screen.queryByRole('button', { name: /subtasks of map/ })).toBeNull();
+});
+
+const DRAWN = { pipeline: 'p1', name: 'Delays', version: 3, deployment: 'd', operators: {}, outputs: {} };
+
+function isDrawn(): void {
+  answers.set(`/pipelines/jobs/${'a'.repeat(32)}`, DRAWN);
+  answers.set('/pipelines/p1/versions/3', { number: 3, document: { name: 'Delays', nodes: [], edges: [] } });
+  answers.set('/pipelines', {
+    pipelines: [
+      { id: 'p1', name: 'Delays' },
+      { id: 'p2', name: 'Delays copy' },
+    ],
+  });
+}
+
+test('the version that a job was drawn as is cloned to the editor', async () => {
+  isDrawn();
+  show('RUNNING', 'developer');
+  fireEvent.click(button('Actions'));
+  fireEvent.click(await item('Clone to the editor'));
+  await waitFor(() => expect(document.querySelector('output')?.textContent).toBe('/pipelines/made/edit'));
+  expect(sent).toEqual([{ document: { name: 'Delays copy 2', nodes: [], edges: [] } }]);
+});
+
+test('an ended job is cloned, too', async () => {
+  isDrawn();
+  show('FAILED', 'developer');
+  fireEvent.click(await screen.findByRole('button', { name: 'Clone to the editor' }));
+  await waitFor(() => expect(sent).toHaveLength(1));
+});
+
+test('a job of a program has nothing to clone, and an operator may not', async () => {
+  show('RUNNING', 'developer');
+  await waitFor(() => expect(asked.some((each) => each.includes('/pipelines/jobs/'))).toBe(true));
+  fireEvent.click(button('Actions'));
+  await item('Rescale');
+  expect(screen.queryByRole('menuitem', { name: 'Clone to the editor' })).toBeNull();
+  cleanup();
+  isDrawn();
+  show('RUNNING', 'operator');
+  fireEvent.click(button('Actions'));
+  expect((await item('Clone to the editor')).disabled).toBe(true);
 });

@@ -8,6 +8,7 @@ import {
   IconBan,
   IconBookmark,
   IconChevronDown,
+  IconCopyPlus,
   IconDeviceFloppy,
   IconPlayerStop,
   IconRotateClockwise,
@@ -25,6 +26,7 @@ import { RescaleJob } from './RescaleJob';
 import { RunAgain } from './RunAgain';
 import { StopJob } from './StopJob';
 import { TakeSavepoint } from './TakeSavepoint';
+import { useClone } from './useClone';
 
 const ICON = { size: 16, stroke: 1.8 } as const;
 
@@ -44,6 +46,7 @@ function Active({ job }: { readonly job: Job }) {
     rescale.open();
   };
   const checkpoint = useCheckpointNow(job.id);
+  const clone = useClone(job.id);
   const menu = useRef<HTMLButtonElement>(null);
   // the menu item that opened a dialog no longer exists when the dialog closes
   const focusMenu = () => menu.current?.focus();
@@ -80,6 +83,15 @@ function Active({ job }: { readonly job: Job }) {
           <Menu.Item leftSection={<IconArrowsDiagonal {...ICON} />} disabled={!isRunning} onClick={openRescale}>
             Rescale
           </Menu.Item>
+          {clone !== null && (
+            <Menu.Item
+              leftSection={<IconCopyPlus {...ICON} />}
+              disabled={!clone.isAllowed || clone.isPending}
+              onClick={clone.clone}
+            >
+              Clone to the editor
+            </Menu.Item>
+          )}
           <Menu.Divider />
           <Menu.Item
             className={classes.danger}
@@ -104,8 +116,22 @@ function Ended({ job }: { readonly job: Job }) {
   const refusal = useSubmissionRefusal();
   const isAllowed = maySubmit(useRole()) && refusal === '';
   const [isOpen, { open, close }] = useDisclosure(false);
+  const clone = useClone(job.id);
   return (
     <>
+      {clone !== null && (
+        <Tooltip label="Requires the role developer" disabled={clone.isAllowed}>
+          <Button
+            variant="default"
+            leftSection={<IconCopyPlus {...ICON} />}
+            disabled={!clone.isAllowed}
+            loading={clone.isPending}
+            onClick={clone.clone}
+          >
+            Clone to the editor
+          </Button>
+        </Tooltip>
+      )}
       <Tooltip label={refusal !== '' ? refusal : 'Requires the role developer'} disabled={isAllowed}>
         <Button variant="default" leftSection={<IconRotateClockwise {...ICON} />} disabled={!isAllowed} onClick={open}>
           Run again

@@ -38,7 +38,10 @@ export function PipelineMenu({ pipeline, mayEdit, taken, onArchive, onDelete }: 
   const [key, setKey] = useState(makeId);
   const isArchived = pipeline.archived_at !== null;
   const { mutate: copy } = useMutation({
-    mutationFn: () => duplicatePipeline(pipeline, new Set(taken), key),
+    mutationFn: () => {
+      const { id, head, name } = pipeline;
+      return duplicatePipeline({ id, number: head.number, name }, new Set(taken), key);
+    },
     onSuccess: ({ id }) => {
       setKey(makeId());
       void client.invalidateQueries({ queryKey: ['pipelines'] });
