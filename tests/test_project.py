@@ -68,6 +68,14 @@ def test_links_between_documents_lead_somewhere(document: Path) -> None:
             assert target.exists() or str(target.relative_to(ROOT)) in generated, f"{document.name}: {link}"
 
 
+def test_every_picture_is_made_by_make_screenshots_and_shown_somewhere() -> None:
+    maker = (ROOT / "tests" / "e2e" / "screenshots.py").read_text(encoding="utf-8")
+    made = set(re.findall(r'^    "([a-z-]+)": \(', maker, re.MULTILINE))
+    texts = "".join(document.read_text(encoding="utf-8") for document in documents())
+    shown = set(re.findall(r"!\[[^\]]+\]\((?:docs/)?images/([a-z-]+)\.png\)", texts))
+    assert made == shown == {path.stem for path in (ROOT / "docs" / "images").iterdir()}
+
+
 def test_no_file_names_a_path_of_one_machine() -> None:
     machine_path = re.compile(r"(?<![\w./-])/(?:root|work|home/\w+)(?:/|\b)")
     guilty = [

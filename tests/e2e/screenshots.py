@@ -22,11 +22,6 @@ IMAGES = ROOT / "docs" / "images"
 TIMEOUT_MS = 60_000
 
 
-def overview(site: Site, page: Page) -> None:
-    page.goto(f"{site.url}/ui/")
-    expect(page.get_by_role("table", name="Running Jobs")).to_be_visible()
-
-
 def job_page(site: Site, page: Page) -> None:
     """The demonstration, once windows have been closed and its checkpoints are complete."""
     job_id = site.wait_for_demo()
@@ -66,7 +61,6 @@ def previewed(site: Site, page: Page) -> None:
 
 PICTURES: dict[str, tuple[Callable[[Site, Page], None], bool]] = {
     # name → moves, whether the whole page or the window
-    "overview": (overview, False),
     "job-page": (job_page, True),
     "templates": (templates, False),
     "pipeline-editor": (opened, False),

@@ -150,6 +150,9 @@ class PassHost:
     def client(self) -> ClientChannel:
         return self._client
 
+    def row_values(self) -> None:
+        """Nobody looks into a pass."""
+
     def state_writer(self, options: CheckpointOptions, checkpoint_id: CheckpointId, task: str) -> TaskStateWriter:
         return TaskStateWriter(self._files, options, checkpoint_id, task, DEFAULT_RETRIES)
 
