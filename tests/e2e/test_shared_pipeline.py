@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import BrowserContext, Page, expect
 
 from tests.e2e.site import Site
 from tests.e2e.test_deploy import create, dialog, numbers
@@ -19,12 +19,18 @@ pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 
 
 class SomebodyElse:
-    """Saves versions over REST, on top of the head."""
+    """A developer with an account of their own, who saves versions over REST, on top of the head."""
+
+    NAME, PASSWORD = "zoe", "a long password of zoe's"
 
     def __init__(self, site: Site, page: Page, pipeline: str) -> None:
-        self._page = page
+        account = {"name": self.NAME, "role": "developer", "password": self.PASSWORD}
         self._site = site
         self._url = f"/api/v1/pipelines/{pipeline}/versions"
+        self._post(page.context, "/api/v1/users", account)
+        assert page.context.browser is not None
+        self._context = page.context.browser.new_context()
+        self._post(self._context, "/api/v1/session", {"username": self.NAME, "password": self.PASSWORD})
 
     def save(self, **params: dict[str, Any]) -> int:
         """Save the head with other parameters of some nodes; returns the new version's number."""
@@ -32,14 +38,15 @@ class SomebodyElse:
         document = copy.deepcopy(self._site.get(f"{self._url}/{head}")["document"])
         for node, changed in params.items():
             document["nodes"][node]["params"].update(changed)
-        token = next(cookie["value"] for cookie in self._page.context.cookies() if cookie["name"] == "csrftoken")
-        answer = self._page.request.post(
-            self._site.url + self._url,
-            data={"document": document, "message": f"theirs {head + 1}"},
-            headers={"X-CSRFToken": token, "Referer": self._site.url, "If-Match": f'"{head}"'},
-        )
+        body = {"document": document, "message": f"theirs {head + 1}"}
+        return int(self._post(self._context, self._url, body, {"If-Match": f'"{head}"'})["number"])
+
+    def _post(self, context: BrowserContext, path: str, body: Any, headers: dict[str, str] | None = None) -> Any:
+        tokens = [cookie["value"] for cookie in context.cookies() if cookie["name"] == "csrftoken"]
+        own = {"Referer": self._site.url} | ({"X-CSRFToken": tokens[0]} if tokens else {})
+        answer = context.request.post(self._site.url + path, data=body, headers=own | (headers or {}))
         assert answer.ok, answer.text()
-        return int(answer.json()["number"])
+        return answer.json()
 
 
 def save(page: Page, message: str) -> None:
@@ -68,6 +75,7 @@ def test_versions_of_others_are_merged_and_so_is_a_third_save_meanwhile(site: Si
     # another node: both hold
     assert other.save(n2={"columns": [["twice", "id * 3"]]}) == 2
     save_is_refused(page, "mine")
+    expect(page.get_by_role("status").filter(has_text="Merged with version 2 by zoe")).to_be_attached()
     wait_until(lambda: drafted('"rows_per_second": 100', "id * 3"), 20, "the other's change is in the draft")
     # the same field: it is asked about, and somebody saves once more while it is
     assert other.save(n1={"rows_per_second": 50}) == 3
