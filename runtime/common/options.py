@@ -529,7 +529,11 @@ TMP_DIRECTORIES: ConfigOption[str | None] = (
 or the system's path separator. If not set, the system's directory for temporary files."""
 
 CHECKPOINTS_HISTORY: ConfigOption[int] = (
-    ConfigOptions.key("web.checkpoints.history").int_type().at_least(1).default_value(10)
+    ConfigOptions.key("web.checkpoints.history")
+    .int_type()
+    .with_deprecated_keys("jobmanager.web.checkpoints.history")
+    .at_least(1)
+    .default_value(10)
 )
 """Number of the last checkpoints whose statistics are shown, at most 60."""
 

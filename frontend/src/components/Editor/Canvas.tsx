@@ -31,6 +31,7 @@ import {
 } from '@xyflow/react';
 import {
   type DragEvent,
+  type MouseEvent as ReactMouseEvent,
   type ReactNode,
   memo,
   startTransition,
@@ -249,6 +250,18 @@ export function Canvas() {
   );
   const onEdgeEnter = useCallback((_: unknown, { id }: Edge) => setNear(id), []);
   const onEdgeLeave = useCallback(() => setNear(null), []);
+  const onNodeClick = useCallback(
+    (event: ReactMouseEvent, { id }: Node) => {
+      if (event.shiftKey || event.ctrlKey || event.metaKey) return;
+      const state = store.getState();
+      const { nodes: all, notes, edges: lines } = state.history.selection;
+      if (all.length + notes.length + lines.length < 2) return;
+      // React Flow leaves several selected where one of them is clicked; the box of a group stands for all its nodes
+      if (Object.hasOwn(documentOf(state).nodes, id)) state.select({ nodes: [id] });
+      else if (Object.hasOwn(documentOf(state).layout?.notes ?? {}, id)) state.select({ notes: [id] });
+    },
+    [store],
+  );
   const onPaneClick = useCallback(() => store.getState().openQuickAdd(null), [store]);
 
   const isFar = useStore(({ transform }) => transform[2] < FAR);
@@ -273,6 +286,7 @@ export function Canvas() {
       onEdgeMouseLeave={onEdgeLeave}
       onDragOver={onDragOver}
       onDrop={onDrop}
+      onNodeClick={onNodeClick}
       onPaneClick={onPaneClick}
       connectionMode={ConnectionMode.Strict}
       connectionRadius={28}
