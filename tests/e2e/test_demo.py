@@ -42,7 +42,7 @@ def test_rates_and_counts_move_on_the_page_by_themselves(site: Site, page: Page)
         rate = counts.locator("div")
         first = rate.inner_text()
         expect(rate).not_to_have_text(first)
-    watermark = cell(vertex_row(page, VERTICES[1]), 8)
+    watermark = cell(vertex_row(page, VERTICES[1]), 9)
     expect(watermark).to_have_text(re.compile(r"^201[34]-\d\d-\d\d "))
     expect(watermark).not_to_have_text(watermark.inner_text())
 
