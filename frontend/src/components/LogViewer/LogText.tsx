@@ -28,8 +28,12 @@ interface Props {
 export function LogText({ jobId, name, isLive, picker }: Props) {
   const [isFollowing, setFollowing] = useState(isLive);
   const [textParam, setTextParam] = useQueryParam('find');
-  const text = textParam ?? '';
-  const setText = (value: string) => setTextParam(value === '' ? null : value);
+  // what is typed is shown at once: the address may follow later
+  const [text, setTyped] = useState(textParam ?? '');
+  const setText = (value: string) => {
+    setTyped(value);
+    setTextParam(value === '' ? null : value);
+  };
   const [levelParam, setLevelParam] = useQueryParam('min-level');
   const level = levelParam ?? 'all';
   const setLevel = (value: string) => setLevelParam(value === 'all' ? null : value);
