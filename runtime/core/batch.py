@@ -14,7 +14,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from runtime.common.typeinfo import TypeInformation
+from runtime.common.typeinfo import RowTypeInfo, TypeInformation
+from runtime.common.types import RowKind
 from runtime.core.arrow import from_arrow, to_arrow
 from runtime.core.arrow_views import without_views
 
@@ -134,7 +135,11 @@ class RecordBatch:
             if self.type_info is None:
                 raise TypeError("a batch without a type cannot be turned into columns; give the stream an output_type")
             assert self._values is not None
-            self._arrow = to_arrow(self._values, self.type_info)
+            arrow = to_arrow(self._values, self.type_info)
+            # columns hold no kinds: whoever found them beside values would take all rows for new ones
+            if isinstance(self.type_info, RowTypeInfo) and has_changes(self._values):
+                return arrow
+            self._arrow = arrow
         return self._arrow
 
     def timestamps(self) -> list[int] | None:
@@ -219,6 +224,11 @@ class RecordBatch:
     def __repr__(self) -> str:
         form = "+".join(name for name, there in (("values", self.has_values), ("arrow", self.has_arrow)) if there)
         return f"RecordBatch({self.num_rows} rows, {form}, {len(self.marks)} marks)"
+
+
+def has_changes(rows: Sequence[Any]) -> bool:
+    """Return whether one of the rows is of another kind than INSERT; what is no Row has none."""
+    return any(getattr(row, "_row_kind", RowKind.INSERT) is not RowKind.INSERT for row in rows)
 
 
 def _picker(indices: list[int]) -> Callable[[list[Any]], list[Any]]:

@@ -20,7 +20,7 @@ from polars.interchange import CompatLevel
 from runtime.common.typeinfo import RowTypeInfo, TupleTypeInfo, TypeInformation, Types
 from runtime.common.types import Row, RowKind
 from runtime.core.arrow import arrow_schema, from_arrow, type_from_arrow
-from runtime.core.batch import Mark, RecordBatch
+from runtime.core.batch import Mark, RecordBatch, has_changes
 
 _NEWEST = CompatLevel.newest()
 #: dtypes without a Tidemark type → the dtypes that they are cast to; UInt64 is read as BIG_INT without a cast
@@ -201,7 +201,7 @@ def row_kinds(batch: RecordBatch) -> list[RowKind] | None:
     if not batch.has_values or not isinstance(batch.type_info, RowTypeInfo):
         return None
     values = batch.values()
-    if all(row._row_kind is RowKind.INSERT for row in values):
+    if not has_changes(values):
         return None
     return [row._row_kind for row in values]
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from runtime.common import Row, RowKind
 from runtime.common.time import Instant
 from runtime.common.typeinfo import Types
-from runtime.core.batch import Mark
+from runtime.core.batch import Mark, RecordBatch
 from runtime.core.column_keys import ColumnKeys
 from runtime.core.keys import encode_key
 from runtime.operators.columnar.aggregates import aggregate_spec
@@ -236,3 +236,13 @@ def test_unnest_needs_a_list_and_a_free_name() -> None:
         UnnestOperatorFactory(LISTS, "id", "item")
     with pytest.raises(ColumnExpressionError, match="already"):
         UnnestOperatorFactory(LISTS, "items", "id")
+
+
+def test_rows_that_were_looked_at_as_columns_keep_their_kinds_on_the_wire() -> None:
+    """A condition that holds for all rows hands the batch on, and the network sends columns where there are some."""
+    rows = [Row(1, 2), Row(1, 3)]
+    for row, kind in zip(rows, (RowKind.UPDATE_BEFORE, RowKind.UPDATE_AFTER), strict=True):
+        row.set_row_kind(kind)
+    batch = RecordBatch.of_values(rows, type_info=Types.ROW_NAMED(["id", "n"], [Types.LONG(), Types.LONG()]))
+    assert batch.arrow().num_rows == 2
+    assert not batch.has_arrow
