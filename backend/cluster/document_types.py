@@ -518,7 +518,7 @@ class TaskManagerSummary(TypedDict):
 
 
 class JobLimit(TypedDict):
-    """What holds a job up."""
+    """The cause that limits a job, and the vertex that it is found at."""
 
     cause: CauseName
     vertex: str

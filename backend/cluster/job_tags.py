@@ -20,7 +20,7 @@ _RULE = f"1 to {MAX_CHARS} letters, digits or . : / = @ + - _"
 
 
 class TagError(ValueError):
-    """What somebody wants a job to be tagged with is no list of tags."""
+    """The tags that somebody asks for are no list of tags."""
 
 
 def checked_tags(tags: Iterable[object]) -> list[str]:

@@ -1085,7 +1085,7 @@ export interface JobIdAndStatus {
   status: JobState;
 }
 
-/** What holds a job up. */
+/** The cause that limits a job, and the vertex that it is found at. */
 export interface JobLimit {
   cause: CauseName;
   /** Its id. */
