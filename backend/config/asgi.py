@@ -13,6 +13,7 @@ from django.core.asgi import get_asgi_application
 
 from backend.config import environment
 from runtime.client.confinement import hide_process
+from runtime.common.garbage import collect_garbage_less_often
 
 hide_process()
 if "TIDEMARK_HOST" in os.environ:
@@ -33,6 +34,6 @@ application = ForwardedClients(
     environment.trusted_proxies(),
 )
 
-# what was imported stays: a full collection of it stops every request for 0.1 s
+# of what was imported, a full collection stops every request for 0.1 s
 gc.collect()
-gc.freeze()
+collect_garbage_less_often()

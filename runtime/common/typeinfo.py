@@ -477,7 +477,7 @@ class RowTypeInfo(TypeInformation):
         ValueError: wrong number of names, or one twice.
     """
 
-    __slots__ = ("field_names", "field_types", "is_named")
+    __slots__ = ("_hash", "field_names", "field_types", "is_named")
 
     def __init__(self, field_types: Sequence[TypeInformation], field_names: Sequence[str] | None = None) -> None:
         self.field_types = _checked_types("ROW", field_types)
@@ -513,6 +513,21 @@ class RowTypeInfo(TypeInformation):
 
     def _identity(self) -> tuple[Any, ...]:
         return (self.field_types, self.field_names)
+
+    def __eq__(self, other: object) -> bool:
+        return other is self or super().__eq__(other)
+
+    def __hash__(self) -> int:
+        # a row may have hundreds of columns, and is a key of several caches
+        try:
+            return self._hash
+        except AttributeError:
+            self._hash: int = hash((RowTypeInfo, self._identity()))
+            return self._hash
+
+    def __getstate__(self) -> tuple[None, dict[str, Any]]:
+        # another process hashes texts in another way
+        return None, {name: getattr(self, name) for name in self.__slots__ if name != "_hash"}
 
     def type_string(self) -> str:
         if not self.is_named:

@@ -6,7 +6,6 @@ Runs in a Python worker that Spark has forked; it ends with the task (workers ar
 from __future__ import annotations
 
 import ctypes
-import gc
 import logging
 import os
 import signal
@@ -20,6 +19,7 @@ from urllib.parse import urlsplit
 import numpy as np
 from pyspark import BarrierTaskContext
 
+from runtime.common.garbage import collect_garbage_less_often
 from runtime.core.clock import SYSTEM_CLOCK
 from runtime.core.ids import Attempt, SlotId
 from runtime.network.addresses import outward_host
@@ -34,11 +34,6 @@ from runtime.task.slot import Slot
 #: how long a Python thread keeps the interpreter while another waits for it; the default of 5 ms makes network threads
 #: wait for user code (Flight echo p50 53 ms instead of 4 ms beside three busy threads), shorter costs throughput
 SWITCH_INTERVAL_S = 0.0005
-#: Of the garbage collector. With Python's 700 it looks into each batch of records several times and, as these survive
-#: that, into all state now and then: a quarter of the CPU time of a job whose records are dicts, a third of one that
-#: has many keys (benchmark works `state ndjson`, `keys`). Far above 20,000 nothing is gained, and cycles of large
-#: objects wait. What is not in a cycle is freed at once, as ever.
-GC_THRESHOLDS = (20_000, 10, 10)
 PR_SET_PDEATHSIG = 1
 
 
@@ -69,7 +64,7 @@ class SlotSpec:
         # forked with the same state as all its siblings; Python's own generator reseeds itself
         np.random.seed()
         sys.setswitchinterval(SWITCH_INTERVAL_S)
-        _collect_garbage_less_often()
+        collect_garbage_less_often()
         context = BarrierTaskContext.get()
         partition = context.partitionId()
         host = "127.0.0.1"
@@ -130,12 +125,6 @@ def _redirected(slot: Slot, forward_logs: bool) -> Iterator[None]:
         root.removeHandler(handler)
         sys.stdout, sys.stderr = stdout, stderr
         slot.network.close()
-
-
-def _collect_garbage_less_often() -> None:
-    """Exempt everything imported so far, which stays for good, from garbage collection."""
-    gc.freeze()
-    gc.set_threshold(*GC_THRESHOLDS)
 
 
 def _die_with_parent() -> None:

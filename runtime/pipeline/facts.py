@@ -79,7 +79,8 @@ class StreamFacts:
             "watermarks": self.watermarks,
             "time_column": self.time_column,
             "bounded": self.bounded,
-            "origin": {column: list(place) for column, place in self.origins},
+            # tuples: of lists, a full collection of garbage had 100,000 to look at
+            "origin": dict(self.origins),
         }
 
 

@@ -41,6 +41,14 @@ def test_types_survive_pickle_and_their_own_text(type_info: Any) -> None:
     assert hash(parse_type(type_info.type_string())) == hash(type_info)
 
 
+def test_the_hash_of_a_row_type_stays_in_its_process() -> None:
+    row = Types.ROW_NAMED(["id", "word"], [Types.LONG(), Types.STRING()])
+    before = pickle.dumps(row)
+    assert hash(row) == hash(pickle.loads(before))
+    # texts have another hash in each process
+    assert pickle.dumps(row) == before
+
+
 def test_types_differ_by_content() -> None:
     assert len(set(ALL)) == 24
     assert Types.LIST(Types.INT()) != Types.OBJECT_ARRAY(Types.INT())

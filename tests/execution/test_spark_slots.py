@@ -15,12 +15,12 @@ import pytest
 
 import runtime.execution.continuous as continuous
 from runtime.common import Configuration, WatermarkStrategy
+from runtime.common.garbage import THRESHOLDS
 from runtime.connectors import BlackHoleSink, DataGeneratorSource
 from runtime.connectors.files.file_sink import FileSink
 from runtime.datastream import JobClient, StreamExecutionEnvironment
 from runtime.execution.errors import JobExecutionError
 from runtime.execution.spark_session import acquire_context
-from runtime.execution.spark_slot import GC_THRESHOLDS
 from runtime.execution.spark_stages import SparkStages
 from runtime.jobmaster.job_state import JobState
 from tests.execution.conftest import StartJob, alive, is_producing, pids_of
@@ -65,7 +65,7 @@ def test_slots_look_for_garbage_seldom_and_not_at_what_they_have_imported() -> N
     )
     seen = env.from_collection([0]).map(lambda _: (gc.get_threshold(), gc.get_freeze_count() > 10_000))
     with seen.execute_and_collect() as records:
-        assert list(records) == [(GC_THRESHOLDS, True)]
+        assert list(records) == [(THRESHOLDS, True)]
     record_run("spark local")
 
 

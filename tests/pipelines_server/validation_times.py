@@ -12,17 +12,20 @@ from typing import Any
 
 from backend.pipelines import building
 from backend.pipelines.documents import check
+from runtime.common.garbage import collect_garbage_less_often
 from tests.pipeline.test_validate import three_hundred
 
 
 @contextmanager
 def as_in_a_web_process() -> Iterator[None]:
-    """Collections of garbage skip what was imported, as `backend.config.asgi` has it."""
+    """Garbage is collected as `backend.config.asgi` has it."""
+    thresholds = gc.get_threshold()
     gc.collect()
-    gc.freeze()
+    collect_garbage_less_often()
     try:
         yield
     finally:
+        gc.set_threshold(*thresholds)
         gc.unfreeze()
 
 

@@ -322,7 +322,7 @@ def selection(input_type: TypeInformation | None, texts: Iterable[str], named: M
     columns = named_expressions(expanded, named)
     if not columns:
         raise ColumnExpressionError("", "nothing is selected")
-    return _checked(reader, columns)
+    return _checked(reader, columns, columns)
 
 
 def extension(input_type: TypeInformation | None, texts: Iterable[str], named: Mapping[str, str]) -> Projection:
@@ -333,13 +333,19 @@ def extension(input_type: TypeInformation | None, texts: Iterable[str], named: M
         TypeError: see `Projection`.
     """
     reader = FrameReader(input_type)
-    columns = {name: Named(name, quoted(name)) for name in reader.schema}
-    columns.update({column.name: column for column in named_expressions(texts, named)})
-    return _checked(reader, list(columns.values()))
+    columns = {name: _unchanged(name) for name in reader.schema}
+    computed = named_expressions(texts, named)
+    columns.update({column.name: column for column in computed})
+    return _checked(reader, list(columns.values()), computed)
 
 
-def _checked(reader: FrameReader, columns: list[Named]) -> Projection:
-    for _, text in columns:
+@lru_cache(maxsize=8_192)
+def _unchanged(name: str) -> Named:
+    return Named(name, quoted(name))
+
+
+def _checked(reader: FrameReader, columns: list[Named], computed: list[Named]) -> Projection:
+    for _, text in computed:
         check_row_wise(text)
     projection = Projection(reader.type_info, tuple(columns))
     _ = projection.output_type
