@@ -22,6 +22,7 @@ from benchmarks.works.checkpoints import checkpoint_works
 from benchmarks.works.latency import latency_works
 from benchmarks.works.nexmark import nexmark_works
 from benchmarks.works.peers import peer_works
+from benchmarks.works.programs import program_works
 from benchmarks.works.scaling import scaling_works
 from benchmarks.works.state import state_works
 from benchmarks.works.timers import timer_works
@@ -33,7 +34,7 @@ def all_works(options: Options) -> list[Work]:
     """Return every workload, in the order in which they run."""
     makers = (
         *(bid_works, nexmark_works, state_works, timer_works),
-        *(latency_works, scaling_works, checkpoint_works, peer_works),
+        *(latency_works, program_works, scaling_works, checkpoint_works, peer_works),
     )
     return [work for make in makers for work in make(options)]
 

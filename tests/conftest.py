@@ -48,7 +48,8 @@ def _is_expected(pid: int) -> bool:
         command = " ".join(psutil.Process(pid).cmdline())
     except psutil.NoSuchProcess:
         return True
-    return "org.apache.spark" in command or "resource_tracker" in command or "forkserver" in command
+    expected = ("org.apache.spark", "runtime.execution.zygote", "resource_tracker", "forkserver")
+    return any(part in command for part in expected)
 
 
 def _threads(spark: bool) -> set[threading.Thread]:

@@ -10,6 +10,7 @@ import dataclasses
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
+from functools import partial
 from typing import TypeVar
 
 from runtime.checkpoint.settings import CheckpointSettings
@@ -284,10 +285,11 @@ def _start(
         driver, run = cluster.driver, cluster.run
     else:
         slots = ExecutionGraph(graph, first_attempt).slot_count
-        context = acquire_context(configuration, slots)
+        acquire = partial(acquire_context, configuration, slots, carries_records=False)
+        context = acquire()
 
         def create_provider(post: Callable[[JobMasterEvent], None]) -> SparkSlots:
-            return SparkSlots(lambda: acquire_context(configuration, slots), graph.job_id, configuration, post)
+            return SparkSlots(acquire, graph.job_id, configuration, post)
 
         driver = JobMasterDriver(
             graph,

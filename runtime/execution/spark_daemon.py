@@ -1,53 +1,53 @@
-"""The process from which Spark forks its Python workers, with the slots' imports done once, before the forks.
+"""What Spark's JVM starts as its Python daemon: it has the zygote fork the daemon, and ends when that does.
 
-Imports were most of what a start and a restart cost: a second of CPU in each worker. Runs as `python -m`, started by
-Spark's JVM on this machine. A fork copies only the thread that forks, so nothing may be imported here that starts
-threads which hold locks: gRPC begins with the first server, `FORK_SAFE_ENVIRONMENT` of spark_session.py sees to the
-allocators and to OpenBLAS. Polars starts one thread, which sleeps until there are spilled files to delete.
+Imports next to nothing: the zygote imports the engine while the JVM starts. Without a zygote this process imports the
+engine itself, and is the daemon.
 """
 
 from __future__ import annotations
 
-import gc
 import importlib
+import json
+import os
+import socket
 import sys
-import zipimport
+from pathlib import Path
 
-from pyspark import daemon
-
-#: What the operators and functions of jobs are unpickled from, and Spark's own loop of a worker. By name: the public
-#: packages lie above this one, and are no part of its code.
-PRELOADED = (
-    "runtime.execution.spark_slot",
-    "pyspark.worker",
-    "runtime.connectors",
-    "runtime.datastream",
-    "runtime.datastream.connectors.file_system",
-    "runtime.datastream.formats",
-    "numpy.random",
-    "pyarrow.compute",
-    "pyarrow.parquet",
-)
-
-
-def preload() -> None:
-    """Import all that workers will need."""
-    for name in PRELOADED:
-        importlib.import_module(name)
-    # Each worker begins with importlib.invalidate_caches(), at which every finder of a zip reads that zip's directory
-    # anew: PySpark's has one finder per package, together 0.15 s of CPU. They are made again when they are needed.
-    for path, finder in list(sys.path_importer_cache.items()):
-        if isinstance(finder, zipimport.zipimporter):
-            del sys.path_importer_cache[path]
+#: environment variable: path of the socket at which a zygote listens
+ZYGOTE = "TIDEMARK_ZYGOTE"
+STANDARD_STREAMS = (0, 1, 2)
 
 
 def main() -> None:
-    """Fork workers until Spark ends this process."""
-    preload()
-    # a collection in a worker would write into every page that it shares with this process
-    gc.collect()
-    gc.freeze()
-    daemon.manager()
+    """Be Spark's daemon, or stand for it."""
+    daemon = _forked_by_zygote()
+    if daemon is None:
+        importlib.import_module("runtime.execution.zygote").run_daemon()
+        return
+    # whoever has a copy of the other end has ended: the daemon, and its workers
+    while daemon.recv(4096):
+        pass
+
+
+def _forked_by_zygote() -> socket.socket | None:
+    """Return a connection to a daemon that has this process's streams, arguments and environment; None: no zygote."""
+    path = os.environ.pop(ZYGOTE, None)
+    if path is None:
+        return None
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    request = {"arguments": sys.argv, "environment": dict(os.environ), "path": sys.path, "directory": str(Path.cwd())}
+    try:
+        connection.connect(path)
+        body = json.dumps(request).encode()
+        socket.send_fds(connection, [len(body).to_bytes(8, "big")], STANDARD_STREAMS)
+        connection.sendall(body)
+        if connection.recv(1) != b"y":
+            connection.close()
+            return None
+    except OSError:
+        connection.close()
+        return None
+    return connection
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ import tempfile
 import threading
 import warnings
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -31,8 +31,11 @@ from pyspark import SparkConf, SparkContext
 import runtime
 from runtime.common.configuration import Configuration
 from runtime.common.options import SPARK_MASTER
-from runtime.execution.errors import JavaMissingError, SparkUnavailableError
+from runtime.execution.errors import SparkUnavailableError
 from runtime.execution.session_health import ANSWER_TIMEOUT_S, STOPPED, JvmCall, kill_jvm, session_defect
+from runtime.execution.spark_daemon import ZYGOTE
+from runtime.execution.spark_jvm import JAVA_OPTIONS, find_java, quick_launcher, quick_options
+from runtime.execution.zygote_process import ZygoteProcess
 
 logger = logging.getLogger(__name__)
 
@@ -81,6 +84,7 @@ PRELOADING_SETTINGS = {
 _lock = threading.Lock()
 _context: SparkContext | None = None
 _slots = 0
+_zygote: ZygoteProcess | None = None
 _log_file: Path | None = None
 
 
@@ -94,11 +98,16 @@ def is_local(master: str) -> bool:
     return LOCAL_MASTER.fullmatch(master) is not None
 
 
-def acquire_context(configuration: Configuration, slots: int) -> SparkContext:
+def acquire_context(configuration: Configuration, slots: int, *, carries_records: bool = True) -> SparkContext:
     """Return the process's SparkContext, with room for `slots` tasks at once.
 
     A context that the program made itself is used as it is, as long as it can run anything; then one of ours takes its
     place, on the same master.
+
+    Args:
+        configuration: of the job.
+        slots: tasks at once.
+        carries_records: whether records will go through the JVM; one that starts for other jobs is a light one.
 
     Raises:
         JavaMissingError: no Java was found.
@@ -127,7 +136,7 @@ def acquire_context(configuration: Configuration, slots: int) -> SparkContext:
         _context = None
         _forget_dead_jvm()
         master = master or f"local[{_with_room(slots)},1]"
-        _context, _slots = _start(master, configuration, slots), _capacity(master, slots)
+        _context, _slots = _start(master, configuration, slots, carries_records), _capacity(master, slots)
         return _context
 
 
@@ -182,8 +191,8 @@ def _capacity(master: str, slots: int) -> int:
     return (os.cpu_count() or 1) if given == "*" else int(given)
 
 
-def _start(master: str, configuration: Configuration, slots: int) -> SparkContext:
-    _check_java()
+def _start(master: str, configuration: Configuration, slots: int, carries_records: bool) -> SparkContext:
+    java = find_java()
     _quieten_py4j()
     if not is_local(master):
         _check_master(master)
@@ -198,10 +207,14 @@ def _start(master: str, configuration: Configuration, slots: int) -> SparkContex
         settings |= {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"} | PRELOADING_SETTINGS
     user = {k: v for k, v in configuration.to_dict().items() if k.startswith("spark.") and k != SPARK_MASTER.key}
     settings |= user | FIXED_SETTINGS | {"spark.cores.max": str(slots), "spark.pyspark.python": sys.executable}
-    conf = SparkConf().setMaster(master).setAll(list(settings.items()))
+    if options := quick_options(java, settings, carries_records=carries_records):
+        settings[JAVA_OPTIONS] = options
     log = _open_log()
     try:
-        with _standard_streams_to(log):
+        with _standard_streams_to(log), quick_launcher():
+            if is_local(master):
+                settings |= _with_zygote(settings)
+            conf = SparkConf().setMaster(master).setAll(list(settings.items()))
             context = SparkContext.getOrCreate(conf)
     except Exception as error:
         first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
@@ -212,12 +225,37 @@ def _start(master: str, configuration: Configuration, slots: int) -> SparkContex
     return context
 
 
+def _with_zygote(settings: Mapping[str, str]) -> dict[str, str]:
+    """Return the setting by which daemons are forked from this process's zygote, which starts if there is none."""
+    global _zygote
+    prefix = "spark.executorEnv."
+    environment = {name.removeprefix(prefix): value for name, value in settings.items() if name.startswith(prefix)}
+    if settings.get("spark.python.daemon.module") != PRELOADING_SETTINGS["spark.python.daemon.module"]:
+        # the user's own
+        return {}
+    if _zygote is not None and not (_zygote.is_alive() and _zygote.environment == environment):
+        _zygote.close()
+        _zygote = None
+    if _zygote is None:
+        try:
+            _zygote = ZygoteProcess(environment)
+        except OSError as error:
+            # the daemon then imports the engine itself
+            logger.warning("no process to fork workers from: %s", error)
+            return {}
+    return {f"{prefix}{ZYGOTE}": str(_zygote.socket)}
+
+
 def _stop() -> None:
-    global _context
+    global _context, _zygote
     context, _context = _context, None
     if context is not None:
-        with _jvm_killed_after(context, STOP_TIMEOUT_S):
-            _forget(context)
+        # no more: Python's part waits a second for its thread, which ends with the process
+        with _jvm_killed_after(context, STOP_TIMEOUT_S), suppress(Exception):
+            context._jsc.stop()
+    if _zygote is not None:
+        _zygote.close()
+        _zygote = None
 
 
 @contextmanager
@@ -240,16 +278,6 @@ def _quieten_py4j() -> None:
     py4j = logging.getLogger("py4j")
     if py4j.level == logging.NOTSET:
         py4j.setLevel(logging.WARNING)
-
-
-def _check_java() -> None:
-    home = os.environ.get("JAVA_HOME")
-    if home is not None and (Path(home) / "bin" / "java").exists():
-        return
-    if home is not None:
-        raise JavaMissingError(f"JAVA_HOME is {home}, but there is no bin/java in it; Spark needs Java 17 or 21")
-    if shutil.which("java") is None:
-        raise JavaMissingError("no Java found: install Java 17 or 21, or point JAVA_HOME at one; Spark needs it")
 
 
 def _check_master(master: str) -> None:

@@ -47,11 +47,12 @@ def test_a_keyed_job_at_parallelism_2_uses_two_processes_of_one_spark_applicatio
     pids = pids_of(client)
     assert len(set(pids)) == 2
     assert os.getpid() not in pids
-    jvms = [
-        {p.pid for p in psutil.Process(pid).parents() if "org.apache.spark" in " ".join(p.cmdline())} for pid in pids
-    ]
-    assert len(jvms[0]) == 1
-    assert jvms[0] == jvms[1]
+    daemons = {psutil.Process(pid).ppid() for pid in pids}
+    assert len(daemons) == 1
+    # forked from the zygote of this program
+    zygote = psutil.Process(daemons.pop()).parent()
+    assert zygote is not None
+    assert zygote.ppid() == os.getpid()
 
     def remote_bytes() -> int:
         return sum(int(str(task.metrics.get("numBytesInRemote", 0))) for task in client.get_status().tasks)
@@ -77,7 +78,7 @@ def test_warming_up_starts_what_workers_are_forked_from() -> None:
         for process in psutil.Process().children(recursive=True):
             # others end meanwhile
             with suppress(psutil.Error):
-                if "runtime.execution.spark_daemon" in process.cmdline():
+                if "runtime.execution.zygote" in process.cmdline() and process.ppid() != os.getpid():
                     found.append(process)
         return found
 
