@@ -13,7 +13,7 @@ from django.core.asgi import get_asgi_application
 
 from backend.config import environment
 from runtime.client.confinement import hide_process
-from runtime.common.garbage import collect_garbage_less_often
+from runtime.core.garbage import collect_garbage_less_often
 
 hide_process()
 if "TIDEMARK_HOST" in os.environ:

@@ -15,7 +15,7 @@ import threading
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import cloudpickle
 
@@ -23,7 +23,6 @@ from runtime.common.typeinfo import TypeInformation
 from runtime.common.watermark_strategy import WatermarkStrategy
 from runtime.connectors.collection import CollectionSource
 from runtime.core.batch import NO_TIMESTAMP, RecordBatch
-from runtime.execution.application import JobHandle
 from runtime.execution.errors import ExecutionError
 from runtime.graph.stream_graph import StreamEdge, StreamGraph, StreamNode
 from runtime.jobmaster.client_outputs import CollectedBatches
@@ -33,6 +32,9 @@ from runtime.operators.sink import Sink, SinkWriter, WriterContext
 from runtime.operators.sink_operator import SinkOperatorFactory
 from runtime.operators.source import ReaderContext, ReadStatus, SourceSplit, SplitReader
 from runtime.operators.source_operator import SourceOperatorFactory
+
+if TYPE_CHECKING:
+    from runtime.execution.application import JobHandle
 
 __all__ = ["CachedRecords", "Caches"]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import Future
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from runtime.common.accumulators import merged_accumulators
 from runtime.common.completable_future import CompletableFuture
@@ -11,8 +11,10 @@ from runtime.common.job_client import JobClient as AnyJobClient
 from runtime.common.job_execution_result import JobExecutionResult
 from runtime.common.job_id import JobID
 from runtime.common.job_status import JobStatus
-from runtime.execution.application import JobHandle
 from runtime.jobmaster.status import JobStatusSnapshot
+
+if TYPE_CHECKING:
+    from runtime.execution.application import JobHandle
 
 __all__ = ["JobClient", "execution_result"]
 

@@ -19,8 +19,8 @@ from urllib.parse import urlsplit
 import numpy as np
 from pyspark import BarrierTaskContext
 
-from runtime.common.garbage import collect_garbage_less_often
 from runtime.core.clock import SYSTEM_CLOCK
+from runtime.core.garbage import collect_garbage_less_often
 from runtime.core.ids import Attempt, SlotId
 from runtime.network.addresses import outward_host
 from runtime.network.credit import DEFAULT_FLOATING_BYTES

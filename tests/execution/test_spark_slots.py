@@ -15,9 +15,9 @@ import pytest
 
 import runtime.execution.continuous as continuous
 from runtime.common import Configuration, WatermarkStrategy
-from runtime.common.garbage import THRESHOLDS
 from runtime.connectors import BlackHoleSink, DataGeneratorSource
 from runtime.connectors.files.file_sink import FileSink
+from runtime.core.garbage import THRESHOLDS
 from runtime.datastream import JobClient, StreamExecutionEnvironment
 from runtime.execution.errors import JobExecutionError
 from runtime.execution.spark_session import acquire_context

@@ -12,7 +12,7 @@ from typing import Any
 
 from backend.pipelines import building
 from backend.pipelines.documents import check
-from runtime.common.garbage import collect_garbage_less_often
+from runtime.core.garbage import collect_garbage_less_often
 from tests.pipeline.test_validate import three_hundred
 
 
