@@ -72,9 +72,10 @@ class Stop:
 
 @dataclass(frozen=True, slots=True)
 class Submit:
-    """Submit the new job, from a savepoint if state is to be kept, and record SUBMITTED."""
+    """Submit the new job, from a snapshot if state is to be kept, and record SUBMITTED."""
 
     location: str
+    """Of the savepoint of the old job, from which the new one starts unless another snapshot was chosen."""
 
 
 @dataclass(frozen=True, slots=True)

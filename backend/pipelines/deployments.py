@@ -79,17 +79,17 @@ class OtherRunsError(PipelineError):
 
 
 class StateRefusedError(PipelineError):
-    """The version cannot take over the state of the job that runs.
+    """The version cannot take over the state of the job that runs, or of the snapshot that was chosen.
 
     Attributes:
         report: why.
     """
 
-    def __init__(self, report: CompatibilityReport) -> None:
+    def __init__(self, report: CompatibilityReport, whose: str) -> None:
         super().__init__(
-            "The state of the running job does not fit the version."
+            f"The state of the {whose} does not fit the version."
             if not report.is_restorable
-            else "The version would leave state of the running job behind."
+            else f"The version would leave state of the {whose} behind."
         )
         self.report = report
 
@@ -103,11 +103,11 @@ class Restore:
     """Choice of the state that a job begins with."""
 
     keeps_state: bool = True
-    """Whether the job goes on from the savepoint of the one that it replaces, or from `location`."""
+    """Whether the job goes on from `location`, or else from the savepoint of the one that it replaces."""
     allows_loss: bool = False
     """Whether state of operators that the version does not have may be left behind."""
     location: str = ""
-    """A snapshot to start from where no job runs; empty: it starts empty."""
+    """A snapshot to start from, whatever runs; empty: the savepoint of the job that is replaced, or nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,23 +156,29 @@ def plan(version: Version, user: User, has_left: Callable[[], bool]) -> Planned:
     return Planned(artifact, extracted, operators_of(program, extracted.graph_json), outputs_of(program, extracted))
 
 
-def report_of(running: Deployment | None, graph: JobGraph) -> CompatibilityReport | None:
-    """Return what would become of the state of a running deployment's job; None: none runs, or it has no snapshot yet.
+def report_of(running: Deployment | None, graph: JobGraph, location: str = "") -> CompatibilityReport | None:
+    """Return what would become of the state in a snapshot; None: there is none yet.
+
+    Args:
+        running: the deployment whose job runs; None: none.
+        graph: of the version that is to begin with the state.
+        location: of the snapshot; empty: the latest checkpoint of the running job.
 
     Raises:
-        DeploymentRefusedError: the storage cannot be read just now.
+        DeploymentRefusedError: the snapshot cannot be read, at least not just now.
     """
-    if running is None:
-        return None
-    job = cluster_services.get_job(running.job_id)
-    newest = cluster_services.list_checkpoints(job).first()
-    if newest is None:
+    what = "snapshot"
+    if not location and running is not None:
+        newest = cluster_services.list_checkpoints(cluster_services.get_job(running.job_id)).first()
+        location = "" if newest is None else newest.location
+        what = "latest checkpoint of the running job"
+    if not location:
         return None
     try:
         files = cluster_storage().signed_files()
-        metadata = ask_location(newest.location, lambda: files.load(newest.location))
+        metadata = ask_location(location, lambda: files.load(location))
     except (CheckpointStorageError, DamagedSnapshotError, OSError) as error:
-        raise DeploymentRefusedError(f"The latest checkpoint of the running job cannot be read: {error}") from error
+        raise DeploymentRefusedError(f"The {what} cannot be read: {error}") from error
     return compatibility(metadata, graph)
 
 
@@ -245,11 +251,11 @@ def _deploy(
     # planning takes seconds
     _refuse_other(previous, seen)
     report = None
-    if previous is not None and restore.keeps_state:
-        report = report_of(previous, planned.extracted.graph)
-        if report is not None and (not report.is_restorable or (report.loses_state and not restore.allows_loss)):
-            raise StateRefusedError(report)
     location = restore.location if restore.keeps_state else ""
+    if restore.keeps_state:
+        report = report_of(previous, planned.extracted.graph, location)
+        if report is not None and (not report.is_restorable or (report.loses_state and not restore.allows_loss)):
+            raise StateRefusedError(report, "snapshot" if location else "running job")
     try:
         # before the transaction: nobody can write while it waits for a storage
         configuration = configured(planned.extracted.graph_json, location, restore.allows_loss)
@@ -284,7 +290,7 @@ def _record(
         restore={
             "keeps_state": restore.keeps_state,
             "allows_loss": restore.allows_loss,
-            "location": restore.location if previous is None else "",
+            "location": restore.location if restore.keeps_state else "",
         },
         report=None if report is None else report.to_json(),
         operators=dict(planned.operators),
@@ -374,10 +380,11 @@ def deployments_that_keep(directories: Collection[str]) -> Mapping[str, Need]:
 
 
 def _savepoints_of(deployment: Deployment) -> set[str]:
-    """Return where the savepoint is, or will be, with which the job that is replaced stops."""
+    """Return where the savepoint of the job that is replaced is, or will be, and the snapshot to begin with."""
     stop = Operation.objects.filter(trigger_id=deployment.stop_id).first()
     left = () if stop is None else ((stop.result or {}).get("location"), (stop.progress or {}).get("directory"))
-    return {str(location) for location in (*left, deployment.restore.get("savepoint")) if location}
+    chosen = (deployment.restore.get("savepoint"), deployment.restore.get("location"))
+    return {str(location) for location in (*left, *chosen) if location}
 
 
 def _configuration_of(deployment: Deployment, location: str) -> dict[str, str]:
@@ -416,6 +423,18 @@ def deployment_of_job(job_id: str) -> Deployment | None:
     """Return the deployment that a job is of; None: it is of none."""
     rows = Deployment.objects.filter(job_id=job_id).select_related("version", "pipeline", "created_by", "previous")
     return rows.defer("graph").first()
+
+
+def jobs_of(pipeline: Pipeline, number: int) -> list[tuple[Deployment, Job]]:
+    """Return the newest deployments of a pipeline that have a job, newest first, with it.
+
+    Args:
+        pipeline: the pipeline.
+        number: of deployments that are looked at.
+    """
+    rows = list(list_deployments(pipeline)[:number])
+    jobs = Job.objects.defer("graph", "document", "plan").in_bulk([row.job_id for row in rows])
+    return [(row, jobs[row.job_id]) for row in rows if row.job_id in jobs]
 
 
 def job_states(deployments: Iterable[Deployment]) -> Mapping[str, str]:

@@ -181,7 +181,7 @@ class LedDeployments:
 
     def _submit(self, row: Deployment, location: str) -> None:
         restore = {**row.restore, "savepoint": location}
-        start = location if row.restore.get("keeps_state", True) else ""
+        start = (row.restore.get("location") or location) if row.restore.get("keeps_state", True) else ""
         try:
             locations = check_locations(row, start, self._check)
             with self._leadership.fenced():

@@ -122,7 +122,8 @@ class Deployment(models.Model):
     rollback_job_id = models.CharField(max_length=32, default=new_id)
     """Of the job as which what it replaced comes back, chosen before that exists."""
     restore = models.JSONField(default=dict)
-    """{"keeps_state", "allows_loss", "location"}; the location is that of the stopped job's savepoint."""
+    """{"keeps_state", "allows_loss", "location", "savepoint"}: the location of the snapshot that was chosen to begin
+    with, empty: none was; and of the savepoint of the job that was stopped."""
     report = models.JSONField(null=True)
     """runtime.checkpoint.compatibility.CompatibilityReport; null: there was no snapshot to look at."""
     operators = models.JSONField(default=dict)

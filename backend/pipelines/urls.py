@@ -16,6 +16,7 @@ pipeline_routes: list[URLPattern] = [
     path("/diff", pipelines.DiffView.as_view()),
     path("/export", exports.ExportView.as_view()),
     path("/compatibility", deployments.CompatibilityView.as_view()),
+    path("/restore-points", deployments.RestorePointsView.as_view()),
     path("/deployments", deployments.DeploymentsView.as_view()),
     path("/deployments/<str:deployment_id>", deployments.DeploymentView.as_view()),
 ]

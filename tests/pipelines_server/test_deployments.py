@@ -18,6 +18,7 @@ from backend.cluster.models import Artifact, Checkpoint, Job, Operation
 from backend.pipelines import deployments
 from backend.pipelines.models import Deployment
 from runtime.client.extract import extract_job_graph
+from runtime.common import options
 from runtime.graph.codec import job_graph_from_json
 from runtime.graph.normal_form import normal_form
 from runtime.pipeline import load_catalog
@@ -178,26 +179,73 @@ def test_a_job_that_runs_is_replaced_by_the_leader(api: APIClient, running: str)
     assert (Job.objects.count(), Operation.objects.count()) == (1, 0)
 
 
-def test_a_report_says_what_becomes_of_state(api: APIClient, running: str, tmp_path: Any) -> None:
-    job = Job.objects.get()
-    checkpoint = completed(tmp_path / "checkpoints", job.id, 1)
+def checkpointed(job: Job, root: Path, number: int = 1) -> str:
+    """Let a job complete a checkpoint without state, and return its location."""
+    location = completed(root, job.id, number).metadata.options.directory
     Checkpoint.objects.create(
         job=job,
-        checkpoint_id=1,
-        location=checkpoint.metadata.options.directory,
+        checkpoint_id=number,
+        location=location,
         is_owned=True,
         is_savepoint=False,
         leader_epoch=1,
-        triggered_at=1,
-        completed_at=2,
+        triggered_at=number,
+        completed_at=number + 1,
         size=0,
     )
+    return location
+
+
+def test_a_report_says_what_becomes_of_state(api: APIClient, running: str, tmp_path: Any) -> None:
+    checkpointed(Job.objects.get(), tmp_path / "checkpoints")
     answer = api.post(f"{BASE}/{running}/compatibility", {"version": 1}, format="json").json()
     assert answer["running"]["version"] == 1
     assert {line["verdict"] for line in answer["report"]["operators"]} == {"new"}
     assert answer["report"]["is_restorable"] is True
     assert set(answer["nodes"].values()) == {"n1", "n2"}
     assert Operation.objects.count() == 0
+
+
+def test_snapshots_of_all_jobs_of_a_pipeline_can_be_started_from(api: APIClient, running: str, home: Path) -> None:
+    first = Job.objects.get()
+    older, newer = (checkpointed(first, home / "checkpoints", number) for number in (1, 2))
+    Job.objects.update(state="FINISHED")
+    second = deploy(api, running, key="the-second-click", location=older).json()
+    own = checkpointed(Job.objects.get(id=second["job_id"]), home / "checkpoints", 3)
+    points = api.get(f"{BASE}/{running}/restore-points").json()["points"]
+    # the second job was started from one of the first, which stays that one's
+    assert [(point["location"], point["kind"], point["checkpoint_id"]) for point in points] == [
+        (own, "checkpoint", 3),
+        (newer, "checkpoint", 2),
+        (older, "checkpoint", 1),
+    ]
+    assert [point["job_id"] for point in points] == [second["job_id"], first.id, first.id]
+    assert (points[1]["job_state"], points[1]["version"]) == ("FINISHED", 1)
+
+
+def test_a_version_starts_from_the_snapshot_that_is_chosen(api: APIClient, running: str, home: Path) -> None:
+    location = checkpointed(Job.objects.get(), home / "checkpoints")
+    Job.objects.update(state="FAILED")
+    answer = deploy(api, running, location=location).json()
+    assert (answer["state"], answer["starts_from"], answer["report"]["is_restorable"]) == ("SUBMITTED", location, True)
+    configuration = Job.objects.get(id=answer["job_id"]).configuration
+    assert configuration[options.RECOVERY_PATH.key] == location
+
+
+def test_a_snapshot_that_is_chosen_is_looked_at_before_anything_is_stopped(
+    api: APIClient, running: str, home: Path
+) -> None:
+    location = checkpointed(Job.objects.get(), home / "checkpoints")
+    shown = api.post(f"{BASE}/{running}/compatibility", {"version": 1, "location": location}, format="json").json()
+    assert (shown["running"]["version"], shown["report"]["is_restorable"]) == (1, True)
+    missing = f"file://{home}/savepoints/savepoint-none"
+    refused = deploy(api, running, location=missing)
+    assert (refused.status_code, Deployment.objects.count()) == (409, 1)
+    assert "The snapshot cannot be read" in refused.json()["errors"][0]["message"]
+    outside = api.post(f"{BASE}/{running}/compatibility", {"version": 1, "location": "file:///etc"}, format="json")
+    assert (outside.status_code, outside.json()["errors"][0]["field"]) == (400, "location")
+    # without state there is nothing to look at
+    assert deploy(api, running, location=missing, keeps_state=False).json()["starts_from"] is None
 
 
 def check_export(api: APIClient, value: dict[str, Any], directory: Path) -> None:

@@ -19,6 +19,7 @@ from backend.cluster.location_checks import CheckLocation, StorageSilentError
 from backend.cluster.models import Checkpoint, Job, Operation
 from backend.pipelines import services
 from backend.pipelines.deployment_machine import SETTLED_MS, START_PATIENCE_MS
+from backend.pipelines.deployments import deployments_that_keep
 from backend.pipelines.documents import check
 from backend.pipelines.led_deployments import LedDeployments
 from backend.pipelines.models import Deployment, Pipeline
@@ -189,6 +190,22 @@ def test_state_can_be_left_behind(leader: Leader, made: Deployment, savepoint: s
     assert options.RECOVERY_PATH.key not in Job.objects.get(id=made.job_id).graph["configuration"]
     # and yet a rollback could have used it
     assert made.restore["savepoint"] == savepoint
+
+
+def test_a_job_can_be_replaced_from_another_snapshot_and_comes_back_from_its_own(
+    leader: Leader, made: Deployment, savepoint: str
+) -> None:
+    chosen = savepoint.replace("savepoint-1", "savepoint-earlier")
+    made.restore = {"keeps_state": True, "allows_loss": False, "location": chosen}
+    made.save()
+    assert set(deployments_that_keep([chosen, savepoint])) == {chosen}
+    go_on(leader, made, polls=4, new_state="FAILED", has_checkpoint=False)
+    assert Job.objects.get(id=made.job_id).configuration[options.RECOVERY_PATH.key] == chosen
+    go_on(leader, made, new_state="FAILED", has_checkpoint=False)
+    made.refresh_from_db()
+    assert (made.state, made.restore["savepoint"]) == ("ROLLED_BACK", savepoint)
+    again = Job.objects.get(id=made.rollback_job_id)
+    assert again.configuration[options.RECOVERY_PATH.key] == savepoint
 
 
 def test_a_job_that_fails_is_rolled_back(leader: Leader, made: Deployment, savepoint: str) -> None:

@@ -48,7 +48,7 @@ class OperatorVerdict(TypedDict):
 
 
 class Report(TypedDict):
-    """Says what happens to the state of the running job."""
+    """Says what happens to the state of the running job, or of the snapshot that was chosen."""
 
     operators: list[OperatorVerdict]
     refusal: str
@@ -66,7 +66,10 @@ class DeploymentAnswer(DeploymentListed):
     keeps_state: bool
     allows_loss: bool
     savepoint: str | None
-    """Location of the snapshot that the job begins with, and that a rollback uses."""
+    """Location of the savepoint of the job that it replaces, which a rollback uses; where nothing was replaced, that of
+    the snapshot that the job begins with."""
+    starts_from: str | None
+    """Location of the snapshot that was chosen to begin with; null: none was."""
     report: Report | None
     operators: dict[str, str]
     """Operator id → node."""
@@ -81,11 +84,12 @@ class DeploymentsAnswer(TypedDict):
 class NewDeployment(TypedDict):
     version: int
     keeps_state: NotRequired[bool]
-    """Whether the job goes on from the savepoint of the one that it replaces; default true."""
+    """Whether the job goes on from `location`, or else from the savepoint of the one that it replaces; default true."""
     allows_loss: NotRequired[bool]
     """Whether state of operators that the version does not have may be left behind."""
     location: NotRequired[str]
-    """A snapshot to start from where no job runs."""
+    """A snapshot to start from. A job that runs is replaced all the same: it is stopped with a savepoint, from which it
+    comes back if the new one fails."""
     replaces: NotRequired[str | None]
     """Id of the deployment whose job is to be replaced, null: none runs. If it is another one, the answer is a 409 with
     the code other_runs. Missing: whatever runs is replaced."""
@@ -93,15 +97,38 @@ class NewDeployment(TypedDict):
 
 class CompatibilityRequest(TypedDict):
     version: int
+    location: NotRequired[str]
+    """The snapshot whose state is looked at; missing: the running job's latest checkpoint."""
 
 
 class CompatibilityAnswer(TypedDict):
     running: DeploymentListed | None
     report: Report | None
-    """null: nothing runs, or it has no snapshot yet."""
+    """null: nothing runs, or it has no snapshot yet, and no other was named."""
     nodes: dict[str, str]
     """Operator id → node, of the version."""
     warnings: list[str]
+
+
+class PipelineRestorePoint(TypedDict):
+    """A snapshot of a job of the pipeline."""
+
+    kind: Literal["checkpoint", "savepoint", "start"]
+    """start: the snapshot that the job itself was started from."""
+    location: str
+    checkpoint_id: int | None
+    timestamp: int
+    size: int | None
+    job_id: str
+    job_state: str
+    version: int
+    """Of the pipeline, that the job was made of."""
+
+
+class PipelineRestorePoints(TypedDict):
+    """Snapshots from which a version can be started, newest first; some may be deleted."""
+
+    points: list[PipelineRestorePoint]
 
 
 class StreamOutput(TypedDict):

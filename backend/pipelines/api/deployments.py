@@ -15,6 +15,7 @@ from backend.audit import trail
 from backend.cluster.storage_calls import check_in_time
 from backend.contract.operation import operation
 from backend.dispatcher.presence import has_left
+from backend.live.job_api import restore_points
 from backend.pipelines import deployments, services
 from backend.pipelines.answers import deployments as answers
 from backend.pipelines.answers.deployments import DeploymentAnswer, DeploymentListed
@@ -34,6 +35,8 @@ from runtime.checkpoint.errors import CheckpointStorageError
 
 MAX_LOCATION_CHARS = 4000
 MAX_LISTED = 100
+MAX_JOBS_WITH_POINTS = 20
+"""Number of a pipeline's newest deployments whose snapshots are listed: each is some queries."""
 
 
 class CompatibilityView(PipelineView):
@@ -44,10 +47,11 @@ class CompatibilityView(PipelineView):
 
     @operation(answers.CompatibilityAnswer, body=answers.CompatibilityRequest)
     def post(self, request: Request, pipeline_id: str) -> Response:
-        version = services.get_version(self.pipeline, number_of(body_of(request), "version"))
+        body = body_of(request)
+        version, location = services.get_version(self.pipeline, number_of(body, "version")), _location(body)
         planned = deployments.plan(version, self.user, has_left(request))
         running = deployments.running_deployment(self.pipeline)
-        report = deployments.report_of(running, planned.extracted.graph)
+        report = deployments.report_of(running, planned.extracted.graph, location)
         return Response(
             {
                 "running": None if running is None else listed_deployment(running),
@@ -100,6 +104,22 @@ class DeploymentView(PipelineView):
         return Response(_answer(row))
 
 
+class RestorePointsView(PipelineView):
+    """The snapshots of the newest jobs of a pipeline, newest first."""
+
+    @operation(answers.PipelineRestorePoints)
+    def get(self, request: Request, pipeline_id: str) -> Response:
+        found: dict[str, dict[str, Any]] = {}
+        for row, job in deployments.jobs_of(self.pipeline, MAX_JOBS_WITH_POINTS):
+            of_job = {"job_id": job.id, "job_state": job.state, "version": row.version.number}
+            for point in restore_points(job):
+                known = found.get(point["location"])
+                # of the job that has taken it, rather than of one that was started from it
+                if known is None or known["kind"] == "start":
+                    found[point["location"]] = {**point, **of_job}
+        return Response({"points": sorted(found.values(), key=lambda point: -point["timestamp"])})
+
+
 class JobPipelineView(PipelinesView):
     """The pipeline that a job is of, and which of its operators are which nodes."""
 
@@ -150,6 +170,7 @@ def deployment_json(row: Deployment, states: Mapping[str, str]) -> DeploymentAns
         "keeps_state": bool(restore.get("keeps_state", True)),
         "allows_loss": bool(restore.get("allows_loss", False)),
         "savepoint": restore.get("savepoint") or restore.get("location") or None,
+        "starts_from": restore.get("location") or None,
         "report": row.report,
         "operators": row.operators,
         "created_by": name_of(row.created_by),
@@ -176,10 +197,15 @@ def _restore(body: Mapping[str, Any]) -> Restore:
         if not isinstance(value, bool):
             raise exceptions.ValidationError({name: "Must be true or false."})
         flags[name] = value
+    return Restore(flags["keeps_state"], flags["allows_loss"], _location(body))
+
+
+def _location(body: Mapping[str, Any]) -> str:
+    """Return where the snapshot is that a request names; empty: it names none."""
     location = text_of(body, "location", MAX_LOCATION_CHARS)
-    if location:
-        try:
-            location = check_in_time(location)
-        except CheckpointStorageError as error:
-            raise exceptions.ValidationError({"location": str(error)}) from error
-    return Restore(flags["keeps_state"], flags["allows_loss"], location)
+    if not location:
+        return ""
+    try:
+        return check_in_time(location)
+    except CheckpointStorageError as error:
+        raise exceptions.ValidationError({"location": str(error)}) from error

@@ -1,6 +1,12 @@
 /** Deployments of pipelines over REST: what one would do to the running job's state, and how far it is. */
 
-import type { CompatibilityAnswer, DeploymentAnswer, JobPipeline, NewDeployment } from '../gen/contract';
+import type {
+  CompatibilityAnswer,
+  DeploymentAnswer,
+  JobPipeline,
+  NewDeployment,
+  PipelineRestorePoint,
+} from '../gen/contract';
 import { ApiError, call } from './client';
 import { send } from './pipelines';
 
@@ -14,13 +20,27 @@ export function deploy(id: string, wanted: NewDeployment, key: string): Promise<
   return send(`/${id}/deployments`, { method: 'POST', body: wanted, headers: { 'Idempotency-Key': key } });
 }
 
-/** What would become of the running job's state; the server runs the version's program up to its execute(). */
-export function checkCompatibility(id: string, version: number, signal: AbortSignal): Promise<CompatibilityAnswer> {
+/**
+ * What would become of the state of a snapshot, or, with an empty location, of the running job; the server runs the
+ * version's program up to its execute().
+ */
+export function checkCompatibility(
+  id: string,
+  version: number,
+  location: string,
+  signal: AbortSignal,
+): Promise<CompatibilityAnswer> {
   return call('POST /api/v1/pipelines/{pipeline_id}/compatibility', {
     path: { pipeline_id: id },
-    body: { version },
+    body: location === '' ? { version } : { version, location },
     signal,
   });
+}
+
+/** Snapshots of a pipeline's jobs, newest first. */
+export async function fetchPipelineRestorePoints(id: string): Promise<readonly PipelineRestorePoint[]> {
+  const path = { pipeline_id: id };
+  return (await call('GET /api/v1/pipelines/{pipeline_id}/restore-points', { path })).points;
 }
 
 /** The pipeline that a job is of; null: it was not drawn. */

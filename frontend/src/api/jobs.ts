@@ -17,7 +17,10 @@ import type {
   Routes,
   TaskManagerDetail,
 } from '../gen/contract';
+import { isTerminal } from '../model/states';
 import { call } from './client';
+
+const POLL_MS = 500;
 
 export function fetchClusterTopic(): Promise<LiveCluster> {
   return call('GET /api/v1/cluster/topic');
@@ -60,6 +63,13 @@ export function fetchJobConfig(id: string): Promise<JobConfig> {
 
 export async function cancelJob(id: string): Promise<void> {
   await call('PATCH /v1/jobs/{job_id}', { path: { job_id: id }, query: { mode: 'cancel' } });
+}
+
+/** Waits until a job has ended. Throws ApiError if its state cannot be read. */
+export async function waitForEnd(id: string): Promise<void> {
+  while (!isTerminal((await call('GET /v1/jobs/{job_id}/status', { path: { job_id: id } })).status)) {
+    await new Promise((resume) => setTimeout(resume, POLL_MS));
+  }
 }
 
 export function fetchAutoscaler(id: string): Promise<Autoscaler> {

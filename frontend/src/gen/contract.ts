@@ -458,7 +458,7 @@ export interface Column {
 
 export interface CompatibilityAnswer {
   running: DeploymentListed | null;
-  /** null: nothing runs, or it has no snapshot yet. */
+  /** null: nothing runs, or it has no snapshot yet, and no other was named. */
   report: Report | null;
   /** Operator id → node, of the version. */
   nodes: Record<string, string>;
@@ -467,6 +467,8 @@ export interface CompatibilityAnswer {
 
 export interface CompatibilityRequest {
   version: number;
+  /** The snapshot whose state is looked at; missing: the running job's latest checkpoint. */
+  location?: string;
 }
 
 export interface CompletedSubtask {
@@ -544,8 +546,13 @@ export interface DeploymentAnswer {
   previous: string | null;
   keeps_state: boolean;
   allows_loss: boolean;
-  /** Location of the snapshot that the job begins with, and that a rollback uses. */
+  /**
+   * Location of the savepoint of the job that it replaces, which a rollback uses; where nothing was replaced, that of
+   * the snapshot that the job begins with.
+   */
   savepoint: string | null;
+  /** Location of the snapshot that was chosen to begin with; null: none was. */
+  starts_from: string | null;
   report: Report | null;
   /** Operator id → node. */
   operators: Record<string, string>;
@@ -1557,11 +1564,14 @@ export interface MovingJob {
 
 export interface NewDeployment {
   version: number;
-  /** Whether the job goes on from the savepoint of the one that it replaces; default true. */
+  /** Whether the job goes on from `location`, or else from the savepoint of the one that it replaces; default true. */
   keeps_state?: boolean;
   /** Whether state of operators that the version does not have may be left behind. */
   allows_loss?: boolean;
-  /** A snapshot to start from where no job runs. */
+  /**
+   * A snapshot to start from. A job that runs is replaced all the same: it is stopped with a savepoint, from which it
+   * comes back if the new one fails.
+   */
   location?: string;
   /**
    * Id of the deployment whose job is to be replaced, null: none runs. If it is another one, the answer is a 409 with
@@ -1849,6 +1859,25 @@ export interface PipelineListed {
   deployment: DeploymentListed | null;
 }
 
+/** A snapshot of a job of the pipeline. */
+export interface PipelineRestorePoint {
+  /** start: the snapshot that the job itself was started from. */
+  kind: 'checkpoint' | 'savepoint' | 'start';
+  location: string;
+  checkpoint_id: number | null;
+  timestamp: number;
+  size: number | null;
+  job_id: string;
+  job_state: string;
+  /** Of the pipeline, that the job was made of. */
+  version: number;
+}
+
+/** Snapshots from which a version can be started, newest first; some may be deleted. */
+export interface PipelineRestorePoints {
+  points: PipelineRestorePoint[];
+}
+
 export interface PipelinesAnswer {
   /** Those changed last first, at most 500. */
   pipelines: PipelineListed[];
@@ -2060,7 +2089,7 @@ export interface RenameRequest {
   to: string;
 }
 
-/** Says what happens to the state of the running job. */
+/** Says what happens to the state of the running job, or of the snapshot that was chosen. */
 export interface Report {
   operators: OperatorVerdict[];
   /** Why the graph as a whole cannot be restored; empty: it can. */
@@ -3440,6 +3469,12 @@ export interface Routes {
     query: Record<never, never>;
     body: RestoreVersion;
     answer: VersionAnswer;
+  };
+  'GET /api/v1/pipelines/{pipeline_id}/restore-points': {
+    path: { pipeline_id: string };
+    query: Record<never, never>;
+    body: undefined;
+    answer: PipelineRestorePoints;
   };
   'GET /api/v1/pipelines/{pipeline_id}/versions': {
     path: { pipeline_id: string };

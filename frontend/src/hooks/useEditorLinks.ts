@@ -3,7 +3,7 @@
 import { useCallback } from 'react';
 import { useSearchParams } from 'react-router';
 
-export type EditorLink = 'version' | 'compare' | 'restore' | 'node' | 'line' | 'panel';
+export type EditorLink = 'version' | 'compare' | 'restore' | 'node' | 'line' | 'panel' | 'deploy' | 'from';
 
 export interface EditorLinks {
   /** The version that is shown read-only; null: the draft is edited. */
@@ -15,6 +15,10 @@ export interface EditorLinks {
   readonly node: string | null;
   readonly line: number | null;
   readonly isVersions: boolean;
+  /** A version that the dialog for deploying it opens with. */
+  readonly deploy: number | null;
+  /** The snapshot that it is to start from; "empty": none. */
+  readonly from: string | null;
   /** Changes some of them at once; null removes one. "replace" leaves nothing for Back. */
   readonly go: (changes: Readonly<Partial<Record<EditorLink, string | null>>>, history?: 'push' | 'replace') => void;
 }
@@ -43,6 +47,8 @@ export function useEditorLinks(): EditorLinks {
     node: params.get('node'),
     line: numberIn(params, 'line'),
     isVersions: params.get('panel') === 'versions',
+    deploy: numberIn(params, 'deploy'),
+    from: params.get('from'),
     go,
   };
 }

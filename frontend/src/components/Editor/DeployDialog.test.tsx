@@ -6,7 +6,7 @@ import { useState } from 'react';
 import { MemoryRouter } from 'react-router';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 
-import type { CompatibilityAnswer, DeploymentAnswer } from '../../gen/contract';
+import type { CompatibilityAnswer, DeploymentAnswer, PipelineRestorePoint } from '../../gen/contract';
 import type { Autosave } from '../../hooks/useAutosave';
 import { useDeployments } from '../../hooks/useDeployments';
 import { EditorContext } from '../../hooks/useEditor';
@@ -29,6 +29,7 @@ function deployment(id: string, more: Partial<DeploymentAnswer> = {}): Deploymen
     keeps_state: true,
     allows_loss: false,
     savepoint: null,
+    starts_from: null,
     report: null,
     operators: {},
     created_by: 'alice',
@@ -41,13 +42,22 @@ class Server {
   all: DeploymentAnswer[] = [];
   posted: Record<string, unknown>[] = [];
   keys: string[] = [];
+  points: PipelineRestorePoint[] = [];
+  looked: string[] = [];
   reads = 0;
   lost = 0;
   private readonly made = new Map<string, DeploymentAnswer>();
 
   readonly fetch = (url: string, init: RequestInit = {}): Promise<Response> => {
+    if (url.endsWith('/restore-points')) return answered(200, { points: this.points });
     if (url.endsWith('/compatibility')) {
       const running = this.running();
+      const { location = '' } = JSON.parse(init.body as string) as { location?: string };
+      this.looked.push(location);
+      if (location === 'file:///gone') {
+        const error = { code: 'conflict', field: '', message: 'The snapshot cannot be read' };
+        return answered(409, { errors: [error] });
+      }
       const answer: CompatibilityAnswer = { running, report: null, nodes: {}, warnings: [] };
       return answered(200, answer);
     }
@@ -101,8 +111,8 @@ afterEach(() => {
 /** Nothing is saved: what is deployed is a version. */
 const AUTOSAVE = null as unknown as Autosave;
 
-function Host() {
-  const [step, setStep] = useState<Step | null>(null);
+function Host({ linked }: { readonly linked: Step | null }) {
+  const [step, setStep] = useState<Step | null>(linked);
   const deployments = useDeployments('p');
   return (
     <>
@@ -123,7 +133,7 @@ function Host() {
 }
 
 /** The page, which knows the deployments that there are now. */
-async function opened(): Promise<void> {
+async function opened(linked: Step | null = null): Promise<void> {
   const document = line();
   const editor = createEditor({
     pipelineId: 'p',
@@ -137,7 +147,7 @@ async function opened(): Promise<void> {
       <QueryClientProvider client={new QueryClient({ defaultOptions: { queries: { retry: false } } })}>
         <MemoryRouter>
           <EditorContext value={editor}>
-            <Host />
+            <Host linked={linked} />
           </EditorContext>
         </MemoryRouter>
       </QueryClientProvider>
@@ -236,4 +246,78 @@ test('a wish that was over before the dialog opened is asked for anew', async ()
   await press('Deploy');
   expect((await screen.findByRole('status', { name: 'Outcome' })).textContent).toBe('Version 2 runs.');
   expect([server.all.length, new Set(server.keys).size]).toEqual([2, 2]);
+});
+
+const POINTS: PipelineRestorePoint[] = [
+  {
+    kind: 'savepoint',
+    location: 'file:///s/savepoint-9',
+    checkpoint_id: 9,
+    timestamp: 9_000,
+    size: 2048,
+    job_id: 'j2',
+    job_state: 'FINISHED',
+    version: 2,
+  },
+  {
+    kind: 'checkpoint',
+    location: 'file:///c/chk-4',
+    checkpoint_id: 4,
+    timestamp: 4_000,
+    size: null,
+    job_id: 'j1',
+    job_state: 'FAILED',
+    version: 1,
+  },
+];
+
+test('where nothing runs, a version starts from a snapshot of the list, whose state is shown first', async () => {
+  server.points = POINTS;
+  await opened();
+  fireEvent.click(screen.getByText('Open'));
+  fireEvent.click(await screen.findByLabelText('Start from a snapshot'));
+  await press('Review the state');
+  // the newest one is looked at
+  await screen.findByText('Version 2 goes on from the chosen snapshot.');
+  expect(server.looked).toEqual(['file:///s/savepoint-9']);
+  expect(screen.getByText(/^of version 2, .*: file:...s.savepoint-9$/)).toBeTruthy();
+  expect(screen.queryByLabelText('Keep it, as above')).toBeNull();
+  fireEvent.click(screen.getByLabelText(/^Checkpoint 4,/));
+  await waitFor(() => expect(server.looked).toEqual(['file:///s/savepoint-9', 'file:///c/chk-4']));
+  await press('Deploy');
+  await screen.findByRole('status', { name: 'Outcome' });
+  expect(server.posted).toEqual([
+    { version: 2, keeps_state: true, allows_loss: false, replaces: null, location: 'file:///c/chk-4' },
+  ]);
+});
+
+test('a job that runs is replaced from a path, which is looked at once it is typed', async () => {
+  server.all = [deployment('w', { version: 6 })];
+  await opened();
+  fireEvent.click(screen.getByText('Open'));
+  await press('Review the state');
+  await screen.findByText(/goes on from there/);
+  fireEvent.click(screen.getByLabelText('Another snapshot'));
+  const button = screen.getByRole<HTMLButtonElement>('button', { name: 'Redeploy' });
+  expect(button.disabled).toBe(true);
+  const path = screen.getByLabelText('Path of the snapshot');
+  fireEvent.change(path, { target: { value: 'file:///gone' } });
+  expect(server.looked).toEqual(['']);
+  fireEvent.keyDown(path, { key: 'Enter' });
+  expect((await screen.findByRole('alert')).textContent).toBe('The snapshot cannot be read');
+  const again = screen.getByLabelText('Path of the snapshot');
+  fireEvent.change(again, { target: { value: ' file:///elsewhere ' } });
+  fireEvent.blur(again);
+  await screen.findByText(/^Version 6 is stopped with a savepoint, and version 2 goes on from the chosen snapshot/);
+  await press('Redeploy');
+  await waitFor(() => expect(server.posted).toMatchObject([{ location: 'file:///elsewhere', replaces: 'w' }]));
+});
+
+test('a link leads to the state of a snapshot', async () => {
+  server.all = [deployment('w', { version: 6 })];
+  server.points = POINTS;
+  await opened({ kind: 'report', version: 2, from: 'file:///c/chk-4' });
+  await screen.findByText(/version 2 goes on from the chosen snapshot/);
+  expect(server.looked).toEqual(['file:///c/chk-4']);
+  expect(screen.getByLabelText<HTMLInputElement>(/^Checkpoint 4,/).checked).toBe(true);
 });

@@ -3,13 +3,13 @@
  * is shown before anything is stopped; then the deployment is followed to its end.
  */
 
-import { Button, Checkbox, Group, Loader, Modal, Radio, TextInput } from '@mantine/core';
-import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
+import { Button, Checkbox, Group, Loader, Modal, TextInput } from '@mantine/core';
+import { keepPreviousData, useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { type ReactNode, useEffect, useMemo, useState } from 'react';
 import { Link } from 'react-router';
 
 import { ApiError } from '../../api/client';
-import { checkCompatibility, deploy } from '../../api/deployments';
+import { checkCompatibility, deploy, fetchPipelineRestorePoints } from '../../api/deployments';
 import { OtherRunsError, fetchVersion } from '../../api/pipelines';
 import type { CompatibilityAnswer, NewDeployment } from '../../gen/contract';
 import type { Autosave } from '../../hooks/useAutosave';
@@ -21,6 +21,7 @@ import { isUnderWay, nodeStates } from '../../model/pipeline/deployment';
 import { nameOf } from '../../model/pipeline/document';
 import { deployOnce } from '../../store/deployKeys';
 import { documentOf } from '../../store/editor';
+import { type Beginning, RestoreChoice } from '../RestoreChoice/RestoreChoice';
 import classes from './Deploy.module.css';
 import { DeployProgress } from './DeployProgress';
 import { StateReport } from './StateReport';
@@ -28,7 +29,8 @@ import { StateReport } from './StateReport';
 export type Step =
   /** Null: what is drawn. */
   | { readonly kind: 'ask'; readonly version: number | null }
-  | { readonly kind: 'report'; readonly version: number }
+  /** `from`: the snapshot that is to be looked at first; "": the newest; "empty": none. Missing: the running job's state. */
+  | { readonly kind: 'report'; readonly version: number; readonly from?: string }
   | { readonly kind: 'follow'; readonly deployment: string };
 
 interface Props {
@@ -74,7 +76,14 @@ export function DeployDialog(props: Props) {
     <Modal opened onClose={onClose} title={title} size="lg" centered closeButtonProps={CLOSE}>
       {step.kind === 'ask' && <Ask {...props} {...sending} version={step.version} />}
       {step.kind === 'report' && (
-        <Report key={reports} {...props} {...sending} version={step.version} count={reports} />
+        <Report
+          key={reports}
+          {...props}
+          {...sending}
+          version={step.version}
+          count={reports}
+          from={reports === 0 ? step.from : undefined}
+        />
       )}
       {step.kind === 'follow' && <Follow {...props} id={step.deployment} />}
     </Modal>
@@ -115,6 +124,7 @@ function Ask(props: SendingProps & { readonly version: number | null }) {
   const isDeployable = useEditor((state) => state.validation.is_deployable);
   const isChecked = useEditor((state) => state.validated === documentOf(state));
   const [message, setMessage] = useState('');
+  const [isRestoring, setRestoring] = useState(false);
   const isSaving = version === null && isChanged;
   const isReplacing = deployments.running !== null;
   // what runs by now may be what was asked for: a second try is the same wish
@@ -130,6 +140,7 @@ function Ask(props: SendingProps & { readonly version: number | null }) {
     onSuccess: (number) => {
       if (unanswered?.version === number) onDeploy(unanswered);
       else if (isReplacing) onStep({ kind: 'report', version: number });
+      else if (isRestoring) onStep({ kind: 'report', version: number, from: '' });
       else onDeploy({ version: number, replaces: null });
     },
   });
@@ -138,7 +149,7 @@ function Ask(props: SendingProps & { readonly version: number | null }) {
     const found = blocking.filter(({ severity }) => severity === 'error' || severity === 'incomplete');
     return <Blocked problems={found} onClose={onClose} />;
   }
-  const what = isRepeating ? 'try again' : isReplacing ? 'review the state' : 'deploy';
+  const what = isRepeating ? 'try again' : isReplacing || isRestoring ? 'review the state' : 'deploy';
   return (
     <form
       className={classes.body}
@@ -168,6 +179,14 @@ function Ask(props: SendingProps & { readonly version: number | null }) {
           Version {deployments.running.version} <RunsAs jobId={deployments.running.job_id} />. It keeps running until
           you have reviewed what happens to its state.
         </p>
+      )}
+      {deployments.running === null && !isRepeating && (
+        <Checkbox
+          label="Start from a snapshot"
+          description="A savepoint or checkpoint of an earlier job, or one at a path"
+          checked={isRestoring}
+          onChange={(event) => setRestoring(event.currentTarget.checked)}
+        />
       )}
       <Trouble text={error?.message ?? sendError ?? (isRead ? null : deployments.error)} />
       <Buttons onClose={onClose}>
@@ -223,18 +242,43 @@ function RunsAs({ jobId }: { readonly jobId: string | null }) {
   );
 }
 
-function Report(props: SendingProps & { readonly version: number; readonly count: number }) {
-  const { version, count, onClose, onDeploy, isSending, sendError, deployments } = props;
+interface ReportProps extends SendingProps {
+  readonly version: number;
+  readonly count: number;
+  readonly from: string | undefined;
+}
+
+/** Null: what is to be looked at is not known before the snapshots are. */
+function beginningOf(from: string | undefined, points: readonly { location: string }[] | undefined): Beginning | null {
+  if (from === undefined) return { kind: 'keep' };
+  if (from === 'empty') return { kind: 'empty' };
+  if (from !== '') return { kind: 'snapshot', location: from };
+  return points === undefined ? null : { kind: 'snapshot', location: points[0]?.location ?? '' };
+}
+
+function Report(props: ReportProps) {
+  const { version, count, from, onClose, onDeploy, isSending, sendError, deployments } = props;
   const id = useEditor((state) => state.pipelineId);
-  const { data, error, refetch } = useQuery({
-    queryKey: ['pipeline-compatibility', id, version, count],
+  const { data: points, error: unlisted } = useQuery({
+    queryKey: ['pipeline-restore-points', id],
+    queryFn: () => fetchPipelineRestorePoints(id),
+    staleTime: 0,
+    retry: false,
+  });
+  const [chosen, setChosen] = useState<Beginning | null>(null);
+  const begun = chosen ?? beginningOf(from, unlisted === null ? points : []);
+  const location = begun?.kind === 'snapshot' ? begun.location : '';
+  const { data, error, refetch, isPlaceholderData } = useQuery({
+    queryKey: ['pipeline-compatibility', id, version, count, location],
     queryFn: async ({ signal }) => {
       const [report, { document }] = await Promise.all([
-        checkCompatibility(id, version, signal),
+        checkCompatibility(id, version, location, signal),
         fetchVersion(id, version),
       ]);
       return { report, document };
     },
+    enabled: begun !== null,
+    placeholderData: keepPreviousData,
     // the job goes on, and its checkpoints change
     staleTime: 0,
     gcTime: 0,
@@ -243,7 +287,6 @@ function Report(props: SendingProps & { readonly version: number; readonly count
     // a second try is about what the first one was about
     refetchOnReconnect: false,
   });
-  const [isKeeping, setKeeping] = useState(true);
   const [isLeaving, setLeaving] = useState(false);
   const olds = deployments.running?.operators;
   const states = useMemo(
@@ -253,10 +296,24 @@ function Report(props: SendingProps & { readonly version: number; readonly count
         : nodeStates(data.report.report, data.document, data.report.nodes, olds ?? {}),
     [data, olds],
   );
+  const choice = (beginning: Beginning, isReplacing: boolean) => (
+    <RestoreChoice
+      label="State"
+      points={points ?? []}
+      value={beginning}
+      onChange={(next) => {
+        setChosen(next);
+        setLeaving(false);
+      }}
+      keep={isReplacing ? 'Keep it, as above' : null}
+      empty={{ label: 'Start empty, with sources at their beginning' }}
+    />
+  );
   if (error !== null) {
     return (
       <div className={classes.body}>
         <Trouble text={error.message} />
+        {begun?.kind === 'snapshot' && choice(begun, deployments.running !== null)}
         <Buttons onClose={onClose}>
           <Button onClick={() => void refetch()}>Try again</Button>
         </Buttons>
@@ -267,13 +324,18 @@ function Report(props: SendingProps & { readonly version: number; readonly count
     return (
       <div className={classes.body} role="status">
         <Group gap="sm">
-          <Loader size={18} aria-hidden /> Compiling version {version} and reading the latest checkpoint…
+          <Loader size={18} aria-hidden /> Compiling version {version} and reading the snapshot…
         </Group>
         <Buttons onClose={onClose} />
       </div>
     );
   }
   const { report, running } = data.report;
+  // what is kept of a job that has ended meanwhile is nothing
+  const beginning: Beginning = begun === null || (running === null && begun.kind === 'keep') ? EMPTY : begun;
+  const isKeeping = beginning.kind !== 'empty';
+  const isPathless = beginning.kind === 'snapshot' && location === '';
+  const isLooking = isPlaceholderData || isPathless;
   const isRefused = isKeeping && report !== null && !report.is_restorable;
   const isLosing = isKeeping && report?.loses_state === true;
   return (
@@ -282,28 +344,25 @@ function Report(props: SendingProps & { readonly version: number; readonly count
       onSubmit={(event) => {
         event.preventDefault();
         const replaces = running?.id ?? null;
-        onDeploy({ version, keeps_state: isKeeping, allows_loss: isLosing && isLeaving, replaces });
+        const wanted = { version, keeps_state: isKeeping, allows_loss: isLosing && isLeaving, replaces };
+        onDeploy(location === '' ? wanted : { ...wanted, location });
       }}
     >
-      <p>
-        {running === null
-          ? `The job has ended in the meantime; version ${version} starts without state.`
-          : `Version ${running.version} is stopped with a savepoint, and version ${version} goes on from there. If that fails, version ${running.version} comes back from the savepoint.`}
-      </p>
-      <Told answer={data.report} />
-      {states !== null && <StateReport states={states} />}
-      {running !== null && (
-        <Radio.Group
-          label="State"
-          value={isKeeping ? 'keep' : 'empty'}
-          onChange={(chosen) => setKeeping(chosen === 'keep')}
-        >
-          <Group mt={6}>
-            <Radio value="keep" label="Keep it, as above" />
-            <Radio value="empty" label="Start empty, with sources at their beginning" />
-          </Group>
-        </Radio.Group>
+      <p>{whatHappens(version, running?.version ?? null, beginning, begun?.kind === 'keep')}</p>
+      {isPlaceholderData && !isPathless ? (
+        <Group gap="sm" role="status">
+          <Loader size={18} aria-hidden /> Reading the snapshot…
+        </Group>
+      ) : (
+        isKeeping &&
+        !isPathless && (
+          <>
+            <Told answer={data.report} isChosen={location !== ''} />
+            {states !== null && <StateReport states={states} />}
+          </>
+        )
       )}
+      {choice(beginning, running !== null)}
       {isLosing && (
         <Checkbox
           label="Leave the lost state behind"
@@ -311,9 +370,9 @@ function Report(props: SendingProps & { readonly version: number; readonly count
           onChange={(event) => setLeaving(event.currentTarget.checked)}
         />
       )}
-      <Trouble text={sendError} />
+      <Trouble text={sendError ?? unlisted?.message ?? null} />
       <Buttons onClose={onClose}>
-        <Button type="submit" loading={isSending} disabled={isRefused || (isLosing && !isLeaving)}>
+        <Button type="submit" loading={isSending} disabled={isLooking || isRefused || (isLosing && !isLeaving)}>
           {running === null ? 'Deploy' : 'Redeploy'}
         </Button>
       </Buttons>
@@ -321,12 +380,23 @@ function Report(props: SendingProps & { readonly version: number; readonly count
   );
 }
 
+const EMPTY: Beginning = { kind: 'empty' };
+
+/** What a deployment does to the job that runs, and where the new one begins. */
+function whatHappens(version: number, old: number | null, { kind }: Beginning, wasKept: boolean): string {
+  const from = kind === 'snapshot' ? 'goes on from the chosen snapshot' : 'starts without state';
+  if (old === null)
+    return wasKept ? `The job has ended in the meantime; version ${version} ${from}.` : `Version ${version} ${from}.`;
+  const next = kind === 'keep' ? 'goes on from there' : from;
+  return `Version ${old} is stopped with a savepoint, and version ${version} ${next}. If that fails, version ${old} comes back from the savepoint.`;
+}
+
 /** What the report says as a whole. */
-function Told({ answer }: { readonly answer: CompatibilityAnswer }) {
+function Told({ answer, isChosen }: { readonly answer: CompatibilityAnswer; readonly isChosen: boolean }) {
   const { report, running, warnings } = answer;
   return (
     <>
-      {running !== null && report === null && (
+      {running !== null && report === null && !isChosen && (
         <p>The job has no checkpoint yet, so nothing is known about its state.</p>
       )}
       {report !== null && !report.is_restorable && (

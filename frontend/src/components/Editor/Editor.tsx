@@ -96,9 +96,9 @@ function Workbench({ store, begun, others }: Props) {
   const [connecting, setConnecting] = useState<string | null>(null);
   const saving = useSaving(autosave);
   const deployments = useDeployments(useEditor((state) => state.pipelineId));
-  const [deploying, setDeploying] = useState<Step | null>(null);
-  const isChanged = useIsChanged();
   const links = useEditorLinks();
+  const [deploying, setDeploying] = useState<Step | null>(() => linkedStep(links));
+  const isChanged = useIsChanged();
   useArrival(store, links);
   // whoever selects something wants to see it
   const hasSelection = useEditor(
@@ -169,7 +169,11 @@ function Workbench({ store, begun, others }: Props) {
             deployments={deployments}
             isChanged={isChanged}
             step={deploying}
-            onStep={setDeploying}
+            onStep={(step) => {
+              setDeploying(step);
+              // closed, it is not opened again by a reload
+              if (links.deploy !== null) links.go({ deploy: null, from: null }, 'replace');
+            }}
             onVersions={() => toggleVersions(true)}
           />
         }
@@ -289,6 +293,11 @@ function useArrival(store: EditorStore, { node, line, restore, version, go }: Ed
   useEffect(() => {
     if (restore !== null && version === null) void onRestore(restore);
   }, [restore, version]);
+}
+
+/** The step of the dialog that a link leads to. */
+function linkedStep({ deploy, from }: EditorLinks): Step | null {
+  return deploy === null ? null : { kind: 'report', version: deploy, from: from ?? '' };
 }
 
 function useSaving(autosave: ReturnType<typeof useAutosave>) {

@@ -30,7 +30,7 @@ beforeEach(() => {
     asked.push(`${method} ${url}`);
     if (method !== 'GET') {
       sent.push(JSON.parse((body as string | undefined) ?? '{}'));
-      return Promise.resolve(new Response('{"id":"made"}', { status: 202 }));
+      return Promise.resolve(new Response('{"id":"made","request-id":"asked"}', { status: 202 }));
     }
     const found = [...answers].find(([end]) => url.endsWith(end));
     return Promise.resolve(new Response(JSON.stringify(found?.[1] ?? {}), { status: found === undefined ? 404 : 200 }));
@@ -41,10 +41,12 @@ afterEach(() => {
   vi.unstubAllGlobals();
 });
 
+const address = ({ pathname, search }: { pathname: string; search: string }) => pathname + decodeURIComponent(search);
+
 function Shown() {
   return (
     <>
-      <output>{useLocation().pathname}</output>
+      <output>{address(useLocation())}</output>
       <JobActions job={useJob()} />
       <VertexTable selected={null} onSelect={() => undefined} />
     </>
@@ -189,4 +191,63 @@ test('a job of a program has nothing to clone, and an operator may not', async (
   show('RUNNING', 'operator');
   fireEvent.click(button('Actions'));
   expect((await item('Clone to the editor')).disabled).toBe(true);
+});
+
+const POINT = { kind: 'savepoint', location: 'file:///s/savepoint-9', checkpoint_id: 9, timestamp: 9_000, size: null };
+const PROGRAM = { id: 'jar', name: 'a.py', args: [], entry: null, parallelism: null, configuration: {}, hidden: [] };
+
+test('a job of a program that runs is stopped first, then its program is run from what was chosen', async () => {
+  answers.set('/restore-points', { program: PROGRAM, points: [POINT] });
+  answers.set('/status', { status: 'FINISHED' });
+  answers.set('/operations/asked', { state: 'COMPLETED', result: { location: 'file:///s/savepoint-10' } });
+  show('RUNNING', 'developer');
+  fireEvent.click(button('Actions'));
+  fireEvent.click(await item('Restore from a snapshot'));
+  const dialog = within(await screen.findByRole('dialog', { name: 'Restore this job' }));
+  expect((await dialog.findByLabelText<HTMLInputElement>(/^Savepoint 9,/)).checked).toBe(true);
+  expect(changes()).toEqual([]);
+  fireEvent.click(dialog.getByRole('button', { name: 'Stop job and continue' }));
+  await waitFor(() =>
+    expect(document.querySelector('output')?.textContent).toBe(
+      `/submit?program=jar&again=${'a'.repeat(32)}&savepoint=file:///s/savepoint-9`,
+    ),
+  );
+  expect(changes()).toEqual([expect.stringMatching(/^POST .*\/stop$/)]);
+  expect(sent).toMatchObject([{ drain: false, formatType: 'CANONICAL' }]);
+});
+
+test('one that does not run can only be cancelled before, and may start from a path', async () => {
+  answers.set('/restore-points', { program: PROGRAM, points: [] });
+  answers.set('/status', { status: 'CANCELED' });
+  show('RESTARTING', 'developer');
+  fireEvent.click(button('Actions'));
+  fireEvent.click(await item('Restore from a snapshot'));
+  const dialog = within(await screen.findByRole('dialog', { name: 'Restore this job' }));
+  expect((await dialog.findByLabelText<HTMLInputElement>('Stop with savepoint')).disabled).toBe(true);
+  fireEvent.click(dialog.getByLabelText('Another snapshot'));
+  const go = dialog.getByRole<HTMLButtonElement>('button', { name: 'Cancel job and continue' });
+  expect(go.disabled).toBe(true);
+  fireEvent.change(dialog.getByLabelText('Path of the snapshot'), { target: { value: 'file:///elsewhere' } });
+  fireEvent.blur(dialog.getByLabelText('Path of the snapshot'));
+  fireEvent.click(go);
+  await waitFor(() => expect(document.querySelector('output')?.textContent).toContain('savepoint=file:///elsewhere'));
+  expect(changes()).toEqual([expect.stringMatching(/^PATCH .*mode=cancel$/)]);
+});
+
+test('one that was drawn is restored by a deployment, which stops it only after its state was looked at', async () => {
+  isDrawn();
+  answers.set('/restore-points', { program: null, points: [POINT] });
+  show('RUNNING', 'operator');
+  await waitFor(() => expect(asked.some((each) => each.includes('/pipelines/jobs/'))).toBe(true));
+  fireEvent.click(button('Actions'));
+  await waitFor(async () => expect((await item('Restore from a snapshot')).disabled).toBe(false));
+  fireEvent.click(await item('Restore from a snapshot'));
+  const dialog = within(await screen.findByRole('dialog', { name: 'Restore this job' }));
+  fireEvent.click(await dialog.findByRole('button', { name: 'Continue' }));
+  await waitFor(() =>
+    expect(document.querySelector('output')?.textContent).toBe(
+      '/pipelines/p1/edit?deploy=3&from=file:///s/savepoint-9',
+    ),
+  );
+  expect(changes()).toEqual([]);
 });

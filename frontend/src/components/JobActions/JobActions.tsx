@@ -10,11 +10,13 @@ import {
   IconChevronDown,
   IconCopyPlus,
   IconDeviceFloppy,
+  IconHistory,
   IconPlayerStop,
   IconRotateClockwise,
 } from '@tabler/icons-react';
 
 import { triggerCheckpoint } from '../../api/checkpoints';
+import { useJobPipeline } from '../../hooks/useJobPipeline';
 import { useOperation } from '../../hooks/useOperation';
 import { useRole, useSubmissionRefusal } from '../../hooks/useSession';
 import { mayOperate, maySubmit } from '../../model/access';
@@ -23,7 +25,7 @@ import { isCancellable, isTerminal } from '../../model/states';
 import { CancelJob } from './CancelJob';
 import classes from './JobActions.module.css';
 import { RescaleJob } from './RescaleJob';
-import { RunAgain } from './RunAgain';
+import { RestoreJob } from './RestoreJob';
 import { StopJob } from './StopJob';
 import { TakeSavepoint } from './TakeSavepoint';
 import { useClone } from './useClone';
@@ -47,6 +49,7 @@ function Active({ job }: { readonly job: Job }) {
   };
   const checkpoint = useCheckpointNow(job.id);
   const clone = useClone(job.id);
+  const restoring = useRestoring(job.id);
   const menu = useRef<HTMLButtonElement>(null);
   // the menu item that opened a dialog no longer exists when the dialog closes
   const focusMenu = () => menu.current?.focus();
@@ -83,6 +86,13 @@ function Active({ job }: { readonly job: Job }) {
           <Menu.Item leftSection={<IconArrowsDiagonal {...ICON} />} disabled={!isRunning} onClick={openRescale}>
             Rescale
           </Menu.Item>
+          <Menu.Item
+            leftSection={<IconHistory {...ICON} />}
+            disabled={!restoring.isAllowed || job.state === 'CANCELLING'}
+            onClick={restoring.open}
+          >
+            Restore from a snapshot
+          </Menu.Item>
           {clone !== null && (
             <Menu.Item
               leftSection={<IconCopyPlus {...ICON} />}
@@ -106,6 +116,7 @@ function Active({ job }: { readonly job: Job }) {
       <TakeSavepoint job={job} isOpen={savepointIsOpen} onClose={savepoint.close} onClosed={focusMenu} />
       <StopJob job={job} isOpen={stopIsOpen} onClose={stop.close} />
       <CancelJob job={job} isOpen={cancelIsOpen} onClose={cancel.close} onClosed={focusMenu} />
+      <RestoreJob job={job} isOpen={restoring.isOpen} onClose={restoring.close} onClosed={focusMenu} />
       {/* a new one for each opening: its fields begin with the parallelism of that moment */}
       <RescaleJob key={rescaleNumber} job={job} isOpen={rescaleIsOpen} onClose={rescale.close} onClosed={focusMenu} />
     </>
@@ -113,9 +124,7 @@ function Active({ job }: { readonly job: Job }) {
 }
 
 function Ended({ job }: { readonly job: Job }) {
-  const refusal = useSubmissionRefusal();
-  const isAllowed = maySubmit(useRole()) && refusal === '';
-  const [isOpen, { open, close }] = useDisclosure(false);
+  const { isAllowed, why, isOpen, open, close } = useRestoring(job.id);
   const clone = useClone(job.id);
   return (
     <>
@@ -132,14 +141,25 @@ function Ended({ job }: { readonly job: Job }) {
           </Button>
         </Tooltip>
       )}
-      <Tooltip label={refusal !== '' ? refusal : 'Requires the role developer'} disabled={isAllowed}>
+      <Tooltip label={why} disabled={isAllowed}>
         <Button variant="default" leftSection={<IconRotateClockwise {...ICON} />} disabled={!isAllowed} onClick={open}>
           Run again
         </Button>
       </Tooltip>
-      <RunAgain job={job} isOpen={isOpen} onClose={close} />
+      <RestoreJob job={job} isOpen={isOpen} onClose={close} />
     </>
   );
+}
+
+/** Who may start a job again, why not, and the dialog's state: a drawn one is a deployment. */
+function useRestoring(jobId: string) {
+  const refusal = useSubmissionRefusal();
+  const role = useRole();
+  const isDrawn = useJobPipeline(jobId) !== null;
+  const isInRole = isDrawn ? mayOperate(role) : maySubmit(role);
+  const why = refusal !== '' ? refusal : `Requires the role ${isDrawn ? 'operator' : 'developer'}`;
+  const [isOpen, { open, close }] = useDisclosure(false);
+  return { isAllowed: isInRole && refusal === '', why, isOpen, open, close };
 }
 
 function useCheckpointNow(jobId: string) {

@@ -19,6 +19,7 @@ function deployment(state: string, more: Partial<DeploymentAnswer> = {}): Deploy
     keeps_state: true,
     allows_loss: false,
     savepoint: null,
+    starts_from: null,
     report: null,
     operators: {},
     created_by: null,
