@@ -18,8 +18,8 @@ import zlib
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
+from io import BufferedReader
 from pathlib import Path
-from typing import BinaryIO
 
 _SEGMENT = re.compile(r"(.+)\.e(\d{1,18})\.(\d{1,18})")
 _MARK = re.compile(r"(.+)\.e(\d{1,18})\.mark")
@@ -127,7 +127,7 @@ def segments(log: Path, sizes: Iterable[tuple[Path, int]]) -> list[Segment]:
     return result[::-1]
 
 
-def read_only(path: Path) -> BinaryIO:
+def read_only(path: Path) -> BufferedReader:
     """Open a file of a log; no link is followed that somebody puts in its place.
 
     Raises:

@@ -47,7 +47,7 @@ class Head:
     """Of the head, bytes."""
 
 
-def head_of(line: bytes, at: int = 0) -> Head | None:
+def head_of(line: bytes | bytearray, at: int = 0) -> Head | None:
     """Return the head that begins at a place of a text, which is the beginning of a line; None: there is none."""
     match = HEAD.match(line, at)
     if match is None:

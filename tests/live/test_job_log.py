@@ -20,14 +20,21 @@ from backend.cluster.log_times import INTERVAL_MS, TimesWriter, read_times, time
 from backend.live.job_log import (
     MAX_CURSOR_CHARS,
     MAX_LOGS,
-    MAX_SEARCHED_BYTES,
     CursorError,
     FoundEntries,
     LogCursor,
     lowered_texts,
     search_job_log,
 )
-from backend.live.log_scan import FIRST_BLOCK_BYTES, MAX_BLOCK_BYTES, MAX_READY, Entry, LogScan, Wanted
+from backend.live.log_scan import (
+    FIRST_BLOCK_BYTES,
+    MAX_BLOCK_BYTES,
+    MAX_READY,
+    BlockBuffer,
+    Entry,
+    LogScan,
+    Wanted,
+)
 from backend.live.logs import LogFile
 from runtime.core.ids import TaskId, VertexId
 from runtime.task.log_records import record_text, written_levels
@@ -190,13 +197,15 @@ def test_a_line_that_is_still_being_written_waits_for_its_end(job: Job) -> None:
     assert texts(job.search().entries) == ["whole"]
 
 
-def test_a_request_searches_64_mb_and_says_how_far_it_came(job: Job, tmp_path: Path) -> None:
+def test_a_request_searches_so_many_bytes_and_says_how_far_it_came(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+    limit = 8 * MAX_BLOCK_BYTES
+    monkeypatch.setattr("backend.live.job_log.MAX_SEARCHED_BYTES", limit)
     line = record(1_000, "x" * 900)
-    filler = line * (MAX_SEARCHED_BYTES // len(line) + 4_000)
+    filler = line * (limit // len(line) + 4_000)
     job.write(record(500, "needle") + filler)
     found = job.search(of_text("needle"))
     assert found.entries == [] and not found.is_complete and found.searched_to == 1_000
-    assert MAX_SEARCHED_BYTES <= found.size - found.left_bytes <= MAX_SEARCHED_BYTES + MAX_BLOCK_BYTES
+    assert limit <= found.size - found.left_bytes <= limit + MAX_BLOCK_BYTES
     again = job.search(of_text("needle"), cursor=found.cursor)
     assert texts(again.entries) == ["needle"] and again.is_complete and again.cursor is None
 
@@ -388,6 +397,51 @@ def test_blocks_end_anywhere(job: Job, newest: bool, monkeypatch: pytest.MonkeyP
         monkeypatch.setattr("backend.live.log_scan.FIRST_BLOCK_BYTES", size)
         monkeypatch.setattr("backend.live.log_scan.MAX_BLOCK_BYTES", 2 * size)
         assert texts(job.all(newest=newest, limit=70)) == (lines[::-1] if newest else lines)
+
+
+@pytest.mark.parametrize("newest", [True, False])
+@pytest.mark.parametrize("kind", ["log", "out"])
+def test_blocks_that_are_passed_over_end_anywhere(
+    job: Job, newest: bool, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def is_hit(number: int) -> bool:
+        return number % 97 == 5 or number in (0, 599)
+
+    lines = [f"{number} {'x' * (number % 50)}{'needle' * is_hit(number)}" for number in range(600)]
+    if kind == "log":
+        # in a further line of the record, which is shown as a whole
+        lines = [line.replace("x", "x\nmore ", number % 3) for number, line in enumerate(lines)]
+        content = "".join(record(1_000 + number, line) for number, line in enumerate(lines))
+    else:
+        content = "".join(f"demo - {line}\n" for line in lines)
+    job.write(content, kind=kind)
+    expected = [line for number, line in enumerate(lines) if is_hit(number)]
+    passed_over = 0
+    may_have = BlockBuffer.may_have
+
+    def counted(buffer: BlockBuffer, wanted: Wanted, end: int) -> bool:
+        nonlocal passed_over
+        result = may_have(buffer, wanted, end)
+        passed_over += not result
+        return result
+
+    monkeypatch.setattr(BlockBuffer, "may_have", counted)
+    for size in (250, 333, 1_000):
+        monkeypatch.setattr("backend.live.log_scan.FIRST_BLOCK_BYTES", size)
+        monkeypatch.setattr("backend.live.log_scan.MAX_BLOCK_BYTES", 2 * size)
+        found = job.all(of_text("NEEDLE"), newest=newest, limit=3)
+        assert texts(found) == (expected[::-1] if newest else expected)
+    assert passed_over > 20
+
+
+@pytest.mark.parametrize("newest", [True, False])
+def test_the_time_to_which_was_searched_follows_what_is_passed_over(job: Job, newest: bool) -> None:
+    """A log whose entries are passed over still gives way to another one whose entries come first."""
+    hours = [record(at, "x" * 900) for at in range(6_000)]
+    job.write("".join(hours) + record(6_000, "needle a"), slot=0)
+    job.write(record(1, "needle b") + "".join(hours[2_000:4_000]) + record(4_000, "needle c"), slot=1)
+    found = texts(job.search(of_text("needle"), newest=newest).entries)
+    assert found == (["needle a", "needle c", "needle b"] if newest else ["needle b", "needle c", "needle a"])
 
 
 def test_the_newest_lines_of_many_slots_cost_little(job: Job) -> None:
