@@ -89,7 +89,8 @@ def _performance(document: Document) -> Document:
 def _distances(document: Document) -> tuple[int | None, int | None]:
     """Return by how many ms the watermark that is furthest behind is behind the newest, and behind the clock.
 
-    The first is None if there is nothing to compare, the second unless sources are live: of old data it is its age.
+    The first is None if there is nothing to compare, the second of vertices that get records of live sources
+    only: of old data it is its age.
     """
     # documents of earlier releases have none
     time = document.get("event_time", {})
@@ -97,7 +98,8 @@ def _distances(document: Document) -> tuple[int | None, int | None]:
     known = {vertex: watermark for vertex, watermark in reached.items() if isinstance(watermark, int)}
     if not known:
         return None, None
-    lag = document["now"] - min(known.values()) if time.get("is_live") else None
+    live = [watermark for vertex, watermark in known.items() if vertex in time.get("live", {})]
+    lag = document["now"] - min(live) if live else None
     if "newest" not in time:
         return None, lag
     # the vertices' are newer than the newest, which is measured once a second

@@ -304,6 +304,13 @@ class WatermarkHolder(TypedDict):
     """ms for which it has not risen although the newest has."""
 
 
+class IdleInput(TypedDict):
+    vertex: str
+    subtask: int
+    split: NotRequired[str]
+    """Missing: the subtask as a whole is idle."""
+
+
 class SkewFigures(NamedTuple):
     """How unevenly records are spread over the subtasks of a vertex; null: there are too few of them."""
 
@@ -324,8 +331,14 @@ class JobEventTime(TypedDict):
     speed: NotRequired[float]
     """Event time that passes in real time: 1 is as fast as the clock. Missing: not watched for long enough."""
     is_live: bool
-    """Whether a source reads records of the last hour, or has done so since the job's start; otherwise the distance to
-    the wall clock is no lag."""
+    """Whether a source reads records of the last hour, or has done so since the job's start."""
+    live: NotRequired[dict[str, bool]]
+    """By id the vertices that get records of such sources only: the distance of the others to the wall clock is no
+    lag."""
+    idle: NotRequired[list[IdleInput]]
+    """Inputs that are declared idle, and hold back no watermark; the first 20."""
+    num_idle: NotRequired[int]
+    """Number of all of them."""
     holder: NotRequired[WatermarkHolder]
     """Missing: all sources are equally far."""
     held_by: dict[str, str]

@@ -7,7 +7,7 @@ and acted on.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -137,7 +137,7 @@ class JobAutoscaling:
     # --- what is decided ----------------------------------------------------------------------------------------------
 
     def decide(
-        self, snapshot: JobStatusSnapshot, bounds: Requirements, lack: str = "", is_live: bool = False
+        self, snapshot: JobStatusSnapshot, bounds: Requirements, lack: str = "", live: Collection[VertexId] = ()
     ) -> JobDecision:
         """Look at the job, and return what it should have; also in `decision`.
 
@@ -145,7 +145,8 @@ class JobAutoscaling:
             snapshot: its status.
             bounds: of its vertices.
             lack: why it has less than the target; empty: it does not.
-            is_live: its sources are live; of old data a watermark is behind the clock by no more than its age.
+            live: vertices that get records of live sources only; of old data a watermark is behind the clock by its
+                age.
         """
         if self._trouble:
             self.decision = JobDecision(self._trouble)
@@ -157,7 +158,7 @@ class JobAutoscaling:
             if not lack and not self._is_pending(snapshot):
                 # somebody else has rescaled it
                 self._target = dict(snapshot.parallelism)
-        sample = sample_of(snapshot, now_ms, self._clock.now_ms() if is_live else None, self._graph)
+        sample = sample_of(snapshot, now_ms, self._clock.now_ms(), live, self._graph)
         decision = self._autoscaler.decide(sample, self._lessons(snapshot, now_ms), bounds)
         wanted = {v: d.wanted for v, d in decision.vertices.items()}
         if decision.parallelism and all(self._target.get(v) == n for v, n in decision.parallelism.items()):
@@ -231,13 +232,16 @@ def changes_of(decision: JobDecision, graph: JobGraph) -> dict[str, Document]:
     }
 
 
-def sample_of(snapshot: JobStatusSnapshot, now_ms: float, now: int | None, graph: JobGraph) -> JobSample:
+def sample_of(
+    snapshot: JobStatusSnapshot, now_ms: float, now: int, live: Collection[VertexId], graph: JobGraph
+) -> JobSample:
     """Return a sample of a job.
 
     Args:
         snapshot: its status.
         now_ms: monotonic.
-        now: epoch ms; None: no watermark is compared with it.
+        now: epoch ms.
+        live: vertices whose watermark is compared with it.
         graph: the job.
     """
     generation = _generation(snapshot)
@@ -261,7 +265,7 @@ def sample_of(snapshot: JobStatusSnapshot, now_ms: float, now: int | None, graph
         vertices={v: [_subtask(task.metrics) for task in of] for v, of in working.items()},
         finished=tasks.keys() - working.keys(),
         finished_subtasks={v: len(tasks[v]) - len(of) for v, of in working.items()},
-        watermark_lag_ms={} if now is None else _watermark_lags(working, now, graph),
+        watermark_lag_ms=_watermark_lags({v: of for v, of in working.items() if v in live}, now, graph),
     )
 
 

@@ -390,9 +390,9 @@ class JobRunner:
         )
 
     @property
-    def has_live_sources(self) -> bool:
-        """Return whether the last document says that a distance to the clock is a lag."""
-        return bool(self._live.last.get("event_time", {}).get("is_live"))
+    def live_vertices(self) -> Collection[VertexId]:
+        """Return the vertices of whose watermarks the last document says that a distance to the clock is a lag."""
+        return {VertexId(vertex) for vertex in self._live.last.get("event_time", {}).get("live", {})}
 
     def metric_row(self) -> Row:
         """Return the numbers whose history is kept, as of the last document; {} before the first one."""

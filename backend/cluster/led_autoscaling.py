@@ -72,7 +72,7 @@ class LedAutoscaling:
             self._history.came_about(done.scaling_id, done.cost_ms)
             autoscaling.note_cost(done)
         scaling = runner.scaling
-        decision = autoscaling.decide(snapshot, scaling.requirements, scaling.why, runner.has_live_sources)
+        decision = autoscaling.decide(snapshot, scaling.requirements, scaling.why, runner.live_vertices)
         if not decision.parallelism:
             return
         logger.info("job %s: the autoscaler decides: %s", job_id, decision.reason)

@@ -36,7 +36,7 @@ from runtime.core.elements import MAX_WATERMARK, MIN_WATERMARK
 from runtime.core.ids import OperatorId, SlotId, TaskId, VertexId
 from runtime.graph.job_graph import JobGraph, JobVertex
 from runtime.jobmaster.bottleneck import SAMPLE_MS, BottleneckWatch
-from runtime.jobmaster.event_time import EventTime, EventTimeWatch, hold_of
+from runtime.jobmaster.event_time import EventTime, EventTimeWatch, IdleInput, hold_of
 from runtime.jobmaster.findings import Finding, Topic, text_of
 from runtime.jobmaster.job_state import JobState
 from runtime.jobmaster.requirements import Requirements
@@ -581,6 +581,11 @@ def event_time_document(time: EventTime) -> Document:
         document["speed"] = float(f"{time.speed:.3g}")
     if time.newest_of:
         document["newest_of"] = dict(time.newest_of)
+    if time.live:
+        document["live"] = dict.fromkeys(sorted(time.live), True)
+    if time.idle:
+        document["idle"] = [_idle_document(idle) for idle in time.idle]
+        document["num_idle"] = time.num_idle
     holder = time.holder
     if holder is not None:
         known = {"watermark": holder.watermark, "behind": holder.behind_ms, "split": holder.split}
@@ -593,6 +598,11 @@ def event_time_document(time: EventTime) -> Document:
             **{name: value for name, value in known.items() if value is not None},
         }
     return document
+
+
+def _idle_document(idle: IdleInput) -> Document:
+    document: Document = {"vertex": idle.vertex_id, "subtask": idle.subtask}
+    return document if idle.split is None else {**document, "split": idle.split}
 
 
 def skew_document(skew: VertexSkew) -> list[float | int | None]:

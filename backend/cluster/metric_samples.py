@@ -108,7 +108,7 @@ def sample_row(document: Mapping[str, Any], figures: JobFigures | None, checkpoi
         state = stored.get(vertex_id)
         row |= {vertex_series(vertex_id, metric): number_of(metrics[metric]) for metric in _OF_VERTEX_DOCUMENT}
         more = (
-            number_of(metrics["watermark_lag"]) if time["is_live"] else None,
+            number_of(metrics["watermark_lag"]) if vertex_id in time.get("live", {}) else None,
             # sources are looked at once a second: a vertex may be further by now
             None if newest is None or watermark is None else max(0.0, newest - watermark),
             *_of_subtasks(subtasks.get(vertex_id, ())),

@@ -36,7 +36,7 @@ _MAX_NUMBER = 10**9 - 1
 
 
 class JobLogView(ProductView):
-    """All logs of a job by time; a request searches for two seconds, or two GiB, and says where the next one goes on."""
+    """All logs of a job by time; a request searches for two seconds, or 2 GiB, and says where the next one goes on."""
 
     @operation(JobLog, query=JobLogQuery)
     def get(self, request: Request, job_id: str) -> Response:

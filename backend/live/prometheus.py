@@ -202,10 +202,10 @@ def _of_event_time(out: Exposition, document: Mapping[str, Any], job: Mapping[st
     # of one without a watermark it is not known
     out.add("tidemark_job_event_time_behind_seconds", _seconds(0 if holder is None else holder.get("behind")), **job)
     out.add("tidemark_job_watermark_still_seconds", _seconds(0 if holder is None else holder["still"]), **job)
-    lags = [vertex["metrics"].get("watermark_lag") for vertex in document["vertices"]]
-    known = [lag for lag in lags if lag is not None]
     # of old data that is replayed it is the age
-    if time.get("is_live") and known:
+    live = [vertex for vertex in document["vertices"] if vertex["id"] in time.get("live", {})]
+    known = [lag for vertex in live if (lag := vertex["metrics"].get("watermark_lag")) is not None]
+    if known:
         out.add("tidemark_job_watermark_lag_seconds", max(known) / 1000, **job)
 
 

@@ -205,12 +205,23 @@ def _event_time(document: dict[str, Any]) -> list[str]:
     if "speed" in time:
         line += f", {time['speed']:,.1f} × real time"
     holder = time.get("holder")
-    if holder is None:
+    if holder is not None:
+        known = "behind" in holder
+        behind = f"{duration_text(holder['behind'])} behind that" if known else "without a watermark yet"
+        line += f"; last: {_origin(document, holder)}, {behind}"
+    idle = time.get("idle", ())
+    if not idle:
         return [line]
-    name = next(vertex["name"] for vertex in document["vertices"] if vertex["id"] == holder["vertex"])
-    split = f", split {holder['split']}" if "split" in holder else ""
-    behind = "without a watermark yet" if "behind" not in holder else f"{duration_text(holder['behind'])} behind that"
-    return [f"{line}; last: {name} (subtask {holder['subtask']}{split}), {behind}"]
+    more = time["num_idle"] - len(idle)
+    told = [_origin(document, each) for each in idle] + ([f"{more} more"] if more else [])
+    return [line, f"Idle: {'; '.join(told)}"]
+
+
+def _origin(document: dict[str, Any], place: dict[str, Any]) -> str:
+    """Return the name of a vertex with the subtask, and the split, of a place where event time begins."""
+    name = next(vertex["name"] for vertex in document["vertices"] if vertex["id"] == place["vertex"])
+    split = f", split {place['split']}" if "split" in place else ""
+    return f"{name} (subtask {place['subtask']}{split})"
 
 
 def _vertex_table(vertices: Sequence[dict[str, Any]], columns: int | None) -> list[str]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import enum
 from collections import deque
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from runtime.core.elements import MAX_WATERMARK, MIN_WATERMARK
@@ -27,6 +27,8 @@ SPEED_MS = 10_000.0
 
 QUIET_MS = 1_000.0
 """A source that has had nothing to read for less is at work: one with a rate pauses between its records."""
+MAX_IDLE = 20
+"""Idle inputs that are named. More: a topic with a thousand quiet partitions fills the document."""
 HELD_BACK = 100.0
 """ms per second. Source: Flink, which calls more than that back-pressure."""
 
@@ -59,6 +61,15 @@ class Holder:
 
 
 @dataclass(frozen=True, slots=True)
+class IdleInput:
+    """A subtask, or a split that it reads, that is declared idle: it holds back nobody, and nobody waits for it."""
+
+    vertex_id: VertexId
+    subtask: int
+    split: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class EventTime:
     """Event time at one moment."""
 
@@ -75,6 +86,11 @@ class EventTime:
     """Of vertices whose streams never meet those of the newest: the newest of theirs."""
     speed: float | None = None
     """ms of event time by which the newest watermark rises each ms; None: it has not been watched for long enough."""
+    idle: Sequence[IdleInput] = ()
+    """Origins that are idle, of a source with its splits only these; the first `MAX_IDLE`."""
+    num_idle: int = 0
+    live: frozenset[VertexId] = frozenset()
+    """Vertices all of whose origins are live; of the others a distance to the wall clock is the age of the data."""
     is_judged: bool = False
     """Whether it has been watched for so long that a watermark that stands still would have been found."""
 
@@ -135,9 +151,10 @@ class EventTimeWatch:
         self._marks: dict[Hashable, _Mark] = {}
         self._generation: object = None
         self._began_ms: float | None = None
-        self._live_since_ms: float | None = None
+        #: of sources whose records are young, since when
+        self._live_since_ms: dict[VertexId, float] = {}
         #: since the job's start
-        self._has_been_live = False
+        self._have_been_live: set[VertexId] = set()
         #: time and newest watermark of the last samples
         self._newest: deque[tuple[float, int]] = deque()
 
@@ -145,7 +162,7 @@ class EventTimeWatch:
         """Take a sample; returns where event time is."""
         if not job.is_running or job.generation != self._generation or self._began_ms is None:
             self._marks, self._generation, self._began_ms = {}, job.generation, job.at_ms
-            self._live_since_ms, self._has_been_live = None, False
+            self._live_since_ms, self._have_been_live = {}, set()
             self._newest.clear()
         if not job.is_running:
             self._began_ms = None
@@ -156,13 +173,17 @@ class EventTimeWatch:
         self._marks = {m.place: self._marked(m, job.at_ms) for m in met}
         known = [p.watermark for each in positions.values() for p in each if p.watermark > MIN_WATERMARK]
         newest = max(known, default=None)
+        live, idle = self._live(job), list(_idle(job))
         return EventTime(
             newest,
-            self._is_live(job),
+            bool(live),
             self._holder(met),
             _held_by(job),
             {} if newest is None else _newest_of(positions, origins, newest),
             self._speed(newest, job.at_ms),
+            idle[:MAX_IDLE],
+            len(idle),
+            _live_throughout(job, live),
             job.at_ms - self._began_ms >= STILL_MS,
         )
 
@@ -202,16 +223,13 @@ class EventTimeWatch:
         last = max(meetings, key=weight, default=None)
         return None if last is None else _holder(last.lowest, last.newest, self._marks[last.place].still_ms)
 
-    def _is_live(self, job: JobFigures) -> bool:
-        is_live = _is_live(job)
-        if not is_live:
-            self._live_since_ms = None
-        elif self._live_since_ms is None:
-            self._live_since_ms = job.at_ms
-        elif job.at_ms - self._live_since_ms >= STILL_MS:
-            # it stays: one that falls behind by more than an hour is late, not a replay
-            self._has_been_live = True
-        return is_live or self._has_been_live
+    def _live(self, job: JobFigures) -> frozenset[VertexId]:
+        """Return the sources that are live."""
+        live = {vertex.vertex_id for vertex in job.vertices if vertex.is_source and _is_live(vertex)}
+        self._live_since_ms = {each: self._live_since_ms.get(each, job.at_ms) for each in live}
+        # it stays: one that falls behind by more than an hour is late, not a replay
+        self._have_been_live |= {each for each, since in self._live_since_ms.items() if job.at_ms - since >= STILL_MS}
+        return frozenset(live | self._have_been_live)
 
 
 def hold_of(time: EventTime) -> Finding | None:
@@ -346,9 +364,48 @@ def _holder(lowest: _Position, newest: int, still_ms: float) -> Holder:
     )
 
 
-def _is_live(job: JobFigures) -> bool:
-    lags = [s.event_time_lag_ms for vertex in job.vertices if vertex.is_source for s in vertex.subtasks]
+def _is_live(source: VertexFigures) -> bool:
+    lags = [subtask.event_time_lag_ms for subtask in source.subtasks]
     return any(lag is not None and abs(lag) < LIVE_LAG_MS for lag in lags)
+
+
+def _live_throughout(job: JobFigures, live: frozenset[VertexId]) -> frozenset[VertexId]:
+    """Return the live sources, and the vertices that get nothing of others: the lowest watermark is what counts.
+
+    A source without event times says nothing about its age, and gives no watermark that could be compared.
+    """
+    by_id = {vertex.vertex_id: vertex for vertex in job.vertices}
+    #: None: no source upstream says how old its records are
+    found: dict[VertexId, bool | None] = {}
+
+    def is_live(vertex_id: VertexId) -> bool | None:
+        vertex = by_id.get(vertex_id)
+        if vertex is None:
+            # its subtasks have finished
+            return None
+        if vertex_id not in found:
+            if vertex.is_source:
+                tells = vertex_id in live or any(s.event_time_lag_ms is not None for s in vertex.subtasks)
+                found[vertex_id] = vertex_id in live if tells else None
+            else:
+                told = [each for source in vertex.inputs if (each := is_live(source)) is not None]
+                found[vertex_id] = all(told) if told else None
+        return found[vertex_id]
+
+    return frozenset(vertex.vertex_id for vertex in job.vertices if is_live(vertex.vertex_id))
+
+
+def _idle(job: JobFigures) -> Iterator[IdleInput]:
+    """Yield what is declared idle: splits of a source, or subtasks as a whole that are not idle because an input is."""
+    by_id = {vertex.vertex_id: vertex for vertex in job.vertices}
+    active = {each for each, vertex in by_id.items() if not any(s.is_watermark_idle for s in vertex.subtasks)}
+    for vertex in job.vertices:
+        for subtask in vertex.subtasks:
+            idle = sorted(split for split, figures in subtask.splits.items() if figures.idle >= 1000.0)
+            if idle:
+                yield from (IdleInput(vertex.vertex_id, subtask.index, split) for split in idle)
+            elif subtask.is_watermark_idle and not (by_id.keys() & vertex.inputs) - active:
+                yield IdleInput(vertex.vertex_id, subtask.index)
 
 
 def _held_by(job: JobFigures) -> dict[VertexId, VertexId]:

@@ -524,6 +524,7 @@ def test_info_says_what_holds_a_job_up_and_how_far_event_time_is(
     cause = {"cause": "busy", "vertex": vertex["id"], "text": "is busy 98 % of the time", "figures": {}, "waiting": []}
     holder = {"vertex": vertex["id"], "subtask": 1, "split": "p3", "why": "behind", "behind": 185_000, "still": 0}
     event_time = {"newest": 1_356_998_400_000, "is_live": False, "held_by": {}, "speed": 1460.0, "holder": holder}
+    event_time |= {"idle": [{"vertex": vertex["id"], "subtask": 0, "split": "p7"}], "num_idle": 3}
     cluster.documents = [document(causes={"limit": cause}, event_time=event_time), document(causes={})]
     assert tidemark("info", "three numbers") == 0
     out = capsys.readouterr().out
@@ -531,6 +532,7 @@ def test_info_says_what_holds_a_job_up_and_how_far_event_time_is(
     assert re.search(
         r"\nEvent time: 201\S+ \S+, 1,460\.0 × real time; last: .* \(subtask 1, split p3\), 03:05 behind that\n", out
     )
+    assert f"\nIdle: {vertex['name']} (subtask 0, split p7); 2 more\n" in out
     assert tidemark("info", "three numbers") == 0
     assert "\nWhy: nothing holds the job up\n" in capsys.readouterr().out
 

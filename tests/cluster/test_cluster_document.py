@@ -41,8 +41,11 @@ def test_a_job_is_as_far_behind_as_the_vertex_that_is_furthest_behind() -> None:
     marks = (NOW - 86_400_000, NOW - 86_403_000, NOW - 86_409_000)
     assert entry_of(document_of(job, *marks, event_time=replayed)) == (9_000, None)
     # of live sources the distance to the clock is a lag
-    live = replayed | {"is_live": True, "newest": NOW}
+    live = replayed | {"is_live": True, "live": dict.fromkeys(job.vertices, True), "newest": NOW}
     assert entry_of(document_of(job, NOW, NOW - 2_000, None, event_time=live)) == (2_000, 3_000)
+    # of data that another source replays it is not
+    mixed = live | {"live": {job.vertices[0]: True}}
+    assert entry_of(document_of(job, NOW - 2_000, NOW - 86_400_000, None, event_time=mixed)) == (86_400_000, 3_000)
     # a vertex is newer than what was measured a second ago
     assert entry_of(document_of(job, NOW + 500, NOW, "max", event_time=live)) == (500, 1_000)
     # streams that never meet the newest have their own

@@ -125,13 +125,16 @@ def test_a_row_has_all_series_of_a_job_whatever_is_known() -> None:
     assert sample_row(document, None, nothing).keys() == known_series(document)
     assert len(known_series(document)) == 3 * len(VERTEX_METRICS) + 2 * len(EDGE_METRICS)
     running = job.running(10_000, Random(1))
-    running["event_time"] = running["event_time"] | {"newest": NOW + 10_000, "is_live": True}
+    live = {running["vertices"][1]["id"]: True}
+    running["event_time"] = running["event_time"] | {"newest": NOW + 10_000, "is_live": True, "live": live}
     row = sample_row(running, job._live.figures, nothing)
     assert row.keys() == known_series(document)
     vertex = running["vertices"][1]
     assert row[f"v.{vertex['id']}.busy"] == vertex["metrics"]["busy"] > 0
     assert row[f"v.{vertex['id']}.watermark"] == vertex["metrics"]["watermark"]
     assert row[f"v.{vertex['id']}.watermark_lag"] == running["now"] - vertex["metrics"]["watermark"]
+    # of data that another source replays there is none
+    assert row[f"v.{running['vertices'][0]['id']}.watermark_lag"] is None
     behind = NOW + 10_000 - vertex["metrics"]["watermark"]
     assert row[f"v.{vertex['id']}.behind"] == behind
     assert (row[f"v.{vertex['id']}.pending_records"], row[f"v.{vertex['id']}.state_size"]) == (None, None)

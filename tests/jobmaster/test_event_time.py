@@ -9,7 +9,7 @@ import pytest
 
 from runtime.core.elements import MAX_WATERMARK, MIN_WATERMARK
 from runtime.core.ids import VertexId
-from runtime.jobmaster.event_time import STILL_MS, EventTime, EventTimeWatch, Holding, hold_of
+from runtime.jobmaster.event_time import MAX_IDLE, STILL_MS, EventTime, EventTimeWatch, Holding, hold_of
 from runtime.jobmaster.findings import Cause, text_of
 from runtime.jobmaster.task_figures import JobFigures, SplitFigures, SubtaskFigures, VertexFigures
 
@@ -86,6 +86,49 @@ def test_of_several_inputs_the_one_that_holds_is_named() -> None:
 def test_only_sources_of_young_records_are_live(lags: tuple[float | None, ...], is_live: bool) -> None:
     sources = [vertex(f"s{n}", "", 1_000, event_time_lag_ms=lag) for n, lag in enumerate(lags)]
     assert observed(*sources).is_live is is_live
+
+
+def test_each_source_is_live_for_itself_and_a_vertex_if_all_of_its_sources_are() -> None:
+    """One live source says nothing about data that another one replays."""
+    time = observed(
+        vertex("l", "", 1_000, event_time_lag_ms=200.0),
+        vertex("r", "", 1_000, event_time_lag_ms=9e9),
+        vertex("p", "", NONE, event_time_lag_ms=None),
+        vertex("a", "l", 900),
+        vertex("b", "r", 900),
+        # a source of parameters has no event times
+        vertex("c", "l p", 900),
+        vertex("d", "a b", 900),
+        vertex("e", "p", 900),
+    )
+    assert (time.is_live, time.live) == (True, {"l", "a", "c"})
+
+
+def test_idle_splits_and_subtasks_are_listed_where_they_are_idle() -> None:
+    splits = {"a": SplitFigures(9_000), "c": SplitFigures(100, 1000.0), "b": SplitFigures(100, 1000.0)}
+    idle = vertex("i", "", 1_000, is_watermark_idle=True)
+    time = observed(vertex("s", "", 9_000, splits=splits), idle, vertex("w", "s i", NONE))
+    assert [(each.vertex_id, each.subtask, each.split) for each in time.idle] == [
+        ("s", 0, "b"),
+        ("s", 0, "c"),
+        ("i", 0, None),
+    ]
+    assert observed(vertex("s", "", 9_000)).idle == []
+
+
+def test_what_is_idle_because_its_input_is_is_not_listed() -> None:
+    silent = {"is_watermark_idle": True}
+    time = observed(vertex("i", "", 1_000, **silent), vertex("w", "i", NONE, **silent))
+    assert [each.vertex_id for each in time.idle] == ["i"]
+    # one that assigns event times itself, of an input that goes on
+    assigner = vertex("x", "s", NONE, **silent)
+    assert [each.vertex_id for each in observed(vertex("s", "", NONE), assigner).idle] == ["x"]
+
+
+def test_of_many_idle_splits_the_first_are_named_and_all_are_counted() -> None:
+    splits = {f"p{n:04}": SplitFigures(100, 1000.0) for n in range(1_000)}
+    time = observed(vertex("s", "", 9_000, splits=splits))
+    assert (len(time.idle), time.num_idle, time.idle[-1].split) == (MAX_IDLE, 1_000, "p0019")
 
 
 # --- what stands still ------------------------------------------------------------------------------------------------

@@ -102,7 +102,8 @@ def test_figures_are_those_of_rows_and_documents(
     assert job.document is not None
     cause = {"cause": "idle-input", "vertex": rows.SOURCE, "text": "…", "figures": {}, "waiting": []}
     holder = {"vertex": rows.SOURCE, "subtask": 0, "why": "behind", "behind": 7_000, "still": 9_000}
-    event_time = {"newest": 1, "is_live": True, "held_by": {}, "holder": holder}
+    live = {rows.SOURCE: True, rows.SINK: True}
+    event_time = {"newest": 1, "is_live": True, "live": live, "held_by": {}, "holder": holder}
     job.document |= {"causes": {"watermark": cause}, "event_time": event_time}
     Operation.objects.create(job=job, kind="savepoint", created_at=services.now_ms() - 70_000)
     store.set(bus.JOB_KEY.format(job.id), json.dumps(job.document), ex=bus.EXPIRY_S)
@@ -211,7 +212,8 @@ def test_the_age_of_the_newest_checkpoint_outlives_a_leader(victor: Any, live_re
 def test_of_data_that_is_replayed_no_lag_is_exposed(victor: Any, live_redis: None) -> None:
     client, job = client_of(victor), rows.running_job()
     for is_live in (True, False):
-        publish(job, event_time={"newest": 1, "is_live": is_live, "held_by": {}})
+        live = {rows.SOURCE: True, rows.SINK: True} if is_live else {}
+        publish(job, event_time={"newest": 1, "is_live": is_live, "live": live, "held_by": {}})
         found = scraped(client)
         assert ("tidemark_job_watermark_lag_seconds" in found) is is_live
     assert list(found["tidemark_job_watermark_still_seconds"].values()) == [0]

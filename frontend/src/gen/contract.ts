@@ -869,6 +869,13 @@ export interface Hardware {
   managedMemory: number;
 }
 
+export interface IdleInput {
+  vertex: string;
+  subtask: number;
+  /** Missing: the subtask as a whole is idle. */
+  split?: string;
+}
+
 export interface ImportedPipeline {
   pipeline: PipelineAnswer;
   /** JSON pointers of URLs that had a user or a password, which were left out. */
@@ -1047,11 +1054,17 @@ export interface JobEventTime {
   newest?: number;
   /** Event time that passes in real time: 1 is as fast as the clock. Missing: not watched for long enough. */
   speed?: number;
-  /**
-   * Whether a source reads records of the last hour, or has done so since the job's start; otherwise the distance to
-   * the wall clock is no lag.
-   */
+  /** Whether a source reads records of the last hour, or has done so since the job's start. */
   is_live: boolean;
+  /**
+   * By id the vertices that get records of such sources only: the distance of the others to the wall clock is no
+   * lag.
+   */
+  live?: Record<string, boolean>;
+  /** Inputs that are declared idle, and hold back no watermark; the first 20. */
+  idle?: IdleInput[];
+  /** Number of all of them. */
+  num_idle?: number;
   /** Missing: all sources are equally far. */
   holder?: WatermarkHolder;
   /** Of vertices with several inputs that differ: id of the one whose watermark is the lowest. */

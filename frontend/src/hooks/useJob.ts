@@ -77,10 +77,10 @@ export function useBehind(vertexId: string): number | null {
   return useJobPart((job) => behindOf(metricsOfVertex(job, vertexId)?.watermark ?? null, eventTimeOf(job), vertexId));
 }
 
-/** ms by which a vertex is behind the clock; null unless the job's sources are live. */
+/** ms by which a vertex is behind the clock; null unless its sources are live. */
 export function useLiveLag(vertexId: string): number | null {
   return useJobPart((job) =>
-    liveLagOf(metricsOfVertex(job, vertexId)?.watermark ?? null, job.now, job.derived.event_time),
+    liveLagOf(metricsOfVertex(job, vertexId)?.watermark ?? null, job.now, job.derived.event_time, vertexId),
   );
 }
 

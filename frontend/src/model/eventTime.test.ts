@@ -20,10 +20,13 @@ test('the newest watermark is no older than that of any vertex', () => {
   expect(upToDate({ is_live: false, held_by: {} }, [1]).newest).toBeUndefined();
 });
 
-test('the clock is compared with only where sources are live', () => {
-  expect(liveLagOf(2_000, 10_000, { ...REPLAYED, is_live: true })).toBe(8_000);
-  expect(liveLagOf(2_000, 10_000, REPLAYED)).toBeNull();
-  expect(liveLagOf(2_000, 10_000, undefined)).toBeNull();
+test('the clock is compared with only where the sources of a vertex are live', () => {
+  const mixed = { ...REPLAYED, is_live: true, live: { v: true } };
+  expect(liveLagOf(2_000, 10_000, mixed, 'v')).toBe(8_000);
+  // another source replays what this vertex gets
+  expect(liveLagOf(2_000, 10_000, mixed, 'w')).toBeNull();
+  expect(liveLagOf(2_000, 10_000, REPLAYED, 'v')).toBeNull();
+  expect(liveLagOf(2_000, 10_000, undefined, 'v')).toBeNull();
 });
 
 test('a holder is told with its subtask, its split and the reason', () => {

@@ -21,9 +21,26 @@ export function behindOf(watermark: Watermark, time: JobEventTime | undefined, v
   return Math.max(0, (time.newest_of?.[vertex] ?? time.newest) - watermark);
 }
 
-/** ms by which a watermark is behind the clock; null unless sources are live: of old data it is only the age. */
-export function liveLagOf(watermark: Watermark, now: number, time: JobEventTime | undefined): number | null {
-  return typeof watermark === 'number' && time?.is_live === true ? now - watermark : null;
+/**
+ * ms by which the watermark of a vertex is behind the clock; null unless all of its sources are live: of old data it is only
+ * the age.
+ */
+export function liveLagOf(
+  watermark: Watermark,
+  now: number,
+  time: JobEventTime | undefined,
+  vertex: string,
+): number | null {
+  return typeof watermark === 'number' && isLiveAt(time, vertex) ? now - watermark : null;
+}
+
+export function isLiveAt(time: JobEventTime | undefined, vertex: string): boolean {
+  return time?.live?.[vertex] === true;
+}
+
+/** "subtask 1, split p3". */
+export function placeText({ subtask, split }: { readonly subtask: number; readonly split?: string }): string {
+  return `subtask ${subtask}${split === undefined ? '' : `, split ${split}`}`;
 }
 
 const REASONS: Record<WatermarkHolder['why'], string> = {
@@ -35,6 +52,5 @@ const REASONS: Record<WatermarkHolder['why'], string> = {
 
 /** "subtask 1, split p3: nothing to read". */
 export function holderText(holder: WatermarkHolder): string {
-  const split = holder.split === undefined ? '' : `, split ${holder.split}`;
-  return `subtask ${holder.subtask}${split}: ${REASONS[holder.why]}`;
+  return `${placeText(holder)}: ${REASONS[holder.why]}`;
 }

@@ -27,7 +27,7 @@ export function recordJob(job: LiveJob, time: number): void {
   const { vertices, edges } = known;
   for (const [id, figures] of Object.entries(job.moving.figures)) {
     const metrics = metricsOf(figures);
-    const lag = liveLagOf(metrics.watermark, job.now, eventTime);
+    const lag = liveLagOf(metrics.watermark, job.now, eventTime, id);
     const sample = sampleOf(metrics, lag, behindOf(metrics.watermark, eventTime, id), time);
     vertices.set(id, record(vertices.get(id) ?? NO_SAMPLES, sample));
   }

@@ -1,11 +1,12 @@
 /** The watermarks of all vertices at once: how far each is behind, and who holds them back. */
 
+import { Fragment } from 'react';
 import { Link, useSearchParams } from 'react-router';
 
-import type { JobEventTime } from '../../gen/contract';
+import type { IdleInput, JobEventTime } from '../../gen/contract';
 import { useEventTime, useJobPart, useLiveLag, useMetrics, useVertex, useVertices } from '../../hooks/useJob';
 import { useTimes } from '../../hooks/useTimes';
-import { behindOf, holderText } from '../../model/eventTime';
+import { behindOf, holderText, placeText } from '../../model/eventTime';
 import { NOTHING, formatCount, formatDuration, formatTimes } from '../../model/format';
 import type { Vertex } from '../../model/job';
 import { keyOfLate } from '../../model/peek';
@@ -37,6 +38,7 @@ export function EventTime({ onSelect }: Props) {
           </span>
         )}
         {time.holder !== undefined && <Holder holder={time.holder} onSelect={onSelect} />}
+        {time.idle !== undefined && <Idle idle={time.idle} count={time.num_idle ?? 0} onSelect={onSelect} />}
         {late !== undefined && <LateRecords late={late} />}
       </p>
       <div className="tm-table-scroll" tabIndex={0} role="region" aria-label="Watermarks of the vertices">
@@ -74,6 +76,34 @@ function Holder({ holder, onSelect }: Props & { readonly holder: NonNullable<Job
     <span>
       Held back by <VertexLink id={holder.vertex} name={name} onSelect={onSelect} />, {holderText(holder)}
       {holder.behind !== undefined && <span className="tm-live"> ({formatDuration(holder.behind)} behind)</span>}
+    </span>
+  );
+}
+
+interface IdleProps extends Props {
+  readonly idle: readonly IdleInput[];
+  /** Of all of them. */
+  readonly count: number;
+}
+
+/** What is declared idle, so that its watermark counts nowhere. */
+function Idle({ idle, count, onSelect }: IdleProps) {
+  const vertices = useVertices();
+  const found = vertices.filter(({ id }) => idle.some(({ vertex }) => vertex === id));
+  return (
+    <span>
+      Idle ({count}):{' '}
+      {found.map(({ id, name }, index) => (
+        <Fragment key={id}>
+          {index > 0 && '; '}
+          <VertexLink id={id} name={name} onSelect={onSelect} />,{' '}
+          {idle
+            .filter(({ vertex }) => vertex === id)
+            .map(placeText)
+            .join('; ')}
+        </Fragment>
+      ))}
+      {count > idle.length && ` and ${count - idle.length} more`}
     </span>
   );
 }

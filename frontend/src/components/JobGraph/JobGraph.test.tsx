@@ -84,7 +84,7 @@ test('of replayed data a watermark is behind the newest one, whatever the clock 
 });
 
 test('the lag of a watermark grows with the time of the document', () => {
-  const event_time = { newest: 0, is_live: true, held_by: {} };
+  const event_time = { newest: 0, is_live: true, live: { map: true }, held_by: {} };
   change(2, {
     now: 1_000,
     moving: { figures: { map: figures({ watermark: 0 }) } },

@@ -159,6 +159,9 @@ test('of replayed data a watermark is behind the newest one, of live data behind
   change(2, { now: 60_000, derived: { causes: {}, event_time: { ...time, is_live: false } } });
   expect(shown('totals')).toMatch(/Behind 1\ss$/);
   expect(shown('split')).not.toMatch(/Behind|Lag/);
-  change(3, { now: 61_000, derived: { causes: {}, event_time: { ...time, is_live: true } } });
+  change(3, {
+    now: 61_000,
+    derived: { causes: {}, event_time: { ...time, is_live: true, live: { bids: true, join: true } } },
+  });
   expect(shown('totals')).toMatch(/Lag 53\ss$/);
 });

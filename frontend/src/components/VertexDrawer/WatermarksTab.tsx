@@ -3,7 +3,7 @@
 import type { LiveVertex } from '../../gen/contract';
 import { useEventTime, useMetrics } from '../../hooks/useJob';
 import { useTimes } from '../../hooks/useTimes';
-import { liveLagOf } from '../../model/eventTime';
+import { isLiveAt, liveLagOf, placeText } from '../../model/eventTime';
 import { formatDuration } from '../../model/format';
 import { metricsOf } from '../../model/job';
 import { OfSubtasks } from './OfSubtasks';
@@ -16,7 +16,8 @@ export function WatermarksTab({ vertexId }: { readonly vertexId: string }) {
 function Table({ vertexId, live }: { readonly vertexId: string; readonly live: LiveVertex }) {
   const times = useTimes();
   const time = useEventTime();
-  const isLive = time?.is_live === true;
+  const isLive = isLiveAt(time, vertexId);
+  const idle = time?.idle?.filter(({ vertex }) => vertex === vertexId) ?? [];
   const low = useMetrics(vertexId)?.watermark ?? null;
   const watermarks = Object.entries(live.figures).map(([index, row]) => [index, metricsOf(row).watermark] as const);
   const known = watermarks.map(([, watermark]) => watermark).filter((each) => typeof each === 'number');
@@ -27,6 +28,9 @@ function Table({ vertexId, live }: { readonly vertexId: string; readonly live: L
         The low watermark is that of the slowest subtask: {times.watermark(low)} ({times.zone}).
         {isLive && ' Lag is the wall-clock time minus the watermark.'}
       </p>
+      {idle.length > 0 && (
+        <p className={classes.note}>Idle, and waited for by nobody: {idle.map(placeText).join('; ')}.</p>
+      )}
       <div className="tm-table-scroll" tabIndex={0}>
         <table className="tm-table">
           <caption className="tm-visually-hidden">Watermarks</caption>
@@ -54,7 +58,7 @@ function Table({ vertexId, live }: { readonly vertexId: string; readonly live: L
                 <td>{times.watermark(watermark)}</td>
                 <td className="tm-num tm-mono">{typeof watermark === 'number' ? watermark : '–'}</td>
                 <td className="tm-num">{typeof watermark === 'number' ? formatDuration(newest - watermark) : '–'}</td>
-                {isLive && <td className="tm-num">{formatDuration(liveLagOf(watermark, live.now, time))}</td>}
+                {isLive && <td className="tm-num">{formatDuration(liveLagOf(watermark, live.now, time, vertexId))}</td>}
               </tr>
             ))}
           </tbody>

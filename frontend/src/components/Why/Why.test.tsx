@@ -96,6 +96,19 @@ test('a job without event time has no watermarks to show', () => {
   expect(screen.queryByRole('table')).toBeNull();
 });
 
+test('idle splits are listed, with the number of those that are not named', () => {
+  const idle = [
+    { vertex: 'right', subtask: 0, split: 'p3' },
+    { vertex: 'right', subtask: 1, split: 'p7' },
+    { vertex: 'left', subtask: 2 },
+  ];
+  const event_time = { newest: 5_000, is_live: false, held_by: {}, idle, num_idle: 40 };
+  change(2, { derived: { event_time } });
+  expect(screen.getByText(/^Idle/).textContent).toBe(
+    'Idle (40): left, subtask 2; right, subtask 0, split p3; subtask 1, split p7 and 37 more',
+  );
+});
+
 test('the watermarks of all vertices are compared with the newest one, and name who holds them back', () => {
   const holder = { vertex: 'right', subtask: 1, split: 'p3', why: 'nothing-to-read', behind: 3_000, still: 0 } as const;
   const rows = { left: figures({ watermark: 5_000 }), right: figures({ watermark: 2_000 }) };

@@ -293,7 +293,7 @@ export function latenessOf(
 ): { readonly lag: number | null; readonly behind: number | null } {
   const watermark = watermarkOf(job, node);
   return {
-    lag: liveLagOf(watermark, job.now, job.derived.event_time),
+    lag: liveLagOf(watermark, job.now, job.derived.event_time, node.vertices[0] ?? ''),
     behind: behindOf(watermark, eventTimeOf(job), node.vertices[0] ?? ''),
   };
 }
