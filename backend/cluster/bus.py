@@ -61,6 +61,10 @@ EVENT_FIELD = "event"
 SEAL_FIELD = "seal"
 #: sorted set of the jobmanagers' names by the time at which they were last seen, Redis's clock, ms
 JOBMANAGERS_KEY = f"{PREFIX}:jobmanagers"
+#: what a jobmanager or TaskManager says of its process: `process_report`
+PROCESS_KEY = f"{PREFIX}:process:{{}}"
+#: list of the newest parts of the log of such a process: `process_log`
+PROCESS_LOG_KEY = f"{PREFIX}:process-log:{{}}"
 #: sorted set of a user's WebSockets by the time at which their leases end, Redis's clock, ms
 SOCKETS_KEY = f"{PREFIX}:sockets:{{}}"
 #: number of events of a kind in the last minute, by name
@@ -73,6 +77,10 @@ EXPIRY_S = 3600
 METRICS_EXPIRY_S = 60
 #: what was seen of stacks goes stale; whoever looks again asks again
 STACKS_EXPIRY_S = 600
+#: processes report every five seconds
+PROCESS_EXPIRY_S = 60
+#: so long the log of a process that has ended can be read
+PROCESS_LOG_EXPIRY_S = 600
 #: so long after somebody has looked at a peek for the last time, it ends
 PEEK_LEASE_S = 30
 #: the stream keeps about this many events, the newest; heartbeats repeat what matters

@@ -26,6 +26,12 @@ def list_jobmanagers() -> dict[str, Any]:
     return {"jobmanagers": entries, "redis_answers": seen is not None}
 
 
+def leading_jobmanager() -> str:
+    """Return the id of the JobManager that leads; "": none does."""
+    lease = LeaderEpoch.objects.filter(name=ROLE).first()
+    return "" if lease is None else lease.holder
+
+
 def jobmanager_entries(lease: LeaderEpoch | None, seen: Collection[str] | None) -> list[dict[str, Any]]:
     """Build the entries, the leader first.
 

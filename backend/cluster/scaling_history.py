@@ -5,16 +5,17 @@ Ages are told by the database's clock alone: a cooldown is the same for every le
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from django.db.models import DurationField, ExpressionWrapper, F
+from django.db.models import Count, DurationField, ExpressionWrapper, F
 from django.db.models.functions import Now
 
 from backend.cluster.leadership import Leadership
-from backend.cluster.models import Job, Scaling
+from backend.cluster.models import Job, Operation, Scaling
 
 KEPT = 20
 """Decisions that are kept per job, newest first."""
@@ -74,3 +75,18 @@ class ScalingHistory:
         """Record that the job runs as was decided, and what that has cost."""
         with self._leadership.fenced():
             Scaling.objects.filter(id=scaling_id, cost_ms__isnull=True).update(cost_ms=cost_ms)
+
+
+def numbers_of_rescales(job: Job | None = None) -> dict[str, int]:
+    """Return job id → how often users and its autoscaler have rescaled it, as far as that is kept.
+
+    Args:
+        job: the only one that counts; None: all do.
+    """
+    asked = Operation.objects.filter(kind=Operation.Kind.RESCALE, state=Operation.State.COMPLETED)
+    decided = Scaling.objects.filter(cost_ms__isnull=False)
+    counts: Counter[str] = Counter()
+    for rows in (asked.exclude(result__has_key="error"), decided):
+        chosen = rows if job is None else rows.filter(job=job)
+        counts.update(dict(chosen.order_by().values_list("job").annotate(Count("pk"))))
+    return dict(counts)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from django.core.exceptions import ImproperlyConfigured
 
-from backend.config import environment
+from backend.config import environment, log_format
 
 BASE_DIR = Path(__file__).resolve().parent.parent.parent
 TIDEMARK_HOME = environment.home()
@@ -185,7 +185,7 @@ USE_TZ = True
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
-    "formatters": {"line": {"format": "%(asctime)s %(levelname)-7s %(name)s: %(message)s"}},
+    "formatters": {"line": {"format": log_format.LINE_FORMAT}},
     "filters": {"redacting": {"()": "backend.audit.redaction.RedactingFilter"}},
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line", "filters": ["redacting"]}},
     # one line per received and finished command is noise

@@ -24,13 +24,21 @@ class Operation:
     """Status of the answer if nothing fails."""
     media_type: str = "application/json"
     """Of the request's body."""
+    answer_media_type: str = "application/json"
+    """Of the answer's body."""
 
 
 def operation(
-    answer: Any, *, body: Any = None, query: Any = None, status: int = 200, media_type: str = "application/json"
+    answer: Any,
+    *,
+    body: Any = None,
+    query: Any = None,
+    status: int = 200,
+    media_type: str = "application/json",
+    answer_media_type: str = "application/json",
 ) -> Callable[[Method], Method]:
     """Declare what a view's method takes and answers; see `Operation`."""
-    declared = Operation(answer, body, query, status, media_type)
+    declared = Operation(answer, body, query, status, media_type, answer_media_type)
 
     def attach(method: Method) -> Method:
         setattr(method, _ATTRIBUTE, declared)

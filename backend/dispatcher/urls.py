@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import URLPattern, URLResolver, include, path, re_path
 
-from backend.dispatcher.api import checkpoints, cluster, jars, jobs, rescaling, savepoints, vertices
+from backend.dispatcher.api import checkpoints, cluster, jars, jobs, processes, rescaling, savepoints, vertices
 from backend.dispatcher.api.base import NoSuchRoute
 
 vertex_routes: list[URLPattern] = [
@@ -12,6 +12,7 @@ vertex_routes: list[URLPattern] = [
     path("/accumulators", vertices.VertexAccumulatorsView.as_view()),
     path("/backpressure", vertices.BackPressureView.as_view()),
     path("/flamegraph", vertices.FlameGraphView.as_view()),
+    path("/jm-operator-metrics", vertices.CoordinatorMetricsView.as_view()),
     path("/metrics", vertices.VertexMetricsView.as_view()),
     path("/subtasks/accumulators", vertices.SubtasksAccumulatorsView.as_view()),
     path("/subtasks/metrics", vertices.SubtasksMetricsView.as_view()),
@@ -39,6 +40,8 @@ job_routes: list[URLPattern | URLResolver] = [
     path("/config", jobs.JobConfigView.as_view()),
     path("/exceptions", jobs.JobExceptionsView.as_view()),
     path("/execution-result", jobs.JobResultView.as_view()),
+    path("/jobmanager/config", jobs.JobClusterConfigView.as_view()),
+    path("/jobmanager/log-url", jobs.JobLogUrlView.as_view()),
     path("/metrics", jobs.JobMetricsView.as_view()),
     path("/plan", jobs.JobPlanView.as_view()),
     path("/rescaling", rescaling.RescalingView.as_view()),
@@ -47,6 +50,7 @@ job_routes: list[URLPattern | URLResolver] = [
     path("/savepoints/<str:trigger_id>", savepoints.SavepointTriggerView.as_view()),
     path("/status", jobs.JobStatusView.as_view()),
     path("/stop", savepoints.StopView.as_view()),
+    path("/taskmanagers/<str:taskmanager_id>/log-url", jobs.JobLogUrlView.as_view()),
     path("/vertices/<str:vertex_id>", include(vertex_routes)),
     path("/yarn-cancel", jobs.CancelByGetView.as_view()),
 ]
@@ -57,13 +61,20 @@ routes: list[URLPattern | URLResolver] = [
     path("applications/<str:application_id>", jobs.ApplicationView.as_view()),
     path("applications/<str:application_id>/cancel", jobs.ApplicationCancelView.as_view()),
     path("applications/<str:application_id>/exceptions", jobs.ApplicationExceptionsView.as_view()),
+    path("datasets", cluster.DataSetsView.as_view()),
     path("jars", jars.JarsView.as_view()),
     path("jars/upload", jars.JarUploadView.as_view()),
     path("jars/<str:jar_id>", jars.JarView.as_view()),
     path("jars/<str:jar_id>/plan", jars.JarPlanView.as_view()),
     path("jars/<str:jar_id>/run", jars.JarRunView.as_view()),
     path("jobmanager/config", cluster.JobManagerConfigView.as_view()),
+    path("jobmanager/environment", processes.JobManagerEnvironmentView.as_view()),
+    path("jobmanager/log", processes.JobManagerLogView.as_view()),
+    path("jobmanager/logs", processes.JobManagerLogsView.as_view()),
+    path("jobmanager/logs/<str:file_name>", processes.JobManagerLogFileView.as_view()),
     path("jobmanager/metrics", cluster.JobManagerMetricsView.as_view()),
+    path("jobmanager/stdout", processes.JobManagerOutputView.as_view()),
+    path("jobmanager/thread-dump", processes.JobManagerThreadsView.as_view()),
     path("jobs", jobs.JobsView.as_view()),
     path("jobs/metrics", jobs.JobsMetricsView.as_view()),
     path("jobs/overview", jobs.JobsOverviewView.as_view()),
@@ -73,7 +84,12 @@ routes: list[URLPattern | URLResolver] = [
     path("taskmanagers", cluster.TaskManagersView.as_view()),
     path("taskmanagers/metrics", cluster.TaskManagersMetricsView.as_view()),
     path("taskmanagers/<str:taskmanager_id>", cluster.TaskManagerView.as_view()),
+    path("taskmanagers/<str:taskmanager_id>/log", processes.TaskManagerLogView.as_view()),
+    path("taskmanagers/<str:taskmanager_id>/logs", processes.TaskManagerLogsView.as_view()),
+    path("taskmanagers/<str:taskmanager_id>/logs/<str:file_name>", processes.TaskManagerLogFileView.as_view()),
     path("taskmanagers/<str:taskmanager_id>/metrics", cluster.TaskManagerMetricsView.as_view()),
+    path("taskmanagers/<str:taskmanager_id>/stdout", processes.TaskManagerOutputView.as_view()),
+    path("taskmanagers/<str:taskmanager_id>/thread-dump", processes.TaskManagerThreadsView.as_view()),
 ]
 urlpatterns: list[URLPattern | URLResolver] = [
     path("", include(routes)),

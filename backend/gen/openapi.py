@@ -133,7 +133,8 @@ class DeclaredSchema(AutoSchema):
         answers = {"default": OpenApiResponse(self._schema(self.view.errors), description="An error.")}
         if declared.answer is None:
             return answers
-        return {str(declared.status): OpenApiResponse(self._schema(declared.answer)), **answers}
+        success = OpenApiResponse(self._schema(declared.answer))
+        return {(str(declared.status), declared.answer_media_type): success, **answers}
 
     def _get_request_body(self, direction: Any = "request") -> Any:
         return None if self.declared.body is None else super()._get_request_body(direction)

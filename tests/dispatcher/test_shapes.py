@@ -18,7 +18,7 @@ from tests.dispatcher import rows
 SHAPES = json.loads((Path(__file__).parent / "data" / "flink_shapes.json").read_text())
 
 
-def _kind(value: Any) -> str:
+def kind_of(value: Any) -> str:
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -26,20 +26,20 @@ def _kind(value: Any) -> str:
     return "number" if isinstance(value, int | float) or value == "NaN" else "string"
 
 
-def _differences(expected: Any, value: Any, path: str) -> list[str]:
+def differences(expected: Any, value: Any, path: str) -> list[str]:
     if isinstance(expected, dict):
         if not isinstance(value, dict):
             return [f"{path} is no object"]
         missing = [f"{path}.{key} is missing" for key in expected.keys() - value.keys()]
         shared = expected.keys() & value.keys()
-        return missing + [d for key in sorted(shared) for d in _differences(expected[key], value[key], f"{path}.{key}")]
+        return missing + [d for key in sorted(shared) for d in differences(expected[key], value[key], f"{path}.{key}")]
     if isinstance(expected, list):
         if not isinstance(value, list):
             return [f"{path} is no list"]
         if expected and not value:
             return [f"{path} is empty: nothing was compared"]
-        return [d for item in value for d in _differences(expected[0], item, f"{path}[]")] if expected else []
-    kind = _kind(value)
+        return [d for item in value for d in differences(expected[0], item, f"{path}[]")] if expected else []
+    kind = kind_of(value)
     return [] if kind == expected or "null" in (kind, expected) else [f"{path} is a {kind}, not a {expected}"]
 
 
@@ -53,4 +53,4 @@ def test_the_answer_has_flinks_shape(
     path = route.replace(":job", job.id).replace(":vertex", vertex).replace(":taskmanager", rows.TASKMANAGER)
     answer = api.get(prefix + path)
     assert answer.status_code == 200
-    assert _differences(SHAPES[route], answer.json(), "answer") == []
+    assert differences(SHAPES[route], answer.json(), "answer") == []

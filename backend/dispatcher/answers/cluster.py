@@ -102,3 +102,48 @@ class TaskManagerDetail(TaskManagerInfo):
     allocatedSlots: list[AllocatedSlot]
     metrics: dict[str, Any]
     """The JVM's; there is none."""
+
+
+class ProcessLog(TypedDict):
+    name: str
+    size: int
+    mtime: int
+    """Epoch ms."""
+
+
+class ProcessLogs(TypedDict):
+    logs: list[ProcessLog]
+
+
+class ThreadInfo(TypedDict):
+    threadName: str
+    stringifiedThreadInfo: str
+    """As in a traceback, innermost line first."""
+
+
+class ThreadDumps(TypedDict):
+    threadInfos: list[ThreadInfo]
+
+
+class JvmInfo(TypedDict):
+    """Python's, under Flink's name."""
+
+    version: str
+    arch: str
+    options: list[str]
+    """The arguments of the process."""
+
+
+class ProcessEnvironment(TypedDict):
+    jvm: JvmInfo
+    classpath: list[str]
+    """sys.path."""
+
+
+class DataSet(TypedDict):
+    id: str
+    isComplete: bool
+
+
+class DataSets(TypedDict):
+    dataSets: list[DataSet]

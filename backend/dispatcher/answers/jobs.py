@@ -204,3 +204,7 @@ class ApplicationExceptionHistory(TypedDict):
 
 class ApplicationExceptions(TypedDict):
     exceptionHistory: ApplicationExceptionHistory
+
+
+class LogUrl(TypedDict):
+    url: str

@@ -11,13 +11,16 @@ from rest_framework.response import Response
 
 from backend.cluster import services
 from backend.cluster.cluster_document import DRAINING
+from backend.cluster.jobmanager_list import leading_jobmanager
 from backend.cluster.models import TERMINAL_STATES, Job, TaskManager
+from backend.cluster.process_report import read_process
 from backend.contract.operation import operation
 from backend.dispatcher.answers import cluster as answers
 from backend.dispatcher.answers.metrics import AggregatedMetric, Metric, MetricQuery, TaskManagersMetricsQuery
 from backend.dispatcher.api.base import Document, FlinkView, aggregations, cluster_options, names
 from backend.dispatcher.shapes.jobs import jobs_by_kind
 from backend.dispatcher.shapes.metrics import aggregated, listed, taskmanager_metrics
+from backend.dispatcher.shapes.processes import process_metrics
 from backend.dispatcher.shapes.taskmanagers import SlotMemory, UsedSlot, taskmanager_detail, taskmanager_overview
 from runtime import __version__
 from runtime.task.memory import LIMIT, PEAK, RESIDENT
@@ -65,6 +68,14 @@ class ConfigView(FlinkView):
         )
 
 
+class DataSetsView(FlinkView):
+    """Cached results of batch jobs: there are none here."""
+
+    @operation(answers.DataSets)
+    def get(self, request: Request) -> Response:
+        return Response({"dataSets": []})
+
+
 class JobManagerConfigView(FlinkView):
     @operation(list[answers.ConfigOption])
     def get(self, request: Request) -> Response:
@@ -80,6 +91,7 @@ class JobManagerMetricsView(FlinkView):
             "taskSlotsAvailable": cluster["slots_available"],
             "numRegisteredTaskManagers": len(registered(cluster)),
             "numRunningJobs": Job.objects.exclude(state__in=TERMINAL_STATES).count(),
+            **process_metrics(read_process(leading_jobmanager())),
         }
         return Response(listed(values, names(request, "get")))
 
@@ -96,13 +108,15 @@ class TaskManagerView(FlinkView):
     @operation(answers.TaskManagerDetail)
     def get(self, request: Request, taskmanager_id: str) -> Response:
         found = find_taskmanager(taskmanager_id)
-        return Response(taskmanager_detail(found, used_slots(taskmanager_id), slot_memory))
+        report = read_process(taskmanager_id)
+        return Response(taskmanager_detail(found, used_slots(taskmanager_id), slot_memory, report))
 
 
 class TaskManagerMetricsView(FlinkView):
     @operation(list[Metric], query=MetricQuery)
     def get(self, request: Request, taskmanager_id: str) -> Response:
-        return Response(listed(taskmanager_metrics(find_taskmanager(taskmanager_id)), names(request, "get")))
+        values = taskmanager_metrics(find_taskmanager(taskmanager_id), read_process(taskmanager_id))
+        return Response(listed(values, names(request, "get")))
 
 
 class TaskManagersMetricsView(FlinkView):
@@ -110,7 +124,7 @@ class TaskManagersMetricsView(FlinkView):
     def get(self, request: Request) -> Response:
         wanted = names(request, "taskmanagers")
         taskmanagers = [t for t in registered(services.cluster_document()) if not wanted or t["id"] in wanted]
-        rows = [taskmanager_metrics(t) for t in taskmanagers]
+        rows = [taskmanager_metrics(t, read_process(t["id"])) for t in taskmanagers]
         return Response(aggregated(rows, names(request, "get"), aggregations(request)))
 
 
@@ -141,14 +155,15 @@ def used_slots(taskmanager_id: str) -> list[UsedSlot]:
     slots: dict[tuple[str, Any], UsedSlot] = {}
     for job_id in Job.objects.exclude(state__in=TERMINAL_STATES).values_list("id", flat=True):
         try:
-            vertices = services.job_document(job_id)["vertices"]
+            document = services.job_document(job_id)
         except services.JobUnknownError:
             # deleted since the ids were read
             continue
-        for vertex in vertices:
+        for vertex in document["vertices"]:
             for subtask in vertex["subtasks"]:
                 if subtask["taskmanager"] == taskmanager_id:
                     slot = slots.setdefault((job_id, subtask["slot"]), UsedSlot(job_id, subtask["slot"], []))
+                    slot.attempt = document.get("attempt", 0)
                     slot.pid = subtask.get("pid")
                     slot.tasks.append((vertex["id"], subtask["index"]))
     return list(slots.values())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import quote
 
 from rest_framework import exceptions
 from rest_framework.request import Request
@@ -16,13 +17,16 @@ from backend.audit.middleware import audited
 from backend.audit.redaction import redacted
 from backend.cluster import services
 from backend.cluster.models import Job, JobException
+from backend.cluster.scaling_history import numbers_of_rescales
 from backend.contract.operation import operation
 from backend.dispatcher.answers import jobs as answers
+from backend.dispatcher.answers.cluster import ConfigOption
 from backend.dispatcher.answers.metrics import AggregatedMetric, JobAccumulators, JobsMetricsQuery, Metric, MetricQuery
 from backend.dispatcher.api.base import (
     FlinkView,
     JobView,
     aggregations,
+    cluster_options,
     document_of,
     facts_of,
     find_job,
@@ -68,7 +72,8 @@ class JobsMetricsView(FlinkView):
         wanted = names(request, "jobs")
         now = services.vouched_ms()
         rows = services.list_jobs().filter(id__in=wanted) if wanted else services.list_jobs()
-        values = [job_metrics(facts_of(job, now)) for job in rows]
+        rescales = numbers_of_rescales()
+        values = [job_metrics(facts_of(job, now), _settled(job), rescales.get(job.id, 0)) for job in rows]
         return Response(aggregated(values, names(request, "get"), aggregations(request)))
 
 
@@ -118,6 +123,23 @@ class JobConfigView(JobView):
         return Response(shapes.job_config(self.facts, redacted(configuration), _restart_strategy(configuration)))
 
 
+class JobClusterConfigView(JobView):
+    """The cluster's options, which Flink's page shows beside the job's."""
+
+    @operation(list[ConfigOption])
+    def get(self, request: Request, job_id: str) -> Response:
+        return Response([{"key": key, "value": value} for key, value in cluster_options().items()])
+
+
+class JobLogUrlView(JobView):
+    """The page that has the log of the JobManager, or of a TaskManager."""
+
+    @operation(answers.LogUrl)
+    def get(self, request: Request, job_id: str, taskmanager_id: str = "") -> Response:
+        page = f"taskmanagers/{quote(taskmanager_id, safe='')}" if taskmanager_id else "jobmanagers"
+        return Response({"url": request.build_absolute_uri(f"/ui/{page}")})
+
+
 class JobExceptionsView(JobView):
     @operation(answers.JobExceptions, query=answers.ExceptionsQuery)
     def get(self, request: Request, job_id: str) -> Response:
@@ -131,7 +153,8 @@ class JobExceptionsView(JobView):
 class JobMetricsView(JobView):
     @operation(list[Metric], query=MetricQuery)
     def get(self, request: Request, job_id: str) -> Response:
-        values = job_metrics(self.facts) | services.job_level_metrics(self.job.id)
+        num_rescales = numbers_of_rescales(self.job).get(self.job.id, 0)
+        values = job_metrics(self.facts, self.document, num_rescales) | services.job_level_metrics(self.job.id)
         return Response(listed(values, names(request, "get")))
 
 

@@ -84,6 +84,14 @@ class VertexMetricsView(MetricsOfVertexView):
         return Response(listed(values, names(request, "get")))
 
 
+class CoordinatorMetricsView(VertexView):
+    """Metrics of coordinators in the JobManager: they are in the slots here, where they have none of their own."""
+
+    @operation(list[Metric], query=MetricQuery)
+    def get(self, request: Request, job_id: str, vertex_id: str) -> Response:
+        return Response([])
+
+
 class SubtasksMetricsView(MetricsOfVertexView):
     @operation(list[AggregatedMetric], query=SubtasksMetricsQuery)
     def get(self, request: Request, job_id: str, vertex_id: str) -> Response:

@@ -1,4 +1,4 @@
-"""Responses about TaskManagers. A slot is a Python process here, so there is no JVM heap to report."""
+"""Responses about TaskManagers. A slot is a Python process of its own: the TaskManager's memory is not the tasks'."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from backend.cluster.cluster_document import DRAINING
+from backend.cluster.process_report import ProcessReport
+from backend.dispatcher.shapes.processes import jvm_figures
 
 TaskManager = Mapping[str, Any]
 
@@ -19,6 +21,8 @@ class UsedSlot:
     slot: int
     tasks: list[tuple[str, int]]
     """(vertex id, subtask)."""
+    attempt: int = 0
+    """Of the job."""
     pid: int | None = None
 
 
@@ -94,7 +98,10 @@ def taskmanager_overview(taskmanager: TaskManager, assigned_tasks: int) -> dict[
 
 
 def taskmanager_detail(
-    taskmanager: TaskManager, slots: Sequence[UsedSlot], memory_of: Callable[[UsedSlot], SlotMemory]
+    taskmanager: TaskManager,
+    slots: Sequence[UsedSlot],
+    memory_of: Callable[[UsedSlot], SlotMemory],
+    report: ProcessReport | None,
 ) -> dict[str, Any]:
     """Return the response of /taskmanagers/:taskmanagerid. Slots in use have fields besides Flink's."""
     return {
@@ -110,7 +117,7 @@ def taskmanager_detail(
             }
             for slot in slots
         ],
-        "metrics": {**dict.fromkeys(_JVM_FIGURES, 0), "garbageCollectors": []},
+        "metrics": dict.fromkeys(_JVM_FIGURES, 0) | jvm_figures(report, int(taskmanager.get("physical_memory") or 0)),
     }
 
 

@@ -531,6 +531,15 @@ export interface Credentials {
   token?: string;
 }
 
+export interface DataSet {
+  id: string;
+  isComplete: boolean;
+}
+
+export interface DataSets {
+  dataSets: DataSet[];
+}
+
 export interface DeploymentAnswer {
   id: string;
   version: number;
@@ -1280,6 +1289,14 @@ export interface JobsOverview {
   jobs: JobOverview[];
 }
 
+/** Python's, under Flink's name. */
+export interface JvmInfo {
+  version: string;
+  arch: string;
+  /** The arguments of the process. */
+  options: string[];
+}
+
 export interface KeyField {
   /** Empty: the key is one value. */
   name: string;
@@ -1489,6 +1506,10 @@ export interface LogText {
   first_line: number;
   /** Of all that is kept. */
   lines: number;
+}
+
+export interface LogUrl {
+  url: string;
 }
 
 export interface MadeToken {
@@ -2024,6 +2045,23 @@ export interface Problem {
   hint: string;
   fixes: Fix[];
   related: Place[];
+}
+
+export interface ProcessEnvironment {
+  jvm: JvmInfo;
+  /** sys.path. */
+  classpath: string[];
+}
+
+export interface ProcessLog {
+  name: string;
+  size: number;
+  /** Epoch ms. */
+  mtime: number;
+}
+
+export interface ProcessLogs {
+  logs: ProcessLog[];
 }
 
 export interface ProductError {
@@ -2822,6 +2860,16 @@ export interface TestsRequest {
   only?: string[];
 }
 
+export interface ThreadDumps {
+  threadInfos: ThreadInfo[];
+}
+
+export interface ThreadInfo {
+  threadName: string;
+  /** As in a traceback, innermost line first. */
+  stringifiedThreadInfo: string;
+}
+
 export interface ThreadStack {
   slot: string;
   name: string;
@@ -3615,6 +3663,12 @@ export interface Routes {
     body: undefined;
     answer: FlinkConfig;
   };
+  'GET /v1/datasets': {
+    path: Record<never, never>;
+    query: Record<never, never>;
+    body: undefined;
+    answer: DataSets;
+  };
   'GET /v1/jars': {
     path: Record<never, never>;
     query: Record<never, never>;
@@ -3657,11 +3711,47 @@ export interface Routes {
     body: undefined;
     answer: ConfigOption[];
   };
+  'GET /v1/jobmanager/environment': {
+    path: Record<never, never>;
+    query: Record<never, never>;
+    body: undefined;
+    answer: ProcessEnvironment;
+  };
+  'GET /v1/jobmanager/log': {
+    path: Record<never, never>;
+    query: Record<never, never>;
+    body: undefined;
+    answer: string;
+  };
+  'GET /v1/jobmanager/logs': {
+    path: Record<never, never>;
+    query: Record<never, never>;
+    body: undefined;
+    answer: ProcessLogs;
+  };
+  'GET /v1/jobmanager/logs/{file_name}': {
+    path: { file_name: string };
+    query: Record<never, never>;
+    body: undefined;
+    answer: string;
+  };
   'GET /v1/jobmanager/metrics': {
     path: Record<never, never>;
     query: { get?: string };
     body: undefined;
     answer: Metric[];
+  };
+  'GET /v1/jobmanager/stdout': {
+    path: Record<never, never>;
+    query: Record<never, never>;
+    body: undefined;
+    answer: string;
+  };
+  'GET /v1/jobmanager/thread-dump': {
+    path: Record<never, never>;
+    query: Record<never, never>;
+    body: undefined;
+    answer: ThreadDumps;
   };
   'GET /v1/jobs': {
     path: Record<never, never>;
@@ -3753,6 +3843,18 @@ export interface Routes {
     body: undefined;
     answer: JobResult;
   };
+  'GET /v1/jobs/{job_id}/jobmanager/config': {
+    path: { job_id: string };
+    query: Record<never, never>;
+    body: undefined;
+    answer: ConfigOption[];
+  };
+  'GET /v1/jobs/{job_id}/jobmanager/log-url': {
+    path: { job_id: string };
+    query: Record<never, never>;
+    body: undefined;
+    answer: LogUrl;
+  };
   'GET /v1/jobs/{job_id}/metrics': {
     path: { job_id: string };
     query: { get?: string };
@@ -3801,6 +3903,12 @@ export interface Routes {
     body: StopRequest;
     answer: Triggered;
   };
+  'GET /v1/jobs/{job_id}/taskmanagers/{taskmanager_id}/log-url': {
+    path: { job_id: string; taskmanager_id: string };
+    query: Record<never, never>;
+    body: undefined;
+    answer: LogUrl;
+  };
   'GET /v1/jobs/{job_id}/vertices/{vertex_id}': {
     path: { job_id: string; vertex_id: string };
     query: Record<never, never>;
@@ -3824,6 +3932,12 @@ export interface Routes {
     query: { subtaskindex?: number; type?: string };
     body: undefined;
     answer: FlameGraph;
+  };
+  'GET /v1/jobs/{job_id}/vertices/{vertex_id}/jm-operator-metrics': {
+    path: { job_id: string; vertex_id: string };
+    query: { get?: string };
+    body: undefined;
+    answer: Metric[];
   };
   'GET /v1/jobs/{job_id}/vertices/{vertex_id}/metrics': {
     path: { job_id: string; vertex_id: string };
@@ -3927,10 +4041,40 @@ export interface Routes {
     body: undefined;
     answer: TaskManagerDetail;
   };
+  'GET /v1/taskmanagers/{taskmanager_id}/log': {
+    path: { taskmanager_id: string };
+    query: Record<never, never>;
+    body: undefined;
+    answer: string;
+  };
+  'GET /v1/taskmanagers/{taskmanager_id}/logs': {
+    path: { taskmanager_id: string };
+    query: Record<never, never>;
+    body: undefined;
+    answer: ProcessLogs;
+  };
+  'GET /v1/taskmanagers/{taskmanager_id}/logs/{file_name}': {
+    path: { file_name: string; taskmanager_id: string };
+    query: Record<never, never>;
+    body: undefined;
+    answer: string;
+  };
   'GET /v1/taskmanagers/{taskmanager_id}/metrics': {
     path: { taskmanager_id: string };
     query: { get?: string };
     body: undefined;
     answer: Metric[];
+  };
+  'GET /v1/taskmanagers/{taskmanager_id}/stdout': {
+    path: { taskmanager_id: string };
+    query: Record<never, never>;
+    body: undefined;
+    answer: string;
+  };
+  'GET /v1/taskmanagers/{taskmanager_id}/thread-dump': {
+    path: { taskmanager_id: string };
+    query: Record<never, never>;
+    body: undefined;
+    answer: ThreadDumps;
   };
 }

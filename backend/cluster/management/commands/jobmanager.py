@@ -21,6 +21,7 @@ from backend.cluster.leader_bus import RedisLeaderBus
 from backend.cluster.leader_line import LeaderListener
 from backend.cluster.leadership import LeadershipLostError, LeaseKeeper
 from backend.cluster.presence import Presence
+from backend.cluster.process_report import ProcessReporter
 from backend.cluster.storage_traces import leave_epoch
 
 
@@ -39,6 +40,8 @@ class Command(BaseCommand):
             raise CommandError(f"the JobManager cannot listen on TIDEMARK_JOBMANAGER_HOST={host}: {error}") from error
         presence = Presence(name, listener)
         presence.start()
+        reporter = ProcessReporter(name, "jobmanager")
+        reporter.start()
         keep_looking(stopped)
         try:
             candidate = Candidate(name, listener.address, CLOCK)
@@ -52,4 +55,5 @@ class Command(BaseCommand):
         except LeadershipLostError as error:
             raise CommandError(str(error)) from error
         finally:
+            reporter.stop()
             presence.stop()

@@ -24,6 +24,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from backend.cluster import bus, tasks
 from backend.cluster.lifelines import dead_taskmanagers, hold_lifeline
+from backend.cluster.process_report import ProcessReporter
 from backend.cluster.taskmanager import TaskManager, TaskManagerIdentity
 from backend.config import environment
 from backend.config.celery import app
@@ -81,6 +82,8 @@ class Command(BaseCommand):
         worker = threading.Thread(target=_consume, args=(identity.worker_name,), name="celery", daemon=True)
         worker.start()
         manager.start()
+        # after Spark has forked: what it starts has no threads
+        ProcessReporter(identity.id, "taskmanager").start()
         logger.info("TaskManager %s offers %d slots on %s", identity.id, slots, master)
         signals.wait()
         if drain_s and not signals.at_once.is_set():
