@@ -59,7 +59,7 @@ NEEDED: dict[tuple[str, str], Role] = {
     ("POST", "api/v1/pipelines/validate"): VIEWER,  # pure
     ("PUT", "api/v1/pipelines/connections/<str:name>"): ADMIN,
     ("DELETE", "api/v1/pipelines/connections/<str:name>"): ADMIN,
-    ("GET", "api/v1/pipelines/connections/<str:name>/describe"): DEVELOPER,
+    ("POST", "api/v1/pipelines/connections/<str:name>/describe"): DEVELOPER,
     ("POST", "api/v1/pipelines/connections/<str:name>/test"): ADMIN,
     ("POST", "api/v1/pipelines/export"): VIEWER,  # pure
     ("POST", "api/v1/pipelines/import"): DEVELOPER,

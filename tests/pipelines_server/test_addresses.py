@@ -116,7 +116,7 @@ def test_urls_that_lead_to_this_machine_or_its_neighbours_are_refused(
         monkeypatch.setenv("TIDEMARK_SECRET_C_URL", url)
         tested = admins.post(f"{CONNECTIONS}/c/test").json()["test"]
         assert tested["ok"] is False, url
-        described = api.get(f"{CONNECTIONS}/c/describe")
+        described = api.post(f"{CONNECTIONS}/c/describe")
         assert described.status_code == 409, url
         assert described.json()["errors"][0]["message"] == tested["message"]
         event = AuditEvent.objects.latest("pk")
@@ -160,7 +160,7 @@ def test_what_is_taken_for_a_port_is_not_shown(
     admins.put(f"{CONNECTIONS}/c", {"kind": kind}, format="json")
     monkeypatch.setenv("TIDEMARK_SECRET_C_URL", url)
     tested = admins.post(f"{CONNECTIONS}/c/test").json()["test"]
-    described = api.get(f"{CONNECTIONS}/c/describe")
+    described = api.post(f"{CONNECTIONS}/c/describe")
     assert (tested["ok"], described.status_code) == (False, 409)
     assert "its host and port cannot be read" in tested["message"]
     told = [json.dumps(tested), described.content.decode(), *(str(event.detail) for event in AuditEvent.objects.all())]

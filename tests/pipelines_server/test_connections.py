@@ -83,14 +83,14 @@ def test_postgresql_is_asked(admins: APIClient, api: APIClient, monkeypatch: pyt
         tested = admins.post(f"{CONNECTIONS}/pg/test").json()
         assert tested["test"]["ok"] is True and tested["test"]["message"].startswith("PostgreSQL")
         assert tested["secrets"][0]["is_known"] is True
-        assert api.get(f"{CONNECTIONS}/pg/describe").json()["names"] == ["bids"]
-        described = api.get(f"{CONNECTIONS}/pg/describe?name=bids").json()
+        assert api.post(f"{CONNECTIONS}/pg/describe").json()["names"] == ["bids"]
+        described = api.post(f"{CONNECTIONS}/pg/describe", {"table": "bids"}, format="json").json()
         assert [name for name, _ in described["columns"]] == ["auction", "price"]
         assert "auction" in described["row"]
         source = node("source.postgres", "Bids", connection="pg", table="bids")
         read = api.post(f"{BASE}/read-schema", {"document": chain(source), "node": "n0"}, format="json").json()
         assert read["columns"] == described["columns"] and read["origin"] == "bids of pg"
-        missing = api.get(f"{CONNECTIONS}/pg/describe?name=nothing")
+        missing = api.post(f"{CONNECTIONS}/pg/describe", {"table": "nothing"}, format="json")
         assert (missing.status_code, missing.json()["errors"][0]["code"]) == (409, "outside")
     monkeypatch.setenv("TIDEMARK_SECRET_PG_URL", f"postgresql://me:{CANARY}@127.0.0.1:1/db")
     refused = admins.post(f"{CONNECTIONS}/pg/test").json()
@@ -107,14 +107,26 @@ def test_redis_is_asked(admins: APIClient, monkeypatch: pytest.MonkeyPatch, tmp_
         with redis.Redis.from_url(url) as client:
             client.xadd("beats", {"a": "1"})
             client.set("other", "1")
-        described = admins.get(f"{CONNECTIONS}/r/describe").json()
+        described = admins.post(f"{CONNECTIONS}/r/describe").json()
         assert (described["names"], described["is_all"]) == (["beats"], True)
         monkeypatch.setattr(connections, "MAX_NAMES", 0)
-        described = admins.get(f"{CONNECTIONS}/r/describe").json()
+        described = admins.post(f"{CONNECTIONS}/r/describe").json()
         assert (described["names"], described["is_all"]) == ([], False)
     monkeypatch.setenv("TIDEMARK_SECRET_R_URL", f"nonsense {CANARY}")
     refused = admins.post(f"{CONNECTIONS}/r/test").json()
     assert (refused["test"]["ok"], CANARY in json.dumps(refused)) == (False, False)
+
+
+def test_a_description_is_not_got_and_leaves_an_event(admins: APIClient, api: APIClient) -> None:
+    admins.put(f"{CONNECTIONS}/pg", {"kind": "postgres"}, format="json")
+    assert api.get(f"{CONNECTIONS}/pg/describe").status_code == 405
+    before = AuditEvent.objects.count()
+    assert api.post(f"{CONNECTIONS}/pg/describe", {"table": "bids"}, format="json").status_code == 409
+    event = AuditEvent.objects.latest("pk")
+    assert AuditEvent.objects.count() == before + 1
+    assert (event.user, event.result, event.detail) == ("alice", "failed", {"table": "bids"})
+    for table in ("x" * 201, 7, ["bids"]):
+        assert api.post(f"{CONNECTIONS}/pg/describe", {"table": table}, format="json").status_code == 400
 
 
 # --- systems that let one wait ----------------------------------------------------------------------------------------
@@ -140,7 +152,7 @@ def test_a_redis_without_an_end_is_described_as_far_as_it_was_seen(
     admins.put(f"{CONNECTIONS}/r", {"kind": "redis"}, format="json")
     with serving(scans_for_ever) as port, within(5.0):
         monkeypatch.setenv("TIDEMARK_SECRET_R_URL", f"redis://127.0.0.1:{port}")
-        described = admins.get(f"{CONNECTIONS}/r/describe").json()
+        described = admins.post(f"{CONNECTIONS}/r/describe").json()
     assert (described["names"], described["is_all"]) == (["beats"], False)
 
 
@@ -165,11 +177,11 @@ def test_no_system_holds_a_thread_of_the_web_server(
             tested = admins.post(f"{CONNECTIONS}/c/test").json()["test"]
         assert (tested["ok"], tested["message"]) == (False, "it has not answered within 0.5 seconds")
         with within(5.0):
-            described = admins.get(f"{CONNECTIONS}/c/describe")
+            described = admins.post(f"{CONNECTIONS}/c/describe")
         assert (described.status_code, described.json()["errors"][0]["message"]) == (409, tested["message"])
         if kind == "postgres":
             with within(5.0):
-                assert admins.get(f"{CONNECTIONS}/c/describe?name=bids").status_code == 409
+                assert admins.post(f"{CONNECTIONS}/c/describe", {"table": "bids"}, format="json").status_code == 409
 
 
 @pytest.mark.usefixtures("here", "in_haste")
@@ -178,7 +190,7 @@ def test_postgresql_ends_statements_for_which_nobody_waits(admins: APIClient, mo
     admins.put(f"{CONNECTIONS}/pg", {"kind": "postgres"}, format="json")
     with serving(logs_in(queries)) as port:
         monkeypatch.setenv("TIDEMARK_SECRET_PG_URL", f"postgresql://me@127.0.0.1:{port}/db?sslmode=disable")
-        for path in ("describe", "describe?name=bids"):
-            assert admins.get(f"{CONNECTIONS}/pg/{path}").status_code == 409
+        for body in ({}, {"table": "bids"}):
+            assert admins.post(f"{CONNECTIONS}/pg/describe", body, format="json").status_code == 409
     # in the transaction only: a pooler gives its session to others
     assert queries == [b"BEGIN", b"SET LOCAL statement_timeout = 500"] * 2

@@ -38,8 +38,8 @@ class ConnectionChange(TypedDict):
     options: NotRequired[dict[str, str]]
 
 
-class DescribeQuery(TypedDict, total=False):
-    name: str
+class DescribeBody(TypedDict, total=False):
+    table: str
     """A table; without it, those that there are."""
 
 

@@ -18,7 +18,7 @@ from backend.contract.operation import operation
 from backend.pipelines import connections
 from backend.pipelines.answers import connections as answers
 from backend.pipelines.answers.connections import ConnectionAnswer
-from backend.pipelines.api.base import PipelinesView, body_of
+from backend.pipelines.api.base import PipelinesView, body_of, text_of
 from backend.pipelines.models import Connection
 from runtime.common.secrets import variable_of
 
@@ -80,18 +80,17 @@ class ConnectionTestView(PipelinesView):
 class ConnectionDescribeView(PipelinesView):
     """Lists the tables or streams behind a connection, or the columns of a table with the types that nodes declare."""
 
-    roles = {"GET": Role.DEVELOPER}  # noqa: RUF012
+    # no GET, though it changes nothing here: it connects outside, with a secret, which no link of another site may do
+    roles = {"POST": Role.DEVELOPER}  # noqa: RUF012
 
-    @operation(answers.Description, query=answers.DescribeQuery)
-    def get(self, request: Request, name: str) -> Response:
-        table = request.query_params.get("name") or None
-        if table is not None and (len(table) > MAX_TABLE_CHARS or not is_clean_text(table)):
-            raise exceptions.ValidationError({"name": f"Must be text, up to {MAX_TABLE_CHARS} characters."})
+    @operation(answers.Description, body=answers.DescribeBody)
+    def post(self, request: Request, name: str) -> Response:
+        table = text_of(body_of(request), "table", MAX_TABLE_CHARS) or None
+        trail.note(request._request, table=table)
         try:
             found = connections.describe_connection(_find(name), table)
         except connections.OutsideError as error:
             if isinstance(error, connections.OutsideRefusedError):
-                # with a note, a GET leaves an event, too
                 trail.note(request._request, refused=str(error))
             raise Conflict(str(error), "outside") from error
         columns = [list(column) for column in found.columns]

@@ -28,8 +28,8 @@ export function testConnection(name: string): Promise<Connection> {
 
 /** The tables or streams behind a connection; with a table, its columns. */
 export function describeConnection(name: string, table?: string): Promise<Description> {
-  return call('GET /api/v1/pipelines/connections/{name}/describe', {
+  return call('POST /api/v1/pipelines/connections/{name}/describe', {
     path: { name },
-    query: table === undefined ? {} : { name: table },
+    body: table === undefined ? {} : { table },
   });
 }

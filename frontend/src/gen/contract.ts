@@ -597,6 +597,11 @@ export interface DerivedJob {
   skew?: Record<string, SkewFigures>;
 }
 
+export interface DescribeBody {
+  /** A table; without it, those that there are. */
+  table?: string;
+}
+
 /** Lists the tables or streams behind a connection, or gives the row type of one of them. */
 export interface Description {
   names: string[];
@@ -3369,10 +3374,10 @@ export interface Routes {
     body: ConnectionChange;
     answer: ConnectionAnswer;
   };
-  'GET /api/v1/pipelines/connections/{name}/describe': {
+  'POST /api/v1/pipelines/connections/{name}/describe': {
     path: { name: string };
-    query: { name?: string };
-    body: undefined;
+    query: Record<never, never>;
+    body: DescribeBody;
     answer: Description;
   };
   'POST /api/v1/pipelines/connections/{name}/test': {

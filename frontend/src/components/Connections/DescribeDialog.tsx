@@ -22,6 +22,7 @@ export function DescribeDialog({ connection, onClose }: Props) {
     queryFn: () => describeConnection(name),
     gcTime: 0,
     retry: false,
+    refetchOnWindowFocus: false,
   });
   const names = (data?.names ?? []).filter((each) => each.toLowerCase().includes(text.toLowerCase()));
   const what = kind === 'redis' ? 'streams' : 'tables';
@@ -78,6 +79,7 @@ function Columns({ connection, table }: { readonly connection: string; readonly 
     queryFn: () => describeConnection(connection, table),
     gcTime: 0,
     retry: false,
+    refetchOnWindowFocus: false,
   });
   if (error !== null) {
     return (
