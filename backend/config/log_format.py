@@ -19,7 +19,6 @@ class JsonFormatter(logging.Formatter):
         super().__init__()
         self.converter = time.gmtime
 
-
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, object] = {
             "time": self.formatTime(record, "%Y-%m-%dT%H:%M:%S") + f".{int(record.msecs):03d}Z",
