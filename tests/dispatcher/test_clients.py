@@ -47,7 +47,8 @@ def test_the_python_client_reads_and_cancels_with_its_token_in_the_address(serve
     assert (status, body) == (202, {})
     assert Operation.objects.count() == 1
     assert call(server, "POST", "/v1/jars/nothing.py/plan", None, BASIC)[0] == 404
-    assert "errors" in call(server, "GET", "/v1/datasets", None, BASIC)[1]
+    assert call(server, "GET", "/v1/datasets", None, BASIC) == (200, {"dataSets": []})
+    assert "errors" in call(server, "GET", "/v1/no-such-route", None, BASIC)[1]
 
 
 def test_the_java_client_sends_bodies_with_its_gets(server: str) -> None:
