@@ -32,7 +32,7 @@ WITHIN_MS = 10_000.0
 SAMPLE_MS = 500.0
 HALF = 50_000
 CONTAINER_BYTES = 1 << 30
-HOARDED_BYTES = 256 << 10
+HOARDED_BYTES = 1280 << 10
 """Of each record."""
 #: else what has been queued before the cause shows keeps everybody busy for the first seconds
 SMALL_QUEUES = {"taskmanager.network.memory.channel-window": "16 kb"}
@@ -182,7 +182,7 @@ def late_partition(env: StreamExecutionEnvironment) -> None:
 
 
 def memory(env: StreamExecutionEnvironment) -> None:
-    numbers(env, 1_000).map(hoard).name("hoarder").sink_to(BlackHoleSink())
+    numbers(env, 200).map(hoard).name("hoarder").sink_to(BlackHoleSink())
 
 
 def idle_partition(env: StreamExecutionEnvironment) -> None:

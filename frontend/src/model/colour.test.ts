@@ -1,17 +1,17 @@
 import { expect, test } from 'vitest';
 
-import { BACK_PRESSURED, BUSY, IDLE, blend, loadColour } from './colour';
+import { LOAD_COLOUR, loadColour } from './colour';
 
-test('a blend starts, ends and stays between its colours', () => {
-  expect(blend(IDLE, BUSY, 0)).toEqual(IDLE);
-  expect(blend(IDLE, BUSY, 1)).toEqual(BUSY);
-  expect(blend([0, 0, 0], [100, 200, 50], 0.5)).toEqual([50, 100, 25]);
-  expect(blend(IDLE, BUSY, 7)).toEqual(BUSY);
-  expect(blend(IDLE, BUSY, -1)).toEqual(IDLE);
+const { busy, backPressured, idle } = LOAD_COLOUR;
+
+test('what only works, waits or idles has the colour of it', () => {
+  expect(loadColour({ busy: 0, back_pressured: 0 })).toBe(idle);
+  expect(loadColour({ busy: 1000, back_pressured: 0 })).toBe(busy);
+  expect(loadColour({ busy: 300, back_pressured: 1000 })).toBe(backPressured);
 });
 
-test('back-pressure covers what busyness coloured', () => {
-  expect(loadColour({ busy: 0, back_pressured: 0 })).toBe(`rgb(${IDLE.join(' ')})`);
-  expect(loadColour({ busy: 1000, back_pressured: 0 })).toBe(`rgb(${BUSY.join(' ')})`);
-  expect(loadColour({ busy: 300, back_pressured: 1000 })).toBe(`rgb(${BACK_PRESSURED.join(' ')})`);
+test('shares are mixed, and back-pressure covers what busyness coloured', () => {
+  expect(loadColour({ busy: 250, back_pressured: 0 })).toBe(`color-mix(in srgb, ${busy} 25%, ${idle})`);
+  expect(loadColour({ busy: 1000, back_pressured: 400 })).toBe(`color-mix(in srgb, ${backPressured} 40%, ${busy})`);
+  expect(loadColour({ busy: 2000, back_pressured: -1 })).toBe(busy);
 });

@@ -1,23 +1,32 @@
 /**
- * The colour of a vertex: from idle blue towards busy red by the busy share, then towards grey by the back-pressured
- * share, as in Flink's job graph. Never the only indication: the numbers are next to it.
+ * Colours of time: busy, backpressured and idle have one each, whatever shows them: nodes, bars, tables and charts. A text or
+ * an icon is next to each. A vertex goes from idle blue towards busy red by the busy share, then towards grey by the
+ * backpressured share, as in Flink's job graph.
  */
 
 import type { Metrics } from './job';
 
-export type Rgb = readonly [number, number, number];
+export type LoadKind = 'busy' | 'backPressured' | 'idle';
 
-export const IDLE: Rgb = [0x5d, 0xb1, 0xff];
-export const BUSY: Rgb = [0xee, 0x64, 0x64];
-export const BACK_PRESSURED: Rgb = [0x88, 0x88, 0x88];
+/** Both themes have their own; see global.css. */
+export const LOAD_COLOUR: Readonly<Record<LoadKind, string>> = {
+  busy: 'var(--tm-busy)',
+  backPressured: 'var(--tm-back-pressured)',
+  idle: 'var(--tm-idle)',
+};
 
-export function blend(from: Rgb, to: Rgb, share: number): Rgb {
-  const part = Math.min(1, Math.max(0, share));
-  const mix = (a: number, b: number) => Math.round(a + (b - a) * part);
-  return [mix(from[0], to[0]), mix(from[1], to[1]), mix(from[2], to[2])];
+export const LOAD_NAME: Readonly<Record<LoadKind, string>> = {
+  busy: 'Busy',
+  backPressured: 'Backpressured',
+  idle: 'Idle',
+};
+
+export function loadColour({ busy, back_pressured: held }: Pick<Metrics, 'busy' | 'back_pressured'>): string {
+  return mixed(LOAD_COLOUR.backPressured, held, mixed(LOAD_COLOUR.busy, busy, LOAD_COLOUR.idle));
 }
 
-export function loadColour(metrics: Pick<Metrics, 'busy' | 'back_pressured'>): string {
-  const [r, g, b] = blend(blend(IDLE, BUSY, metrics.busy / 1000), BACK_PRESSURED, metrics.back_pressured / 1000);
-  return `rgb(${r} ${g} ${b})`;
+/** So many thousandths of a colour in another one. */
+function mixed(colour: string, share: number, other: string): string {
+  if (share <= 0) return other;
+  return share >= 1000 ? colour : `color-mix(in srgb, ${colour} ${Math.round(share / 10)}%, ${other})`;
 }

@@ -8,13 +8,14 @@ import { useBehind, useJobPart, useLiveLag, useMetrics, useVertex, useVertices }
 import { useRole } from '../../hooks/useSession';
 import { useTimes } from '../../hooks/useTimes';
 import { mayOperate } from '../../model/access';
-import { loadColour } from '../../model/colour';
+import { LOAD_NAME, type LoadKind, loadColour } from '../../model/colour';
 import { edgeText } from '../../model/edgeText';
 import { NOTHING, formatBytes, formatDuration, formatRate } from '../../model/format';
 import { type GraphEdge, topologyOfVertices } from '../../model/graph';
 import { metricsOfEdge } from '../../model/job';
 import { GraphCanvas, Line } from '../GraphCanvas/GraphCanvas';
 import { LoadBar } from '../LoadBar/LoadBar';
+import { LoadMark } from '../LoadBar/LoadMark';
 import { PeekLink } from '../PeekLink/PeekLink';
 import { StateBadge } from '../StateBadge/StateBadge';
 import classes from './JobGraph.module.css';
@@ -204,19 +205,15 @@ export function Lateness({ lag, behind }: LatenessProps) {
   );
 }
 
-const LEGEND = [
-  ['Busy', 'var(--tm-busy)'],
-  ['Backpressured', 'var(--tm-back-pressured)'],
-  ['Idle', 'var(--tm-idle)'],
-] as const;
+const LEGEND: readonly LoadKind[] = ['busy', 'backPressured', 'idle'];
 
 export function Legend() {
   return (
     <div className={classes.legend}>
-      {LEGEND.map(([name, colour]) => (
-        <span key={name} className={classes.key}>
-          <span className={classes.swatch} style={{ background: colour }} aria-hidden />
-          {name}
+      {LEGEND.map((kind) => (
+        <span key={kind} className={classes.key}>
+          <LoadMark kind={kind} />
+          {LOAD_NAME[kind]}
         </span>
       ))}
       <span className={classes.hint}>

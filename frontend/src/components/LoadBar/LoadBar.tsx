@@ -1,8 +1,10 @@
 /** Busy, backpressured and idle time as one bar with its numbers; what does not run has neither. */
 
+import { LOAD_COLOUR, LOAD_NAME, type LoadKind } from '../../model/colour';
 import { NOTHING, formatShare } from '../../model/format';
 import type { Metrics } from '../../model/job';
 import classes from './LoadBar.module.css';
+import { LoadMark } from './LoadMark';
 
 interface Props {
   readonly metrics: Pick<Metrics, 'busy' | 'idle' | 'back_pressured'>;
@@ -18,31 +20,30 @@ export function LoadBar({ metrics, isRunning }: Props) {
       <span className={classes.bar} data-running={isRunning || undefined} aria-hidden>
         {isRunning && (
           <>
-            <span className={classes.busy} style={{ width: `${busy * scale}%` }} />
-            <span className={classes.backPressured} style={{ width: `${backPressured * scale}%` }} />
+            <span style={{ width: `${busy * scale}%`, background: LOAD_COLOUR.busy }} />
+            <span style={{ width: `${backPressured * scale}%`, background: LOAD_COLOUR.backPressured }} />
           </>
         )}
       </span>
       <span className={classes.numbers}>
-        <Share name="Busy" kind="busy" value={isRunning ? busy : null} />
-        <Share name="Backpressured" kind="backPressured" value={isRunning ? backPressured : null} />
-        <Share name="Idle" kind="idle" value={isRunning ? idle : null} />
+        <Share kind="busy" value={isRunning ? busy : null} />
+        <Share kind="backPressured" value={isRunning ? backPressured : null} />
+        <Share kind="idle" value={isRunning ? idle : null} />
       </span>
     </span>
   );
 }
 
 interface ShareProps {
-  readonly name: string;
-  readonly kind: 'busy' | 'backPressured' | 'idle';
+  readonly kind: LoadKind;
   readonly value: number | null;
 }
 
-function Share({ name, kind, value }: ShareProps) {
+function Share({ kind, value }: ShareProps) {
   return (
     <span className={classes.share}>
-      <span className={`${classes.dot ?? ''} ${classes[kind] ?? ''}`} aria-hidden />
-      {name}
+      <LoadMark kind={kind} />
+      {LOAD_NAME[kind]}
       <span className={classes.value}>{value === null ? NOTHING : formatShare(value)}</span>
     </span>
   );

@@ -1,4 +1,5 @@
 // @vitest-environment happy-dom
+import { MantineProvider } from '@mantine/core';
 import { cleanup, render, screen } from '@testing-library/react';
 import { afterEach, expect, test } from 'vitest';
 
@@ -13,14 +14,16 @@ afterEach(cleanup);
 function drawn(values: readonly (number | null)[], marks: readonly Mark[] = []) {
   const times = values.map((_, index) => NOW + 30_000 * index);
   render(
-    <TimeChart
-      title="Lag"
-      times={times}
-      windowMs={600_000}
-      marks={marks}
-      format={String}
-      series={[{ name: 'Lag', values }]}
-    />,
+    <MantineProvider>
+      <TimeChart
+        title="Lag"
+        times={times}
+        windowMs={600_000}
+        marks={marks}
+        format={String}
+        series={[{ name: 'Lag', values }]}
+      />
+    </MantineProvider>,
   );
   const image = screen.getByRole('img');
   const path = image.querySelector('path')?.getAttribute('d') ?? '';

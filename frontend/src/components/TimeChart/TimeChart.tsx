@@ -1,15 +1,18 @@
-/** Lines over time, with axis, legend, statistics, marks, and a cursor that shows the values. Plain SVG. */
+/**
+ * Lines over time, with axis, legend, statistics, marks, and a cursor that shows the values: of all charts within one
+ * `SharedCursor` at the same time. Saved as a picture or as CSV. Plain SVG.
+ */
 
-import { type PointerEvent, useId, useState } from 'react';
+import { ActionIcon } from '@mantine/core';
+import { IconFileSpreadsheet, IconPhoto } from '@tabler/icons-react';
+import { type PointerEvent, type ReactNode, createContext, use, useId, useMemo, useRef, useState } from 'react';
 
 import { useTimes } from '../../hooks/useTimes';
-import { type Mark, niceCeiling, statistics } from '../../model/history';
+import { type Scale, type Series, csvOf, nearest, scaleOf } from '../../model/chart';
+import { type Mark, statistics } from '../../model/history';
+import { saveBlob, saveFile } from '../Pipelines/saveFile';
 import classes from './TimeChart.module.css';
-
-export interface Series {
-  readonly name: string;
-  readonly values: readonly (number | null)[];
-}
+import { drawChart } from './drawChart';
 
 interface Props {
   readonly title: string;
@@ -28,37 +31,43 @@ interface Props {
 const WIDTH = 600;
 const HEIGHT = 120;
 const COLOURS = ['var(--tm-line-1)', 'var(--tm-line-2)', 'var(--tm-line-3)'];
-/** Minimum span, so that the first seconds are wider than a pixel. */
-const MIN_SPAN_MS = 60_000;
 /** With a longer one, times are ambiguous without their dates. */
 const DATED_MS = 12 * 3_600_000;
 /** The cursor is at a mark if it is this near, as a part of the span. */
 const NEAR = 0.01;
 
-export function TimeChart({ title, times, windowMs, series, marks = [], format, ceilingOf = niceCeiling, top }: Props) {
-  const [cursor, setCursor] = useState<number | null>(null);
+type Cursor = readonly [number | null, (time: number | null) => void];
+
+/** Epoch ms. */
+const CursorContext = createContext<Cursor | null>(null);
+
+/** The charts in it show the values of the same time. */
+export function SharedCursor({ children }: { readonly children: ReactNode }) {
+  const [time, setTime] = useState<number | null>(null);
+  return <CursorContext value={useMemo(() => [time, setTime], [time])}>{children}</CursorContext>;
+}
+
+export function TimeChart({ title, times, windowMs, series, marks = [], format, ceilingOf, top }: Props) {
+  const own = useState<number | null>(null);
+  const [cursorTime, setCursorTime] = use(CursorContext) ?? own;
   const clock = useTimes();
   const id = useId();
-  const first = times[0] ?? 0;
-  // what has ended a job comes after its last sample
-  const last = Math.max(times.at(-1) ?? 0, ...(times.length > 0 ? marks.map(({ time }) => time) : []));
-  const span = Math.min(windowMs, Math.max(MIN_SPAN_MS, last - first));
-  const values = series.flatMap((line) => line.values.filter((value) => value !== null));
-  const largest = Math.max(0, ...values);
-  // event times may be ahead of the clock
-  const smallest = Math.min(0, ...values);
-  const bottom = smallest < 0 ? -ceilingOf(-smallest) : 0;
-  const ceiling = top ?? (largest > 0 || bottom === 0 ? ceilingOf(largest) : 0);
-  const range = ceiling - bottom;
-  const x = (time: number) => WIDTH - ((last - time) / span) * WIDTH;
-  const y = (value: number) => HEIGHT - ((value - bottom) / range) * HEIGHT;
-  const ticks = bottom === 0 ? [ceiling, ceiling / 2, 0] : [...new Set([ceiling, 0, bottom])];
+  const plot = useRef<SVGSVGElement>(null);
+  const scale = scaleOf({ times, marked: marks.map(({ time }) => time), windowMs, series, ceilingOf, top });
+  const { last, span, ticks } = scale;
+  const x = (time: number) => scale.across(time) * WIDTH;
+  const y = (value: number) => (1 - scale.up(value)) * HEIGHT;
+  const lines = series.map((line, index) => ({
+    ...line,
+    colour: line.colour ?? COLOURS[index % COLOURS.length] ?? '',
+  }));
 
   const move = (event: PointerEvent<SVGSVGElement>) => {
     const box = event.currentTarget.getBoundingClientRect();
     const time = last - (1 - (event.clientX - box.left) / box.width) * span;
-    setCursor(nearest(times, time));
+    setCursorTime(time);
   };
+  const cursor = cursorTime === null ? null : nearest(times, cursorTime);
   const at = cursor === null ? undefined : times[cursor];
   const shown = marks.filter(({ time }) => time >= last - span && time <= last);
   const marked = at === undefined ? undefined : shown.findLast(({ time }) => Math.abs(time - at) <= NEAR * span);
@@ -73,23 +82,31 @@ export function TimeChart({ title, times, windowMs, series, marks = [], format, 
           {at !== undefined && timeOf(at)}
           {marked !== undefined && ` · ${marked.text}`}
         </span>
+        <Save
+          title={title}
+          onPicture={() =>
+            plot.current !== null && savePicture(plot.current, { title, times, lines, scale, format, timeOf })
+          }
+          onCsv={() => saveFile(`${fileStem(title)}.csv`, `\ufeff${csvOf(times, series)}`)}
+        />
       </figcaption>
       <div className={classes.plot}>
         <div className={classes.axis} aria-hidden>
           {ticks.map((value) => (
-            <span key={value} style={{ top: `${(y(value) / HEIGHT) * 100}%` }}>
+            <span key={value} style={{ top: `${(1 - scale.up(value)) * 100}%` }}>
               {format(value)}
             </span>
           ))}
         </div>
         <svg
+          ref={plot}
           viewBox={`0 0 ${WIDTH} ${HEIGHT}`}
           preserveAspectRatio="none"
           className={classes.svg}
           role="img"
           aria-label={`${title}: ${series.map((line) => describe(line, format)).join('; ')}`}
           onPointerMove={move}
-          onPointerLeave={() => setCursor(null)}
+          onPointerLeave={() => setCursorTime(null)}
         >
           {ticks.map((value) => (
             <line key={value} x1={0} x2={WIDTH} y1={y(value)} y2={y(value)} className={classes.grid} />
@@ -106,12 +123,13 @@ export function TimeChart({ title, times, windowMs, series, marks = [], format, 
               <title>{text}</title>
             </line>
           ))}
-          {series.map(({ name, values }, index) => (
+          {lines.map(({ name, values, colour, dash }) => (
             <path
               key={name}
               d={linePath(times, values, x, y)}
               className={classes.line}
-              style={{ stroke: COLOURS[index % COLOURS.length] }}
+              style={{ stroke: colour }}
+              strokeDasharray={dash}
             />
           ))}
           {at !== undefined && <line x1={x(at)} x2={x(at)} y1={0} y2={HEIGHT} className={classes.cursor} />}
@@ -122,11 +140,12 @@ export function TimeChart({ title, times, windowMs, series, marks = [], format, 
         <span>{timeOf(last)}</span>
       </div>
       <ul className={classes.legend}>
-        {series.map(({ name, values }, index) => (
+        {lines.map(({ name, values, colour, dash }) => (
           <Key
             key={name}
             name={name}
-            colour={COLOURS[index % COLOURS.length] ?? ''}
+            colour={colour}
+            dash={dash}
             values={values}
             value={cursor === null ? values.at(-1) : values[cursor]}
             format={format}
@@ -140,16 +159,19 @@ export function TimeChart({ title, times, windowMs, series, marks = [], format, 
 interface KeyProps {
   readonly name: string;
   readonly colour: string;
+  readonly dash: string | undefined;
   readonly values: readonly (number | null)[];
   readonly value: number | null | undefined;
   readonly format: (value: number) => string;
 }
 
-function Key({ name, colour, values, value, format }: KeyProps) {
+function Key({ name, colour, dash, values, value, format }: KeyProps) {
   const known = statistics(values);
   return (
     <li className={classes.key}>
-      <span className={classes.swatch} style={{ background: colour }} aria-hidden />
+      <svg className={classes.swatch} viewBox="0 0 18 3" aria-hidden>
+        <line x1={0} x2={18} y1={1.5} y2={1.5} stroke={colour} strokeWidth={3} strokeDasharray={dash} />
+      </svg>
       <span className={classes.name}>{name}</span>
       <strong className={classes.value}>{value === null || value === undefined ? '–' : format(value)}</strong>
       {known !== null && (
@@ -184,10 +206,55 @@ function linePath(
   return path;
 }
 
-function nearest(times: readonly number[], time: number): number | null {
-  let best: number | null = null;
-  for (const [index, each] of times.entries()) {
-    if (best === null || Math.abs(each - time) < Math.abs((times[best] ?? 0) - time)) best = index;
-  }
-  return best;
+interface SaveProps {
+  readonly title: string;
+  readonly onPicture: () => void;
+  readonly onCsv: () => void;
+}
+
+function Save({ title, onPicture, onCsv }: SaveProps) {
+  const look = { variant: 'subtle', color: 'gray', size: 'sm' } as const;
+  return (
+    <span className={classes.save}>
+      <ActionIcon {...look} aria-label={`Save ${title} as PNG`} title="Save as PNG" onClick={onPicture}>
+        <IconPhoto size={15} aria-hidden />
+      </ActionIcon>
+      <ActionIcon {...look} aria-label={`Save ${title} as CSV`} title="Save as CSV" onClick={onCsv}>
+        <IconFileSpreadsheet size={15} aria-hidden />
+      </ActionIcon>
+    </span>
+  );
+}
+
+interface Picture {
+  readonly title: string;
+  readonly times: readonly number[];
+  readonly lines: readonly (Series & { readonly colour: string })[];
+  readonly scale: Scale;
+  readonly format: (value: number) => string;
+  readonly timeOf: (time: number) => string;
+}
+
+function savePicture(plot: SVGSVGElement, { title, times, lines, scale, format, timeOf }: Picture): void {
+  // colours as the theme has them now
+  const paths = [...plot.querySelectorAll('path')].map((path) => getComputedStyle(path).stroke);
+  const { color: text, fontFamily: font } = getComputedStyle(plot);
+  const ground = getComputedStyle(document.body).backgroundColor;
+  const canvas = drawChart({
+    title,
+    times,
+    lines: lines.map((line, index) => ({ ...line, colour: paths[index] ?? text })),
+    scale,
+    format,
+    edges: [timeOf(scale.last - scale.span), timeOf(scale.last)],
+    look: { text, font, ground },
+  });
+  canvas.toBlob((blob) => blob !== null && saveBlob(`${fileStem(title)}.png`, blob), 'image/png');
+}
+
+function fileStem(title: string): string {
+  return title
+    .toLowerCase()
+    .replaceAll(/[^a-z0-9]+/g, '-')
+    .replaceAll(/^-|-$/g, '');
 }

@@ -5,11 +5,13 @@ import { act, cleanup, fireEvent, render, screen, waitFor } from '@testing-libra
 import { MemoryRouter } from 'react-router';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 
-import type { MetricHistory } from '../../gen/contract';
+import type { MetricHistory, Session, VertexMetrics } from '../../gen/contract';
 import { JobProvider } from '../../hooks/useJob';
 import { LiveContext } from '../../hooks/useLive';
+import { SESSION_KEY } from '../../hooks/useSession';
 import { figures, liveJob } from '../../model/testData';
 import { LiveConnection } from '../../store/liveConnection';
+import { chooseCharts, forgetChartChoices } from '../../store/chartChoices';
 import { recordJob } from '../../store/metricHistory';
 import { ScriptedSocket } from '../../store/scriptedSocket';
 import { ChartsTab } from './ChartsTab';
@@ -23,9 +25,19 @@ function answer(overrides: Partial<MetricHistory> = {}): MetricHistory {
   return { is_available: true, begin: 0, end: NOW, step: 5_000, times, series, events: [], ...overrides };
 }
 
+const METRICS: VertexMetrics = {
+  subtasks: [0, 1],
+  operators: [{ id: 'abcdef12', name: 'map', scope: 'abcdef12' }],
+  metrics: [
+    { id: 'abcdef12.tides', values: { 0: 4, 1: 8 } },
+    { id: 'abcdef12.moon', values: { 0: 'full', 1: 'new' } },
+  ],
+};
+
 /** What the server tells; undefined: it fails. */
 function tells(told: MetricHistory | undefined): void {
   vi.stubGlobal('fetch', (url: string) => {
+    if (url.endsWith('/metrics')) return Promise.resolve(new Response(JSON.stringify(METRICS)));
     asked.push(new URL(url, 'http://host'));
     return Promise.resolve(told === undefined ? new Response('', { status: 500 }) : new Response(JSON.stringify(told)));
   });
@@ -34,6 +46,7 @@ function tells(told: MetricHistory | undefined): void {
 function show(told: MetricHistory, job = liveJob({ map: [] })): QueryClient {
   tells(told);
   const queries = new QueryClient({ defaultOptions: { queries: { retry: false } } });
+  queries.setQueryData<Partial<Session>>(SESSION_KEY, { user: { name: 'oscar', role: 'operator' } });
   const socket = new ScriptedSocket();
   const connection = new LiveConnection(() => socket);
   connection.start();
@@ -42,7 +55,7 @@ function show(told: MetricHistory, job = liveJob({ map: [] })): QueryClient {
   connection.subscribe(topic, () => undefined);
   socket.says({ type: 'snapshot', topic, version: 1, data: job });
   render(
-    <MantineProvider>
+    <MantineProvider env="test">
       <QueryClientProvider client={queries}>
         <MemoryRouter>
           <LiveContext value={connection}>
@@ -60,7 +73,11 @@ function show(told: MetricHistory, job = liveJob({ map: [] })): QueryClient {
 const chart = (name: RegExp) => screen.findByRole('img', { name });
 const asks = (name: string) => asked.map((url) => url.searchParams.get(name));
 
-beforeEach(() => asked.splice(0));
+beforeEach(() => {
+  asked.splice(0);
+  localStorage.clear();
+  forgetChartChoices();
+});
 afterEach(() => {
   cleanup();
   vi.unstubAllGlobals();
@@ -105,11 +122,11 @@ test.each([answer({ is_available: false, times: [], series: {} }), undefined])(
     // what the page has seen in another test may be there, too
     await chart(/Busy between 30%/);
     tells(told);
-    await act(() => queries.refetchQueries());
+    await act(() => queries.refetchQueries({ queryKey: ['history'] }));
     await waitFor(() => expect(screen.getByText(/may be missing since/)).toBeDefined());
     await chart(/Busy between 30%/);
     tells(answer());
-    await act(() => queries.refetchQueries());
+    await act(() => queries.refetchQueries({ queryKey: ['history'] }));
     await waitFor(() => expect(screen.queryByText(/may be missing since/)).toBeNull());
   },
 );
@@ -184,4 +201,78 @@ test('a job whose history has expired says so', async () => {
   show(answer({ times: [], series: {} }), job);
   expect(await screen.findByText(/keeps its history for a day/)).toBeDefined();
   expect(screen.queryByRole('img')).toBeNull();
+});
+
+/** One of which the page itself has seen nothing in another test. */
+function fresh(inputs: Record<string, string[]> = { map: [] }) {
+  const job = liveJob(inputs);
+  job.static.id = String(fresh.made++).padStart(32, '0');
+  return job;
+}
+fresh.made = 0;
+
+const legend = (name: string) => [...screen.getByRole('figure', { name }).querySelectorAll('li')];
+
+test('a vertex is compared with another one in the same charts, at the same times', async () => {
+  const job = fresh({ map: [], sink: ['map'] });
+  chooseCharts('oscar', job.static.id, { compare: ['sink', 'gone'] });
+  const series = { 'v.map.busy': [300, 400], 'v.sink.busy': [null, 900] };
+  show(answer({ series }), job);
+  await chart(/map: Busy between 30% and 40%; sink: Busy between 90% and 90%; map: Backpressured/);
+  const names = legend('Busy / Backpressured / Idle').map((key) => key.children[1]?.textContent);
+  expect(names.slice(0, 2)).toEqual(['map: Busy', 'sink: Busy']);
+  const [own, other] = [...screen.getByRole('img', { name: /map: Busy/ }).querySelectorAll('path')];
+  expect([own?.getAttribute('stroke-dasharray'), other?.getAttribute('stroke-dasharray')]).toEqual([null, '6 4']);
+});
+
+test('busy, backpressured and idle have the colours that they have everywhere', async () => {
+  show(answer(), fresh());
+  const image = await chart(/Busy between/);
+  const strokes = [...image.querySelectorAll('path')].map((path) => path.style.stroke);
+  expect(strokes).toEqual(['var(--tm-busy)', 'var(--tm-back-pressured)', 'var(--tm-idle)']);
+});
+
+test('the cursor is at the same time in all charts', async () => {
+  show(answer({ series: { 'v.map.busy': [300, 400], 'v.map.records_in_per_second': [10, 20] } }), fresh());
+  const image = await chart(/Busy between/);
+  image.getBoundingClientRect = () => new DOMRect(0, 0, 100, 50);
+  const values = () =>
+    ['Records per Second', 'Busy / Backpressured / Idle'].map((name) => legend(name)[0]?.textContent);
+  expect(values()).toEqual([expect.stringContaining('20/s'), expect.stringContaining('40%')]);
+  // within the last minute: the first sample is at its left edge
+  fireEvent.pointerMove(image, { clientX: 1 });
+  expect(values()).toEqual([expect.stringContaining('10/s'), expect.stringContaining('30%')]);
+  fireEvent.pointerLeave(image);
+  expect(values()[1]).toContain('40%');
+});
+
+test('any metric that is a number is picked, and is there after a reload', async () => {
+  const job = fresh();
+  show(answer(), job);
+  fireEvent.click(await screen.findByRole('combobox', { name: 'Add a chart of a metric' }));
+  expect(screen.queryByRole('option', { name: 'moon' })).toBeNull();
+  fireEvent.click(await screen.findByRole('option', { name: 'tides' }));
+  await chart(/abcdef12.tides: Greatest between 8 and 8; Average between 6 and 6; Least between 4 and 4/);
+  cleanup();
+  forgetChartChoices();
+  show(answer(), job);
+  await chart(/abcdef12.tides/);
+  fireEvent.click(screen.getByRole('button', { name: 'Remove the chart of abcdef12.tides' }));
+  expect(screen.queryByRole('img', { name: /abcdef12.tides/ })).toBeNull();
+});
+
+test('a chart is saved as CSV', async () => {
+  const saved: Blob[] = [];
+  vi.spyOn(URL, 'createObjectURL').mockImplementation((blob) => {
+    saved.push(blob as Blob);
+    return 'blob:x';
+  });
+  vi.spyOn(HTMLAnchorElement.prototype, 'click').mockImplementation(() => undefined);
+  show(answer(), fresh());
+  await chart(/Busy between/);
+  fireEvent.click(screen.getByRole('button', { name: 'Save Busy / Backpressured / Idle as CSV' }));
+  const [head, first, second] = ((await saved[0]?.text()) ?? '').split('\r\n');
+  expect(head).toBe('\ufefftime,"Busy","Backpressured","Idle"');
+  expect([first, second]).toEqual([expect.stringMatching(/Z,300,,700$/), expect.stringMatching(/Z,400,,$/)]);
+  vi.restoreAllMocks();
 });

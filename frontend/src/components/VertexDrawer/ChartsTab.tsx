@@ -1,8 +1,9 @@
 /** Charts of a vertex, or of one of its edges, over the last minutes or hours: the server's history, which goes on live. */
 
-import { SegmentedControl, Select, Skeleton } from '@mantine/core';
+import { MultiSelect, SegmentedControl, Select, Skeleton } from '@mantine/core';
 import type { ReactNode } from 'react';
 
+import { useChartChoice } from '../../hooks/useChartChoice';
 import { type History, useEdgeHistory, useVertexHistory } from '../../hooks/useHistory';
 import { useJob, useVertices } from '../../hooks/useJob';
 import { useQueryParam } from '../../hooks/useQueryParam';
@@ -15,14 +16,31 @@ import {
   formatShare,
   formatTimes,
 } from '../../model/format';
+import { type Series, alignedTo } from '../../model/chart';
+import { LOAD_COLOUR } from '../../model/colour';
 import { topologyOfVertices } from '../../model/graph';
-import { WINDOWS, isLive, niceBytes, niceCount, niceDuration, speedsOf, windowOf } from '../../model/history';
-import { type Series, TimeChart } from '../TimeChart/TimeChart';
+import {
+  type KeptSample,
+  type Sample,
+  WINDOWS,
+  isLive,
+  niceBytes,
+  niceCount,
+  niceDuration,
+  speedsOf,
+  windowOf,
+} from '../../model/history';
+import { SharedCursor, TimeChart } from '../TimeChart/TimeChart';
+import { PickedCharts } from './PickedCharts';
 import classes from './VertexDrawer.module.css';
 
 const OUTDATED = 'What this page has not seen itself may be missing since it last did.';
 const ONLY_SEEN = 'Only what was seen since this page was opened is shown.';
 const GONE = 'Nothing is kept of this time: a job that has ended keeps its history for a day.';
+/** More lines in a chart cannot be told apart; a hook for each, compared or not. */
+const MAX_COMPARED = 3;
+/** Of vertices that are compared, in the order of the choice. */
+const DASHES = ['6 4', '2 3', '10 3 2 3'];
 /** Where the charts are of the vertex itself. */
 const ITSELF = '';
 
@@ -37,7 +55,11 @@ export function ChartsTab({ jobId, vertexId }: Props) {
   const edges = useEdges(vertexId);
   const edge = edges.some(({ value }) => value === edgeParam) ? edgeParam : null;
   const { end_time: end } = useJob();
-  const { name, ms } = windowOf(param);
+  const [choice, choose] = useChartChoice(jobId);
+  const { name, ms } = windowOf(param ?? choice.window);
+  const vertices = useVertices();
+  const others = vertices.filter(({ id }) => id !== vertexId);
+  const compared = choice.compare.filter((id) => others.some((other) => other.id === id)).slice(0, MAX_COMPARED);
   const asked = { jobId, id: edge ?? vertexId, windowMs: ms, end: end < 0 ? undefined : end };
   return (
     <div className={classes.charts}>
@@ -46,7 +68,10 @@ export function ChartsTab({ jobId, vertexId }: Props) {
           size="xs"
           aria-label="Time Range"
           value={name}
-          onChange={(value) => setWindow(value === WINDOWS[0].name ? null : value)}
+          onChange={(value) => {
+            choose({ window: value });
+            setWindow(value);
+          }}
           data={WINDOWS.map((each) => ({ value: each.name, label: each.label }))}
         />
         {edges.length > 0 && (
@@ -59,8 +84,30 @@ export function ChartsTab({ jobId, vertexId }: Props) {
             onChange={(value) => setEdge(value === ITSELF ? null : value)}
           />
         )}
+        {edge === null && others.length > 0 && (
+          <MultiSelect
+            size="xs"
+            searchable
+            clearable
+            aria-label="Compare with"
+            placeholder={compared.length === 0 ? 'Compare with' : ''}
+            maxValues={MAX_COMPARED}
+            data={others.map(({ id, name: label }) => ({ value: id, label }))}
+            value={[...compared]}
+            onChange={(compare) => choose({ compare })}
+          />
+        )}
       </div>
-      {edge === null ? <VertexCharts key={vertexId} {...asked} /> : <EdgeCharts key={edge} {...asked} />}
+      <SharedCursor>
+        {edge === null ? (
+          <>
+            <VertexCharts key={vertexId} {...asked} compared={compared} />
+            <Picked {...asked} vertexId={vertexId} choice={choice} onChoose={choose} />
+          </>
+        ) : (
+          <EdgeCharts key={edge} {...asked} />
+        )}
+      </SharedCursor>
     </div>
   );
 }
@@ -81,20 +128,81 @@ function useEdges(vertexId: string): readonly { readonly value: string; readonly
 
 type Asked = Parameters<typeof useVertexHistory>[0];
 
-function VertexCharts(asked: Asked) {
+function Picked({ jobId, vertexId, windowMs, end, choice, onChoose }: Asked & PickedProps) {
+  const { marks } = useVertexHistory({ jobId, id: vertexId, windowMs, end });
+  return (
+    <PickedCharts
+      key={vertexId}
+      jobId={jobId}
+      vertexId={vertexId}
+      windowMs={windowMs}
+      marks={marks}
+      choice={choice}
+      onChoose={onChoose}
+      hasEnded={end !== undefined}
+    />
+  );
+}
+
+type PickedProps = Pick<Parameters<typeof PickedCharts>[0], 'vertexId' | 'choice' | 'onChoose'>;
+
+/** Vertices with their histories, for the same times: the page and the server take the samples of all at once. */
+function useCompared(asked: Asked, compared: readonly string[]) {
+  // the same query as the vertex itself where nothing is compared
+  const [first = asked.id, second = asked.id, third = asked.id] = compared;
+  const all = [
+    useVertexHistory({ ...asked, id: first }),
+    useVertexHistory({ ...asked, id: second }),
+    useVertexHistory({ ...asked, id: third }),
+  ];
+  const names = new Map(useVertices().map(({ id, name }) => [id, name]));
+  const nameOf = (id: string) => names.get(id) ?? id;
+  return {
+    own: nameOf(asked.id),
+    others: compared.flatMap((id, index) => {
+      const history = all[index];
+      return history === undefined ? [] : [{ name: nameOf(id), dash: DASHES[index] ?? '', history }];
+    }),
+  };
+}
+
+function VertexCharts({ compared, ...asked }: Asked & { readonly compared: readonly string[] }) {
   const history = useVertexHistory(asked);
+  const { own, others } = useCompared(asked, compared);
   const { samples, kept } = history;
   const shown = shownOf(history, asked);
   const keptShown = { ...shown, times: kept.map(({ time }) => time) };
-  const column = columnOf(samples);
-  const keptColumn = columnOf(kept);
+  /** A line of the vertex, and one of each that it is compared with. */
+  function linesOf<S extends { readonly time: number }>(
+    mine: readonly S[],
+    ofOther: (other: History<Sample> & { readonly kept: readonly KeptSample[] }) => readonly S[],
+  ) {
+    const times = mine.map(({ time }) => time);
+    return (name: string, of: (sample: S) => number | null, colour?: string): Series[] => [
+      { name: others.length === 0 ? name : `${own}: ${name}`, values: mine.map(of), ...(colour && { colour }) },
+      ...others.map(({ name: other, dash, history: theirs }) => {
+        const found = ofOther(theirs);
+        const values = alignedTo(
+          times,
+          found.map(({ time }) => time),
+          found.map(of),
+        );
+        return { name: `${other}: ${name}`, values, dash, ...(colour && { colour }) };
+      }),
+    ];
+  }
+  const lines = linesOf(samples, (theirs) => theirs.samples);
+  const keptLines = linesOf(kept, (theirs) => theirs.kept);
   return (
     <Shown history={history} end={asked.end}>
       <TimeChart
         {...shown}
         title="Records per Second"
         format={formatRate}
-        series={[column('Received', (s) => s.recordsIn), column('Sent', (s) => s.recordsOut)]}
+        series={coloured(
+          lines('Received', (s) => s.recordsIn),
+          lines('Sent', (s) => s.recordsOut),
+        )}
       />
       <TimeChart
         {...shown}
@@ -102,9 +210,9 @@ function VertexCharts(asked: Asked) {
         format={formatShare}
         top={1000}
         series={[
-          column('Busy', (s) => s.busy),
-          column('Backpressured', (s) => s.backPressured),
-          column('Idle', (s) => s.idle),
+          ...lines('Busy', (s) => s.busy, LOAD_COLOUR.busy),
+          ...lines('Backpressured', (s) => s.backPressured, LOAD_COLOUR.backPressured),
+          ...lines('Idle', (s) => s.idle, LOAD_COLOUR.idle),
         ]}
       />
       <TimeChart
@@ -112,7 +220,10 @@ function VertexCharts(asked: Asked) {
         title="Bytes per Second"
         format={formatByteRate}
         ceilingOf={niceBytes}
-        series={[column('Received', (s) => s.bytesIn), column('Sent', (s) => s.bytesOut)]}
+        series={coloured(
+          lines('Received', (s) => s.bytesIn),
+          lines('Sent', (s) => s.bytesOut),
+        )}
       />
       {samples.some(({ lag }) => lag !== null) && (
         <TimeChart
@@ -120,7 +231,7 @@ function VertexCharts(asked: Asked) {
           title="Watermark Lag"
           format={formatDuration}
           ceilingOf={niceDuration}
-          series={[column('Lag', (s) => s.lag)]}
+          series={coloured(lines('Lag', (s) => s.lag))}
         />
       )}
       {!isLive(samples) && samples.some(({ behind }) => behind !== null) && (
@@ -131,7 +242,7 @@ function VertexCharts(asked: Asked) {
             title="Behind the Newest Watermark"
             format={formatDuration}
             ceilingOf={niceDuration}
-            series={[column('Behind', (s) => s.behind)]}
+            series={coloured(lines('Behind', (s) => s.behind))}
           />
           <TimeChart
             {...shown}
@@ -147,7 +258,7 @@ function VertexCharts(asked: Asked) {
           title="Pending Records"
           format={formatCount}
           ceilingOf={niceCount}
-          series={[keptColumn('Pending', (s) => s.pending)]}
+          series={coloured(keptLines('Pending', (s) => s.pending))}
         />
       )}
       {kept.some(({ late }) => late !== null && late > 0) && (
@@ -155,7 +266,7 @@ function VertexCharts(asked: Asked) {
           {...keptShown}
           title="Late Records Dropped per Second"
           format={formatRate}
-          series={[keptColumn('Late', (s) => s.late)]}
+          series={coloured(keptLines('Late', (s) => s.late))}
         />
       )}
       {kept.some(({ stateSize }) => stateSize !== null) && (
@@ -164,7 +275,7 @@ function VertexCharts(asked: Asked) {
           title="State Size in the Latest Checkpoint"
           format={formatBytes}
           ceilingOf={niceBytes}
-          series={[keptColumn('State', (s) => s.stateSize)]}
+          series={coloured(keptLines('State', (s) => s.stateSize))}
         />
       )}
     </Shown>
@@ -210,6 +321,13 @@ function EdgeCharts(asked: Asked) {
 
 function shownOf({ samples, marks }: History<{ readonly time: number }>, { windowMs }: Asked) {
   return { times: samples.map(({ time }) => time), windowMs, marks };
+}
+
+const COLOURS = ['var(--tm-line-1)', 'var(--tm-line-2)', 'var(--tm-line-3)'];
+
+/** Each figure has a colour, whosever it is: the vertices differ by their dashes. */
+function coloured(...figures: readonly (readonly Series[])[]): Series[] {
+  return figures.flatMap((lines, index) => lines.map((line) => ({ ...line, colour: COLOURS[index] ?? '' })));
 }
 
 function columnOf<S>(samples: readonly S[]) {

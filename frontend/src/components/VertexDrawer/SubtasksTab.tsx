@@ -5,8 +5,9 @@ import { memo, useRef } from 'react';
 import { Link } from 'react-router';
 
 import type { LiveVertex } from '../../gen/contract';
-import { formatBytes, formatCount, formatRate, formatShare } from '../../model/format';
+import { formatBytes, formatCount, formatRate } from '../../model/format';
 import { type Metrics, type Subtask, metricsOf, subtasksOf } from '../../model/job';
+import { LoadFigure } from '../LoadBar/LoadMark';
 import { StateBadge } from '../StateBadge/StateBadge';
 import { OfSubtasks } from './OfSubtasks';
 import classes from './SubtasksTab.module.css';
@@ -101,7 +102,7 @@ const Row = memo(function Row({ subtask, metrics, top }: RowProps) {
         {formatBytes(metrics.bytes_out)}
       </span>
       <span role="cell" data-kind="number">
-        <span className="tm-live">{formatShare(metrics.busy)}</span>
+        <LoadFigure kind="busy" value={metrics.busy} />
       </span>
       <span role="cell" className={classes.where}>
         {subtask.taskmanager ? (

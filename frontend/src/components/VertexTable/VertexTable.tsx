@@ -7,10 +7,11 @@ import { useServerNow } from '../../hooks/useNow';
 import { useRole } from '../../hooks/useSession';
 import { useTimes } from '../../hooks/useTimes';
 import { mayOperate } from '../../model/access';
-import { formatBytes, formatCount, formatDuration, formatRate, formatShare } from '../../model/format';
+import { formatBytes, formatCount, formatDuration, formatRate } from '../../model/format';
 import type { Vertex } from '../../model/job';
 import { RescaleJob } from '../JobActions/RescaleJob';
 import { RescaleVertex } from '../JobActions/RescaleVertex';
+import { LoadFigure } from '../LoadBar/LoadMark';
 import { StateBadge } from '../StateBadge/StateBadge';
 import { VertexLink } from '../VertexLink/VertexLink';
 import classes from './VertexTable.module.css';
@@ -127,7 +128,14 @@ const Row = memo(function Row({ vertex, isSelected, onSelect, onWish }: RowProps
       </td>
       <td className="tm-num">{formatBytes(metrics.bytes_in)}</td>
       <td className="tm-num">{formatBytes(metrics.bytes_out)}</td>
-      <td className="tm-num tm-live">{formatShare(metrics.busy)}</td>
+      <td className="tm-num">
+        <LoadFigure kind="busy" value={metrics.busy} />
+        {metrics.back_pressured > 0 && (
+          <div>
+            <LoadFigure kind="backPressured" value={metrics.back_pressured} />
+          </div>
+        )}
+      </td>
       <td className="tm-num">{formatBytes(metrics.state_size)}</td>
       <td>{times.watermark(metrics.watermark)}</td>
       <td className="tm-num">{start < 0 ? '–' : <Duration start={start} end={end} />}</td>

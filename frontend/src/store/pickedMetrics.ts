@@ -1,0 +1,53 @@
+/** History of metrics that a user has picked for charts: what the page has seen of them since, by job and vertex. */
+
+import type { VertexMetrics } from '../gen/contract';
+import { record } from '../model/history';
+import { summarise } from '../model/metricTable';
+
+/** Over the subtasks. */
+export interface MetricSample {
+  /** Epoch ms. */
+  readonly time: number;
+  readonly least: number;
+  readonly average: number;
+  readonly greatest: number;
+}
+
+/** Maximum number of histories; those that were recorded least recently are dropped. */
+const MAX_METRICS = 64;
+
+const histories = new Map<string, readonly MetricSample[]>();
+const NO_SAMPLES: readonly never[] = [];
+
+export function recordPicked(
+  jobId: string,
+  vertexId: string,
+  picked: readonly string[],
+  { metrics }: VertexMetrics,
+  time: number,
+): void {
+  for (const { id, values } of metrics) {
+    const summary = picked.includes(id) ? summarise(values) : null;
+    if (summary === null) continue;
+    const [least, greatest, sum] = summary;
+    const key = keyOf(jobId, vertexId, id);
+    const next = record(histories.get(key) ?? NO_SAMPLES, {
+      time,
+      least,
+      average: sum / Object.keys(values).length,
+      greatest,
+    });
+    histories.delete(key);
+    histories.set(key, next);
+    const oldest = histories.keys().next().value;
+    if (histories.size > MAX_METRICS && oldest !== undefined) histories.delete(oldest);
+  }
+}
+
+export function pickedHistory(jobId: string, vertexId: string, id: string): readonly MetricSample[] {
+  return histories.get(keyOf(jobId, vertexId, id)) ?? NO_SAMPLES;
+}
+
+function keyOf(...parts: readonly string[]): string {
+  return JSON.stringify(parts);
+}
