@@ -6,7 +6,6 @@ from runtime.common import options
 from runtime.common.configuration import Configuration
 from runtime.datastream.data_stream import DataStreamError
 from runtime.graph.stream_graph import StreamGraph, StreamNode
-from runtime.operators.async_operator import AsyncWaitOperatorFactory
 from runtime.operators.source import Boundedness
 from runtime.operators.source_operator import SourceOperatorFactory
 from runtime.operators.watermarks import TimestampsAndWatermarksOperatorFactory
@@ -43,8 +42,6 @@ def check_micro_batch(graph: StreamGraph) -> None:
 
 def _problem_of(node: StreamNode) -> str | None:
     factory = node.factory
-    if isinstance(factory, AsyncWaitOperatorFactory):
-        return "a call would have to outlive its batch"
     if isinstance(factory, TimestampsAndWatermarksOperatorFactory):
         if factory.strategy.idleness_ms is not None:
             return "with_idleness() works at a source only, which remembers when it was last active"

@@ -9,10 +9,12 @@ read what is there, and ends with the checkpoint's barrier. So each checkpoint i
 
 from __future__ import annotations
 
+import logging
 import os
-import pickle
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
 
 from runtime.checkpoint.handles import TaskRestore
 from runtime.common import options
@@ -20,21 +22,17 @@ from runtime.common.accumulators import GROUP as ACCUMULATORS
 from runtime.common.accumulators import is_accumulator
 from runtime.common.configuration import Configuration
 from runtime.common.secrets import Redaction, providing
-from runtime.core.checkpoint_options import AfterSnapshot
+from runtime.core.checkpoint_options import AfterSnapshot, CheckpointOptions
 from runtime.core.clock import Clock
 from runtime.core.elements import CheckpointBarrier
 from runtime.core.ids import Attempt, CheckpointId, JobId, OperatorId, SlotId, TaskId
+from runtime.execution.batch_sources import BatchSources
 from runtime.execution.local_link import LocalControlLink
-from runtime.execution.passes.job_pass import JobPass, PassFailedError, PassKind
+from runtime.execution.passes.job_pass import JobPass, LocalPass
+from runtime.execution.passes.plan import JobFacts, PassFailedError, PassKind, PassPlan
 from runtime.execution.passes.restores import graph_of, restores_of
-from runtime.execution.passes.task_run import JobFacts
-from runtime.jobmaster.actions import SlotProcess
-from runtime.jobmaster.events import JobMasterEvent, SlotLost
-from runtime.jobmaster.execution_graph import Region
-from runtime.jobmaster.placement import PlacedRegion
-from runtime.operators.operator import OperatorFactory
-from runtime.operators.source_coordinator import AssignSplit, RequestSplit, SourceCoordinator
-from runtime.operators.source_operator import SourceOperatorFactory
+from runtime.execution.passes.task_run import Turn
+from runtime.operators.operator import ClientChannel
 from runtime.state.snapshot import OperatorStateSnapshot
 from runtime.task.failures import describe_failure
 from runtime.task.messages import (
@@ -55,19 +53,14 @@ from runtime.task.messages import (
     TaskState,
     TriggerCheckpoint,
 )
-from runtime.task.operator_chain import OperatorChain
 from runtime.task.python_files import add_to_python_path
-from runtime.task.slot import MAX_WAIT_MS
 from runtime.task.slot_reports import SlotReports
 from runtime.task.working_directory import WorkingDirectory
 
+logger = logging.getLogger(__name__)
+
 _SLICE_MS = 20.0
 """How long a pass goes on before control messages are looked at, as a slot's slices."""
-_SEARCH_POLL_MS = 5.0
-"""Time between two looks at what the sources' first searches for splits have found."""
-_SPLITS_AHEAD = 8
-"""Splits that each subtask of a source may begin in one batch: they are dealt before the batch begins. With fewer,
-batches of small files are small; with more, one subtask may get what another has time for."""
 _SUMMED = ("numRecordsIn", "numRecordsOut", "numBytesIn", "numBytesOut", "numBuffersOut", "numLateRecordsDropped")
 """Ends of the names of metrics that count: passes are added up."""
 
@@ -88,12 +81,65 @@ class _Batch:
     """A pass that is being run, or was run and is not complete."""
 
     run: JobPass
-    work: Iterator[None] | None
+    work: Iterator[Turn] | None
     """What is being done; None = the pass waits for the JobMaster."""
-    barrier: CheckpointBarrier
-    kind: PassKind
-    dealt: dict[OperatorId, list[int]] = field(default_factory=dict)
-    """Numbers of the splits that sources were given."""
+    then: Callable[[_Batch], None]
+    """What comes when that is done."""
+    is_waiting: bool = False
+    """Whether the work cannot go on before another thread, or the client, has done something."""
+
+    @property
+    def checkpoint_id(self) -> CheckpointId:
+        return self.run.plan.barrier.checkpoint_id
+
+
+class Passes(ABC):
+    """Makes the passes of one attempt."""
+
+    @abstractmethod
+    def begin(self, plan: PassPlan) -> JobPass:
+        """Return a pass; nothing of it has been done yet."""
+
+    def kind_of(self, trigger: TriggerCheckpoint) -> PassKind:
+        """Return the kind of the pass that ends with a snapshot of the JobMaster."""
+        return PassKind.of(trigger.options)
+
+    def running(self) -> None:
+        """Note that all tasks run: batches may begin."""
+
+    def completed(self, run: JobPass) -> None:
+        """Note that a pass is over: what it has prepared is committed."""
+
+    def close(self) -> None:
+        """Release everything; idempotent."""
+
+
+class LocalPasses(Passes):
+    """Runs the tasks in the host's thread.
+
+    Args:
+        clock: measures durations.
+        client_of: the way of a task's prints to the client.
+        directory: for local files; made when it is needed.
+    """
+
+    def __init__(
+        self, clock: Clock, client_of: Callable[[TaskId], ClientChannel], directory: Callable[[], Path]
+    ) -> None:
+        self._clock = clock
+        self._client_of = client_of
+        self._directory = directory
+
+    def begin(self, plan: PassPlan) -> JobPass:
+        return LocalPass(plan, self._clock, self._client_of, self._directory())
+
+
+MakePasses = Callable[["MicroBatchHost"], Passes]
+
+
+def in_process(host: MicroBatchHost) -> Passes:
+    """Run the passes of a host in its own thread."""
+    return LocalPasses(host.clock, host.client_of, host.local_directory)
 
 
 class MicroBatchHost:
@@ -103,20 +149,24 @@ class MicroBatchHost:
         attempt: of the job.
         slots: with the control stream of each.
         clock: gives each pass its time.
+        make_passes: says where the tasks run.
     """
 
-    def __init__(self, attempt: Attempt, slots: Mapping[SlotId, LocalControlLink], clock: Clock) -> None:
+    def __init__(
+        self,
+        attempt: Attempt,
+        slots: Mapping[SlotId, LocalControlLink],
+        clock: Clock,
+        make_passes: MakePasses = in_process,
+    ) -> None:
         self._attempt = attempt
-        self._clock = clock
+        self.clock = clock
         self._slots = {slot: _HostedSlot(slot, attempt, link, clock) for slot, link in slots.items()}
         self._deployments: dict[TaskId, TaskDeployment] = {}
         self._slot_of: dict[TaskId, _HostedSlot] = {}
         self._states: dict[TaskId, TaskState] = {}
-        self._coordinators: dict[OperatorId, SourceCoordinator] = {}
+        self._sources = BatchSources(clock)
         self._coordinator_slots: dict[OperatorId, _HostedSlot] = {}
-        self._discovery_due_ms: dict[OperatorId, int] = {}
-        #: sources whose first search for splits is under way: the first batch waits for what it finds
-        self._first_searches: set[OperatorId] = set()
         self._restores: Mapping[TaskId, TaskRestore] = {}
         self._facts: JobFacts | None = None
         self._directory: WorkingDirectory | None = None
@@ -124,17 +174,33 @@ class MicroBatchHost:
         self._takes_one = False
         self._started = 0
         self._only_ends = False
-        #: snapshots that were asked for while the batch of another one is not complete
-        self._queued: list[tuple[_HostedSlot, SnapshotCoordinators | TriggerCheckpoint]] = []
+        #: messages that have to wait until the batch of another snapshot is over
+        self._queued: list[tuple[_HostedSlot, JobMasterMessage]] = []
         self._batch: _Batch | None = None
         self._newest = CheckpointId(0)
         #: the last pass, whose sinks are open until the next one begins
         self._last: JobPass | None = None
         #: by task, what its passes so far have counted
         self._counted: dict[TaskId, dict[str, object]] = {}
-        #: passes that were completed, and whether the last of them found nothing more to read
+        #: batches that were completed, and whether the last of them found nothing more to read
         self.num_completed = 0
         self.has_caught_up = False
+        self._passes = make_passes(self)
+
+    def client_of(self, task: TaskId) -> ClientChannel:
+        """Return the way of a task's prints to the client."""
+        return self._slot_of[task].reports.client
+
+    def local_directory(self) -> Path:
+        """Return the directory for local files."""
+        assert self._directory is not None
+        return self._directory.path()
+
+    @property
+    def facts(self) -> JobFacts:
+        """Return what is known of the job, once it is deployed."""
+        assert self._facts is not None
+        return self._facts
 
     @property
     def is_released(self) -> bool:
@@ -148,8 +214,19 @@ class MicroBatchHost:
 
     @property
     def is_working(self) -> bool:
-        """Return whether a pass is being run."""
-        return self._batch is not None and self._batch.work is not None
+        """Return whether something of a pass can be done now."""
+        return self._batch is not None and self._batch.work is not None and not self._batch.is_waiting
+
+    @property
+    def is_waiting(self) -> bool:
+        """Return whether a pass, or the first batch, waits for what is done elsewhere."""
+        waits = self._batch is not None and self._batch.work is not None and self._batch.is_waiting
+        return waits or bool(self._sources.first_searches)
+
+    @property
+    def awaits_mail(self) -> bool:
+        """Return whether another thread is at work for an operator of a pass."""
+        return self._batch is not None and self._batch.run.awaits_mail
 
     def has_left(self, slot_id: SlotId) -> bool:
         """Return whether a slot is closed."""
@@ -164,9 +241,8 @@ class MicroBatchHost:
         if self.is_released:
             self._abandon_batch()
             self._close_last()
-            self._first_searches.clear()
-            for coordinator in self._coordinators.values():
-                coordinator.close()
+            self._sources.close()
+            self._passes.close()
             if self._directory is not None:
                 self._directory.close()
         slot.reports.leaving()
@@ -199,15 +275,18 @@ class MicroBatchHost:
             case NotifyCheckpointComplete(checkpoint_id):
                 self._complete(checkpoint_id)
             case NotifyCheckpointAborted(checkpoint_id):
-                self._queued = [(s, m) for s, m in self._queued if s is not slot or m.checkpoint_id != checkpoint_id]
+                self._queued = [(s, m) for s, m in self._queued if s is not slot or _snapshot_of(m) != checkpoint_id]
                 self._aborted(slot, checkpoint_id)
             case CancelTasks():
                 self._cancel(slot)
             case CommitFinished():
-                self._commit(slot)
+                if self._batch is None:
+                    self._commit(slot)
+                else:
+                    self._queued.append((slot, message))
             case ReleaseSlot(is_over):
                 if is_over:
-                    self._tell_last(OperatorChain.job_finished)
+                    self._job_finished()
                 self.release(slot.slot_id)
             case ClientAck(channel, position):
                 slot.reports.client.acknowledge(channel, position)
@@ -233,7 +312,6 @@ class MicroBatchHost:
                 deploy.job_parameters,
                 compression,
                 deploy.secrets,
-                self._directory.path(),
             )
         for deployment in deploy.tasks:
             # the JobMaster waits for these, whatever becomes of the slot
@@ -260,54 +338,25 @@ class MicroBatchHost:
         head = deployment.vertex.head
         if deployment.in_edges or head.operator_id not in deploy.coordinator_slots or deployment.task.subtask_index:
             return
-        factory: OperatorFactory = pickle.loads(head.factory)
-        if not isinstance(factory, SourceOperatorFactory):
-            raise TypeError(f"operator {head.name} is not a source and has no coordinator")
-        restored = deploy.coordinator_states.get(head.operator_id)
-        coordinator = SourceCoordinator(factory.source, deployment.vertex.parallelism, restored)
-        self._coordinators[head.operator_id] = coordinator
         self._coordinator_slots[head.operator_id] = self._slot_of[deployment.task]
-        if coordinator.discovery_delay_ms() is not None:
-            # the first batch finds what is there
-            self._discovery_due_ms[head.operator_id] = self._clock.now_ms()
-        if coordinator.is_discovering():
-            self._first_searches.add(head.operator_id)
-
-    def _schedule_discovery(self, operator_id: OperatorId) -> None:
-        delay_ms = self._coordinators[operator_id].discovery_delay_ms()
-        if delay_ms is None:
-            self._discovery_due_ms.pop(operator_id, None)
-        else:
-            self._discovery_due_ms[operator_id] = self._clock.now_ms() + delay_ms
-
-    @property
-    def is_searching(self) -> bool:
-        """Return whether the first batch waits for the splits that sources are looking for."""
-        return bool(self._first_searches)
+        self._sources.add(deployment, deploy.coordinator_states.get(head.operator_id))
 
     def _end_first_searches(self) -> bool:
         """Take what the sources' first searches have found; with the last of them begin what waited for it.
 
         Returns whether a search has ended.
         """
-        ended = [known for known in self._first_searches if self._has_searched(known)]
-        self._first_searches.difference_update(ended)
-        if ended and not self._first_searches:
+        ended = False
+        for known in self._sources.first_searches:
+            try:
+                ended = self._sources.ends_first_search(known) or ended
+            except Exception as error:
+                ended = True
+                slot = self._coordinator_slots[known]
+                slot.reports.slot_failed(describe_failure(error, slot=slot.slot_id))
+        if ended and not self._sources.first_searches:
             self._handle_queued()
-        return bool(ended)
-
-    def _has_searched(self, known: OperatorId) -> bool:
-        coordinator = self._coordinators[known]
-        try:
-            coordinator.discover()
-        except Exception as error:
-            slot = self._coordinator_slots[known]
-            slot.reports.slot_failed(describe_failure(error, slot=slot.slot_id))
-            return True
-        if coordinator.is_discovering():
-            return False
-        self._schedule_discovery(known)
-        return True
+        return ended
 
     def _run_tasks(self) -> None:
         for task in self._deployments:
@@ -315,18 +364,20 @@ class MicroBatchHost:
                 self._report(task, TaskState.RUNNING)
         if self._only_ends:
             self._end_only()
+        else:
+            self._passes.running()
 
     def _end_only(self) -> None:
         """Commit what the savepoint that the job stops with holds, and end; nothing is read or emitted."""
-        run = self._new_pass(CheckpointId(0))
-        try:
-            run.opening_sinks()
-        except PassFailedError as failed:
-            self._fail(failed)
-            return
-        self._last = run
+        barrier = CheckpointBarrier(CheckpointId(0), self.clock.now_ms(), CheckpointOptions("", ""))
+        run = self._new_pass(barrier, PassKind.SNAPSHOT)
+        self._batch = _Batch(run, run.commit_restored(), self._ended_only)
+
+    def _ended_only(self, batch: _Batch) -> None:
+        self._last = batch.run
         for task in self._deployments:
             self._report(task, TaskState.FINISHED)
+        self._batch_over()
 
     # --- a batch ------------------------------------------------------------------------------------------------------
 
@@ -335,7 +386,7 @@ class MicroBatchHost:
         again.
         """
         batch = self._batch
-        if not self._first_searches and (batch is None or batch.barrier.checkpoint_id == message.checkpoint_id):
+        if not self._sources.first_searches and (batch is None or batch.checkpoint_id == message.checkpoint_id):
             return False
         self._queued.append((slot, message))
         return True
@@ -345,23 +396,15 @@ class MicroBatchHost:
         the readers.
         """
         try:
-            states = {
-                known: self._dealt_and_snapshotted(known, coordinator)
-                for known, coordinator in self._coordinators.items()
-                if self._coordinator_slots[known] is slot
+            states: dict[OperatorId, OperatorStateSnapshot] = {
+                known: self._sources.deal(known)
+                for known, of_slot in self._coordinator_slots.items()
+                if of_slot is slot
             }
         except Exception as error:
             slot.reports.slot_failed(describe_failure(error, slot=slot.slot_id))
             return
         slot.reports.coordinators_snapshotted(checkpoint_id, states)
-
-    def _dealt_and_snapshotted(self, known: OperatorId, coordinator: SourceCoordinator) -> OperatorStateSnapshot:
-        due_ms = self._discovery_due_ms.get(known)
-        if due_ms is not None and self._clock.now_ms() >= due_ms:
-            coordinator.discover()
-            self._schedule_discovery(known)
-        coordinator.deal_ahead(_SPLITS_AHEAD)
-        return coordinator.snapshot()
 
     def _begin(self, trigger: TriggerCheckpoint) -> None:
         """Begin a pass with the first slot that is told; all of them are."""
@@ -369,26 +412,28 @@ class MicroBatchHost:
         if self._batch is not None or is_over or trigger.checkpoint_id <= self._newest or not self._close_last():
             return
         self._newest = trigger.checkpoint_id
-        barrier = CheckpointBarrier(trigger.checkpoint_id, trigger.timestamp_ms, trigger.options)
-        run, kind = self._new_pass(trigger.checkpoint_id), PassKind.of(trigger.options)
+        kind = self._passes.kind_of(trigger)
         if kind is PassKind.DATA and self._takes_one and self.num_completed:
             # the next checkpoint was due before the job could stop
             kind = PassKind.IDLE
-        self._batch = _Batch(run, run.run(barrier, kind, self._max_rows), barrier, kind)
+        run = self._new_pass(CheckpointBarrier(trigger.checkpoint_id, trigger.timestamp_ms, trigger.options), kind)
+        self._batch = _Batch(run, run.run(), self._acknowledge)
 
-    def _new_pass(self, checkpoint_id: CheckpointId) -> JobPass:
-        assert self._facts is not None
-        return JobPass(
-            self._facts,
-            int(checkpoint_id),
-            self._clock.now_ms(),
-            self._clock,
-            list(self._in_order()),
-            self._restores,
-            lambda task: self._slot_of[task].reports.client,
-            self._ask_coordinator,
-            lambda task: self._slot_of[task].slot_id,
+    def _new_pass(self, barrier: CheckpointBarrier, kind: PassKind) -> JobPass:
+        deployments = list(self._in_order())
+        plan = PassPlan(
+            facts=self.facts,
+            number=int(barrier.checkpoint_id),
+            now_ms=self.clock.now_ms(),
+            barrier=barrier,
+            kind=kind,
+            max_rows=self._max_rows,
+            deployments=deployments,
+            restores=self._restores,
+            shares=self._sources.shares() if kind is PassKind.DATA else {},
+            slots={deployment.task: self._slot_of[deployment.task].slot_id for deployment in deployments},
         )
+        return self._passes.begin(plan)
 
     def _in_order(self) -> Iterator[TaskDeployment]:
         """Yield all tasks, producers before consumers."""
@@ -403,33 +448,40 @@ class MicroBatchHost:
                     yield from sorted(deployments, key=lambda deployment: deployment.task.subtask_index)
 
     def _work(self) -> bool:
+        """Go on with the batch for a while; returns whether anything was done."""
         batch = self._batch
         if batch is None or batch.work is None:
             return False
-        until_ms = self._clock.monotonic_ms() + _SLICE_MS
+        until_ms = self.clock.monotonic_ms() + _SLICE_MS
         try:
-            while batch.work is not None:
-                if next(batch.work, self) is self:
+            while True:
+                turn = next(batch.work, None)
+                if turn is None:
                     batch.work = None
-                    self._acknowledge(batch)
-                elif self._clock.monotonic_ms() >= until_ms:
-                    break
+                    batch.then(batch)
+                    return True
+                was_waiting, batch.is_waiting = batch.is_waiting, turn is Turn.WAITS
+                if batch.is_waiting:
+                    return not was_waiting
+                if self.clock.monotonic_ms() >= until_ms:
+                    return True
         except PassFailedError as failed:
             self._fail(failed)
-        return True
+            return True
 
     def _acknowledge(self, batch: _Batch) -> None:
-        checkpoint_id = batch.barrier.checkpoint_id
-        for task, acknowledged in batch.run.acknowledged.items():
-            reports = self._slot_of[task].reports
-            reports.acknowledge(task, checkpoint_id, acknowledged.state, acknowledged.metrics)
-        if batch.kind is PassKind.SNAPSHOT and batch.barrier.options.after is AfterSnapshot.GO_ON:
+        plan = batch.run.plan
+        checkpoint_id = plan.barrier.checkpoint_id
+        for task, outcome in batch.run.outcomes.items():
+            self._slot_of[task].reports.acknowledge(task, checkpoint_id, outcome.state, outcome.checkpoint)
+        if plan.kind is PassKind.SNAPSHOT and plan.barrier.options.after is AfterSnapshot.GO_ON:
             # nobody tells when it is complete, and its files are its owner's: the next batch begins where it did
             batch.run.abandon()
             self._batch_over()
             return
-        for task in batch.run.finished:
-            self._report(task, TaskState.FINISHED, self._added_up(task, batch.run.metrics[task]))
+        for task, outcome in batch.run.outcomes.items():
+            if outcome.is_finished:
+                self._report(task, TaskState.FINISHED, self._added_up(task, outcome.metrics))
         self._publish(batch.run)
 
     def _batch_over(self) -> None:
@@ -443,57 +495,45 @@ class MicroBatchHost:
 
     def _complete(self, checkpoint_id: CheckpointId) -> None:
         batch = self._batch
-        if batch is None or batch.barrier.checkpoint_id != checkpoint_id:
+        if batch is None or batch.checkpoint_id != checkpoint_id or batch.then == self._committed:
             # every slot is told
             return
-        assert self._facts is not None
-        run, barrier = batch.run, batch.barrier
-        for kept in run.kept:
-            try:
-                kept.task.checkpoint_complete(checkpoint_id)
-            except Exception as error:
-                info = run.describe(error, kept)
-                run.abandon()
-                self._fail(PassFailedError(kept.task.task_id, info))
-                return
-        for operator_id, numbers in batch.dealt.items():
-            self._coordinators[operator_id].confirm(numbers)
+        barrier = batch.run.plan.barrier
+        graph = graph_of(JobId(self.facts.job_id), list(self._in_order()))
+        states = {task: outcome.state for task, outcome in batch.run.outcomes.items()}
+        self._restores = restores_of(graph, checkpoint_id, barrier.timestamp_ms, barrier.options, states)
+        batch.work, batch.then = batch.run.commit(checkpoint_id, self._restores), self._committed
+
+    def _committed(self, batch: _Batch) -> None:
+        run = batch.run
+        for task, outcome in run.outcomes.items():
+            if outcome.splits:
+                self._sources.confirm(self._deployments[task].vertex.head.operator_id, outcome.splits)
         self._last = run
         self.num_completed += 1
         self.has_caught_up = run.has_caught_up
-        graph = graph_of(JobId(self._facts.job_id), list(self._in_order()))
-        states = {task: acknowledged.state for task, acknowledged in run.acknowledged.items()}
-        self._restores = restores_of(graph, checkpoint_id, barrier.timestamp_ms, barrier.options, states)
-        if barrier.options.after is AfterSnapshot.SUSPEND:
+        if run.plan.barrier.options.after is AfterSnapshot.SUSPEND:
             for task in self._deployments:
                 self._report(task, TaskState.FINISHED, self._added_up(task, {}))
+        self._passes.completed(run)
         self._batch_over()
 
     def _aborted(self, slot: _HostedSlot, checkpoint_id: CheckpointId) -> None:
         batch = self._batch
-        if batch is None or batch.barrier.checkpoint_id != checkpoint_id:
+        if batch is None or batch.checkpoint_id != checkpoint_id:
             return
         self._abandon_batch()
         # what sinks have prepared is known to nobody else; another attempt sweeps it
         why = f"the batch of checkpoint {checkpoint_id} was given up with the checkpoint"
         slot.reports.slot_failed(FailureInfo(why, slot=slot.slot_id))
 
-    # --- splits -------------------------------------------------------------------------------------------------------
-
-    def _ask_coordinator(self, operator_id: OperatorId, subtask: int, payload: bytes) -> None:
-        batch = self._batch
-        if batch is None or not isinstance(pickle.loads(payload), RequestSplit):
-            return
-        answer = self._coordinators[operator_id].next_ahead(subtask, batch.dealt.get(operator_id, ()))
-        if isinstance(answer, AssignSplit):
-            batch.dealt.setdefault(operator_id, []).append(answer.number)
-        batch.run.answer(answer)
-
     # --- ends ---------------------------------------------------------------------------------------------------------
 
     def _fail(self, failed: PassFailedError) -> None:
         self._batch, self._queued = None, []
-        if self._states[failed.task].is_terminal:
+        if failed.task is None:
+            next(iter(self._slots.values())).reports.slot_failed(failed.info)
+        elif self._states[failed.task].is_terminal:
             # it had ended, and could not commit or close
             self._slot_of[failed.task].reports.slot_failed(failed.info)
         else:
@@ -506,25 +546,21 @@ class MicroBatchHost:
                 self._report(task, TaskState.CANCELED)
 
     def _commit(self, slot: _HostedSlot) -> None:
-        if not slot.reports.has_committed:
-            for step in (OperatorChain.close_finished, OperatorChain.commit_finished):
-                if not self._tell_last(step, slot):
-                    return
+        if not slot.reports.has_committed and self._last is not None:
+            try:
+                self._last.commit_finished(slot.tasks)
+            except PassFailedError as failed:
+                slot.reports.slot_failed(failed.info)
+                return
         slot.reports.committed()
 
-    def _tell_last(self, step: Callable[[OperatorChain], None], slot: _HostedSlot | None = None) -> bool:
-        """Call a step of the chains of tasks that are still open; returns whether all went well."""
-        for run in () if self._last is None else self._last.kept:
-            if slot is not None and self._slot_of[run.task.task_id] is not slot:
-                continue
+    def _job_finished(self) -> None:
+        if self._last is not None:
             try:
-                step(run.task.chain)
-            except Exception as error:
-                hosted = self._slot_of[run.task.task_id]
-                assert self._last is not None
-                hosted.reports.slot_failed(self._last.describe(error, run))
-                return False
-        return True
+                self._last.job_finished()
+            except PassFailedError as failed:
+                # all of the result is visible; what is left over harms nobody
+                logger.warning("%s was not cleaned up completely", failed.info.task_name, exc_info=True)
 
     def _abandon_batch(self) -> None:
         batch, self._batch, self._queued = self._batch, None, []
@@ -559,10 +595,10 @@ class MicroBatchHost:
 
     def _publish(self, run: JobPass) -> None:
         for slot in self._slots.values():
-            metrics = {task: self._added_up(task, run.metrics[task]) for task in slot.tasks}
+            metrics = {task: self._added_up(task, run.outcomes[task].metrics) for task in slot.tasks}
             slot.link.publish(Heartbeat(slot.slot_id, self._attempt, 0, metrics))
-        for task, of_pass in run.metrics.items():
-            added_up = self._added_up(task, of_pass)
+        for task, outcome in run.outcomes.items():
+            added_up = self._added_up(task, outcome.metrics)
             self._counted[task] = {name: added_up[name] for name in added_up if _merge_of(name) is not None}
 
     def _added_up(self, task: TaskId, metrics: Mapping[str, object]) -> dict[str, object]:
@@ -584,122 +620,8 @@ def _merge_of(name: str) -> Callable[[tuple[float, float]], float] | None:
     return sum if name.endswith(_SUMMED) else None
 
 
-class MicroBatchSlots:
-    """Implements SlotProvider: hosts the tasks of each region, instead of slots.
-
-    Args:
-        post: takes events for the JobMaster.
-        clock: gives each pass its time.
-        wake: has the loop look again.
-    """
-
-    def __init__(self, post: Callable[[JobMasterEvent], None], clock: Clock, wake: Callable[[], None]) -> None:
-        self._post = post
-        self._clock = clock
-        self._wake = wake
-        self._hosts: dict[tuple[SlotId, Attempt], tuple[MicroBatchHost, LocalControlLink]] = {}
-
-    @property
-    def hosts(self) -> Sequence[MicroBatchHost]:
-        """Return the hosts that have not left."""
-        return list({id(host): host for host, _ in self._hosts.values()}.values())
-
-    def request_slots(self, attempt: Attempt, regions: Sequence[Region]) -> None:
-        for region in regions:
-            links = {slot: LocalControlLink(slot, attempt, self._post) for slot in region.slots}
-            host = MicroBatchHost(attempt, links, self._clock)
-            for slot, link in links.items():
-                self._hosts[slot, attempt] = (host, link)
-
-    def send(self, slot: SlotId, attempt: Attempt, message: JobMasterMessage) -> None:
-        entry = self._hosts.get((slot, attempt))
-        if entry is not None:
-            entry[1].deliver(message)
-            self._wake()
-
-    def refuse(self, slot: SlotId, attempt: Attempt, cause: str) -> None:
-        self._remove(slot, attempt)
-
-    def record_placement(self, regions: Sequence[PlacedRegion]) -> None:
-        """Do nothing: the slots of an application end with it."""
-
-    def adopt_slots(self, regions: Sequence[PlacedRegion]) -> None:
-        """Do nothing: there is nobody to adopt."""
-
-    def kill_slots(self, attempt: Attempt, processes: Sequence[SlotProcess]) -> None:
-        for process in processes:
-            self._remove(process.slot, attempt)
-
-    def release_attempt(self, attempt: Attempt, regions: Sequence[Region] | None = None) -> None:
-        over = None if regions is None else {slot for region in regions for slot in region.slots}
-        for slot, of_attempt in list(self._hosts):
-            if of_attempt == attempt and (over is None or slot in over):
-                self._remove(slot, attempt)
-
-    def close(self) -> None:
-        for slot, attempt in list(self._hosts):
-            self._remove(slot, attempt)
-
-    def step(self) -> bool:
-        """Take one turn of every host. Returns whether anything was done."""
-        worked = False
-        for host in self.hosts:
-            try:
-                worked = host.step() or worked
-            except Exception as error:
-                # an error of the host itself is a bug of ours: its slots are lost
-                worked = True
-                for (slot, attempt), (owner, _) in list(self._hosts.items()):
-                    if owner is host:
-                        self._remove(slot, attempt)
-                        self._post(SlotLost(slot, attempt, f"{type(error).__name__}: {error}"))
-        for key, (host, _) in list(self._hosts.items()):
-            if host.has_left(key[0]):
-                del self._hosts[key]
-        return worked
-
-    def awaits_mail(self) -> bool:
-        """Return False: no thread is at work for an operator between two turns."""
-        return False
-
-    def idle_ms(self) -> float:
-        """Return how long there is nothing to do if no message comes."""
-        if any(host.is_working for host in self.hosts):
-            return 0.0
-        return _SEARCH_POLL_MS if any(host.is_searching for host in self.hosts) else MAX_WAIT_MS
-
-    def _remove(self, slot: SlotId, attempt: Attempt) -> None:
-        entry = self._hosts.pop((slot, attempt), None)
-        if entry is not None:
-            entry[0].release(slot)
-
-
-class MicroBatchStop:
-    """Says when a job that takes one batch, or what is there now, is to stop with a savepoint.
-
-    Args:
-        trigger: "once" or "available-now".
-        slots: of the job.
-    """
-
-    def __init__(self, trigger: str, slots: MicroBatchSlots) -> None:
-        self._trigger = trigger
-        self._slots = slots
-        self._has_been_due = False
-
-    @classmethod
-    def of(cls, configuration: Configuration, slots: MicroBatchSlots) -> MicroBatchStop | None:
-        """Return one for a job that stops by itself, else None."""
-        trigger = configuration.get(options.MICRO_BATCH_TRIGGER)
-        return None if trigger == "processing-time" else cls(trigger, slots)
-
-    def is_due(self) -> bool:
-        """Return whether the job is to stop now; True at most once."""
-        hosts = self._slots.hosts
-        if self._has_been_due or not hosts:
-            return False
-        self._has_been_due = all(
-            host.num_completed > 0 and (self._trigger == "once" or host.has_caught_up) and not host.has_finished
-            for host in hosts
-        )
-        return self._has_been_due
+def _snapshot_of(message: JobMasterMessage) -> CheckpointId | None:
+    match message:
+        case SnapshotCoordinators(checkpoint_id) | TriggerCheckpoint(checkpoint_id):
+            return checkpoint_id
+    return None

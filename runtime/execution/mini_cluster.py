@@ -20,7 +20,7 @@ from runtime.common.secrets import SecretStore
 from runtime.core.clock import Clock
 from runtime.core.ids import Attempt, SlotId
 from runtime.execution.local_link import LocalControlLink
-from runtime.execution.micro_batch import MicroBatchSlots, MicroBatchStop
+from runtime.execution.micro_batch_slots import MicroBatchSlots, MicroBatchStop
 from runtime.graph.job_graph import JobGraph
 from runtime.jobmaster.actions import SlotProcess
 from runtime.jobmaster.checkpoint_home import CheckpointHome

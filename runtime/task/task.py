@@ -224,13 +224,15 @@ class Task:
         """Return whether all inputs have ended, and the operators are being finished."""
         return self._is_finishing
 
-    def run_mail(self) -> None:
-        """Run what was posted for the operators, and nothing else.
+    def run_mail(self) -> bool:
+        """Run what was posted for the operators, and nothing else; returns whether there was anything.
 
         Raises:
             Exception: whatever an operator raised.
         """
+        has_mail = bool(self._mailbox)
         self._mailbox.run()
+        return has_mail
 
     @property
     def is_suspended(self) -> bool:

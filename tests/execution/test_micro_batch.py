@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
 from concurrent.futures import Future
 from pathlib import Path
@@ -11,20 +12,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runtime.common import Duration, Encoder, Types, WatermarkStrategy
+from runtime.common import Duration, Encoder, Time, Types, WatermarkStrategy
 from runtime.connectors import DataGeneratorSource, FileSource, SocketSource, StreamFormat, sequence
 from runtime.connectors.collection import CollectionSource
 from runtime.core.checkpoint_options import SnapshotKind
 from runtime.datastream import (
+    AsyncDataStream,
+    AsyncFunction,
     DataStream,
     DataStreamError,
     KeyedProcessFunction,
     MapFunction,
     StreamExecutionEnvironment,
 )
+from runtime.datastream.async_retry_strategies import FixedDelayRetryStrategy
 from runtime.datastream.connectors.file_system import FileSink
 from runtime.datastream.state import ValueStateDescriptor
-from runtime.execution.micro_batch import MicroBatchSlots
+from runtime.execution.micro_batch_slots import MicroBatchSlots
 from runtime.jobmaster.actions import RequestAnswered
 from runtime.jobmaster.events import AfterSavepoint
 from runtime.jobmaster.job_state import JobState
@@ -107,6 +111,51 @@ def test_a_crash_between_batches_repeats_nothing(backend: str) -> None:
     result = in_batches(build, 1, 2, **options, **{"state.backend.type": backend})
     assert sorted(result.values) == ["a:1", "a:2", "a:3", "a:4", "b:1", "b:2", "c:1"]
     assert result.restarts == 2 and all("ScriptedCrash" in failure for failure in result.failures)
+
+
+# --- asynchronous functions -------------------------------------------------------------------------------------------
+
+
+class Stuttering(AsyncFunction[int, int]):
+    """Fails at the first call for every third number, never answers for seven."""
+
+    def open(self, runtime_context: Any) -> None:
+        self.seen: set[int] = set()
+
+    async def async_invoke(self, value: int) -> list[int]:
+        if value == 7:
+            await asyncio.Event().wait()
+        await asyncio.sleep(0.001 * (value % 4))
+        if value % 3 == 0 and value not in self.seen:
+            self.seen.add(value)
+            raise OSError("busy")
+        return [value * 10]
+
+    def timeout(self, value: int) -> list[int]:
+        return [-value]
+
+
+@pytest.mark.parametrize("ordered", [True, False])
+def test_calls_of_a_batch_end_with_it(ordered: bool) -> None:
+    wait = AsyncDataStream.ordered_wait_with_retry if ordered else AsyncDataStream.unordered_wait_with_retry
+    retries = FixedDelayRetryStrategy[int](2, 10, None, lambda error: isinstance(error, OSError))
+
+    def build(env: StreamExecutionEnvironment) -> DataStream:
+        numbers = env.from_source(CollectionSource(list(range(20))), PLAIN, "numbers").rebalance()
+        called = wait(numbers, Stuttering(), Time.milliseconds(200), retries, 5, Types.INT())
+        return called.key_by(lambda n: n).process(Running(), Types.STRING())
+
+    got = in_batches(build, 2, 3).values
+    assert len(got) == 20 and all(text.endswith(":1") for text in got)
+    assert sorted(int(text.partition(":")[0]) for text in got) == sorted([-7, *(10 * n for n in range(20) if n != 7)])
+
+
+def test_a_batch_prints_more_than_the_program_takes_at_once(capfd: pytest.CaptureFixture[str]) -> None:
+    env = environment(options=MICRO)
+    env.from_collection(["x" * 100] * 12_000, Types.STRING()).print()
+    env.execute()
+    record_run("mini-cluster")
+    assert capfd.readouterr().out.splitlines() == ["x" * 100] * 12_000
 
 
 # --- time -------------------------------------------------------------------------------------------------------------

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 
+import pyarrow as pa
+
 from runtime.common.typeinfo import TypeInformation
 from runtime.core.batch import RecordBatch
 from runtime.core.elements import CheckpointBarrier, StreamElement
@@ -83,7 +85,7 @@ class PassOutput(OutputChannel):
 
 
 class PassInput(InputChannel):
-    """Consumer's end; `push` puts a frame in."""
+    """Consumer's end; `push` puts in what `decode` has made of a frame."""
 
     def __init__(self, channel_id: ChannelId, record_type: TypeInformation | None) -> None:
         self.channel_id = channel_id
@@ -91,8 +93,8 @@ class PassInput(InputChannel):
         self._queue: deque[StreamElement] = deque()
         self._bytes = self._batches = self._rows = 0
 
-    def push(self, frame: bytes) -> None:
-        """Decode a frame, and queue what is in it.
+    def decode(self, frame: bytes | pa.Buffer) -> StreamElement:
+        """Return what is in the channel's next frame.
 
         Raises:
             FrameError: it is damaged.
@@ -102,6 +104,10 @@ class PassInput(InputChannel):
         self._batches += 1
         if isinstance(element, RecordBatch):
             self._rows += element.num_rows
+        return element
+
+    def push(self, element: StreamElement) -> None:
+        """Queue an element."""
         self._queue.append(element)
 
     def poll(self) -> StreamElement | None:

@@ -1,235 +1,206 @@
 """JobPass: one batch through a job: every task restored, given its input, and snapshotted behind it.
 
 A pass of the kind DATA has the sources read; SNAPSHOT and DRAIN do not, so that savepoints lie between two batches: a
-SNAPSHOT leaves everything as it is, timers that are due included, and a DRAIN ends event time. Tasks run level by
-level; what they emit is kept until their consumers are run. One thread.
+SNAPSHOT leaves everything as it is, timers that are due included, and a DRAIN ends event time. `LocalPass` runs the
+tasks in this process, level by level; what they emit is kept until their consumers are run. One thread.
 """
 
 from __future__ import annotations
 
-import enum
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import partial
+from pathlib import Path
 
 from runtime.checkpoint.handles import TaskRestore
-from runtime.core.checkpoint_options import AfterSnapshot, CheckpointOptions
 from runtime.core.clock import Clock
-from runtime.core.elements import CheckpointBarrier
-from runtime.core.ids import OperatorId, SlotId, TaskId, VertexId
-from runtime.execution.passes.task_run import Acknowledgement, JobFacts, PassHost, TaskRun
-from runtime.graph.partitioning import Partitioning
+from runtime.core.ids import CheckpointId, TaskId
+from runtime.execution.passes.plan import PassFailedError, PassPlan, TaskOutcome
+from runtime.execution.passes.task_pass import FrameOrder, TaskPass
+from runtime.execution.passes.task_run import Turn
 from runtime.network.channel import ChannelId
 from runtime.operators.operator import ClientChannel
-from runtime.task.failures import describe_failure, describe_task_failure
-from runtime.task.messages import FailureInfo, TaskDeployment, TaskState
+from runtime.task.operator_chain import OperatorChain
 
 
-class PassKind(enum.Enum):
-    """What a pass does with the job's input."""
-
-    DATA = "data"
-    IDLE = "idle"
-    """Reads nothing and fires no timers, for a checkpoint after the last batch."""
-    SNAPSHOT = "snapshot"
-    """Reads nothing and fires no timers, for a savepoint."""
-    DRAIN = "drain"
-
-    @classmethod
-    def of(cls, options: CheckpointOptions) -> PassKind:
-        """Return the kind of the pass that ends with such a snapshot."""
-        if options.after is AfterSnapshot.DRAIN:
-            return cls.DRAIN
-        return cls.SNAPSHOT if options.is_savepoint else cls.DATA
-
-
-class PassFailedError(Exception):
-    """A task has failed in a pass.
-
-    Attributes:
-        task: which one; None = it was not made.
-        info: for the JobMaster.
-    """
-
-    def __init__(self, task: TaskId, info: FailureInfo) -> None:
-        super().__init__(info.message)
-        self.task = task
-        self.info = info
-
-
-class JobPass:
+class JobPass(ABC):
     """One batch through a job.
 
     Args:
-        facts: of the job.
-        number: of the pass, unique within the attempt: the id of the snapshot behind it.
-        now_ms: wall-clock time of the whole batch.
-        clock: measures durations.
-        deployments: all tasks, in topological order.
-        restores: state before the batch.
-        client_of: the way of a task's prints to the client.
-        send_to_coordinator: takes the requests of sources.
-        slot_of: where the JobMaster has put a task.
+        plan: what its tasks are told.
     """
 
-    def __init__(
-        self,
-        facts: JobFacts,
-        number: int,
-        now_ms: int,
-        clock: Clock,
-        deployments: Sequence[TaskDeployment],
-        restores: Mapping[TaskId, TaskRestore],
-        client_of: Callable[[TaskId], ClientChannel],
-        send_to_coordinator: Callable[[OperatorId, int, bytes], None],
-        slot_of: Callable[[TaskId], SlotId],
-    ) -> None:
-        self._facts = facts
-        self.number = number
-        self._now_ms = now_ms
-        self._clock = clock
-        self._deployments = deployments
-        self._restores = restores
-        self._client_of = client_of
-        self._send_to_coordinator = send_to_coordinator
-        self._slot_of = slot_of
-        #: by task: frames for it, with what they are sorted by
-        self._frames: dict[TaskId, list[tuple[tuple[bool, int, int, int], ChannelId, bytes]]] = {}
-        self._targets = {
-            edge.edge_id: (edge.target, edge.partitioning is not Partitioning.BROADCAST)
-            for deployment in deployments
-            for edge in deployment.in_edges
-        }
-        self._sequences: dict[ChannelId, int] = {}
-        self._current: TaskRun | None = None
-        #: whether no source had more to give
-        self.has_caught_up = True
-        #: tasks that are kept open until it is known what becomes of the snapshot
-        self.kept: list[TaskRun] = []
-        self.acknowledged: dict[TaskId, Acknowledgement] = {}
-        self.finished: set[TaskId] = set()
-        self.metrics: dict[TaskId, dict[str, object]] = {}
+    def __init__(self, plan: PassPlan) -> None:
+        self.plan = plan
+        #: of every task, when `run` has ended
+        self.outcomes: dict[TaskId, TaskOutcome] = {}
 
-    def run(self, barrier: CheckpointBarrier, kind: PassKind, max_rows: int) -> Iterator[None]:
-        """Run every task once, in the order of the graph; `acknowledged` then has the snapshots of all.
+    @property
+    def has_caught_up(self) -> bool:
+        """Return whether no source had more to give."""
+        return all(outcome.has_caught_up for outcome in self.outcomes.values())
+
+    @property
+    def awaits_mail(self) -> bool:
+        """Return whether another thread is at work for an operator."""
+        return False
+
+    @abstractmethod
+    def run(self) -> Iterator[Turn]:
+        """Run every task once; `outcomes` then has what they have to say.
+
+        Raises:
+            PassFailedError: a task failed; everything is released.
+        """
+
+    @abstractmethod
+    def commit(self, checkpoint_id: CheckpointId, restores: Mapping[TaskId, TaskRestore]) -> Iterator[Turn]:
+        """Have sinks commit what they have prepared: the snapshot behind the pass is complete.
 
         Args:
-            barrier: of the snapshot behind the batch.
-            kind: says what the batch is.
-            max_rows: number of records that each subtask of a source reads at most.
+            checkpoint_id: of the snapshot.
+            restores: what tasks would restore from it.
+
+        Raises:
+            PassFailedError: a sink cannot; everything is released.
+        """
+
+    @abstractmethod
+    def commit_restored(self) -> Iterator[Turn]:
+        """Instead of `run`: have sinks commit what is restored; nothing is read or emitted.
+
+        Raises:
+            PassFailedError: a task failed; everything is released.
+        """
+
+    @abstractmethod
+    def commit_finished(self, tasks: Collection[TaskId]) -> None:
+        """Close tasks of a job that has finished, and make visible what is held back until then.
 
         Raises:
             PassFailedError: a task failed.
         """
-        for deployment in self._deployments:
-            run = self._make(deployment, kind)
-            self._current = run
-            if deployment.in_edges:
-                yield from self._guarded(run, self._process(run, barrier))
-            else:
-                yield from self._guarded(run, self._read(run, barrier, max_rows if kind is PassKind.DATA else 0))
-            self._current = None
 
-    def opening_sinks(self) -> None:
-        """Restore the tasks that have sinks, which commits what the snapshot holds; nothing is read or emitted.
+    @abstractmethod
+    def job_finished(self) -> None:
+        """Release what is kept in case the job goes back to an older checkpoint.
 
         Raises:
             PassFailedError: a task failed.
         """
-        for deployment in self._deployments:
-            run = self._make(deployment, PassKind.SNAPSHOT)
-            if any(operator.commits_at_the_end for operator in run.task.chain.operators):
-                self.kept.append(run)
-                for _ in self._guarded(run, run.commit_restored()):
-                    pass
-            else:
-                run.close(after_failure=False)
 
+    @abstractmethod
     def close(self) -> None:
         """Close what is still open.
 
         Raises:
             PassFailedError: an operator failed to close.
         """
-        for run in self.kept:
-            try:
-                run.close(after_failure=False)
-            except Exception as error:
-                raise PassFailedError(run.task.task_id, self.describe(error, run)) from error
 
-    def describe(self, error: Exception, run: TaskRun) -> FailureInfo:
-        """Describe an error of a task's operators for the JobMaster."""
-        return describe_task_failure(error, run.task, self._slot_of(run.task.task_id))
+    @abstractmethod
+    def abandon(self) -> None:
+        """Release everything, without finishing; idempotent."""
+
+
+class LocalPass(JobPass):
+    """Runs a pass in the calling thread; tasks with sinks stay open until `close`.
+
+    Args:
+        plan: what its tasks are told.
+        clock: measures durations.
+        client_of: the way of a task's prints to the client.
+        directory: for local files.
+    """
+
+    def __init__(
+        self, plan: PassPlan, clock: Clock, client_of: Callable[[TaskId], ClientChannel], directory: Path
+    ) -> None:
+        super().__init__(plan)
+        self._clock = clock
+        self._client_of = client_of
+        self._directory = directory
+        self._order = FrameOrder(plan)
+        #: by task: frames for it, with what they are sorted by
+        self._frames: dict[TaskId, list[tuple[tuple[bool, int, int, int], ChannelId, bytes]]] = {}
+        self._current: TaskPass | None = None
+        #: tasks that are kept open until it is known what becomes of the snapshot
+        self._kept: list[TaskPass] = []
+
+    @property
+    def awaits_mail(self) -> bool:
+        return self._current is not None and self._current.run.task.awaits_mail()
+
+    def run(self) -> Iterator[Turn]:
+        with _Abandoning(self):
+            for task in self._made():
+                self._current = task
+                frames = sorted(self._frames.pop(task.task_id, []), key=lambda frame: frame[0])
+                yield from task.process((channel_id, frame) for _, channel_id, frame in frames)
+                self.outcomes[task.task_id] = task.outcome
+                self._keep_or_close(task)
+                self._current = None
+
+    def commit(self, checkpoint_id: CheckpointId, restores: Mapping[TaskId, TaskRestore]) -> Iterator[Turn]:
+        with _Abandoning(self):
+            for task in self._kept:
+                task.guarded(partial(task.run.task.checkpoint_complete, checkpoint_id))
+                yield Turn.WORKED
+
+    def commit_restored(self) -> Iterator[Turn]:
+        with _Abandoning(self):
+            for task in self._made():
+                self._current = task
+                if task.has_sinks:
+                    task.guarded(task.run.commit_restored)
+                self._keep_or_close(task)
+                self._current = None
+                yield Turn.WORKED
+
+    def commit_finished(self, tasks: Collection[TaskId]) -> None:
+        for step in (OperatorChain.close_finished, OperatorChain.commit_finished):
+            self._tell(step, tasks)
+
+    def job_finished(self) -> None:
+        self._tell(OperatorChain.job_finished, [task.task_id for task in self._kept])
+
+    def close(self) -> None:
+        for task in self._kept:
+            task.guarded(partial(task.run.close, after_failure=False))
 
     def abandon(self) -> None:
-        """Release everything, without finishing."""
-        for run in (*self.kept, *(() if self._current is None else (self._current,))):
-            run.close(after_failure=True)
+        for task in (*self._kept, *(() if self._current is None else (self._current,))):
+            task.run.close(after_failure=True)
 
-    def answer(self, event: object) -> None:
-        """Give a coordinator's event to the source that is being run."""
-        run = self._current
-        assert run is not None, "no source is being run"
-        run.host.post(lambda: run.task.handle_event(run.task.deployment.vertex.head.operator_id, event))
+    def _made(self) -> Iterator[TaskPass]:
+        for deployment in self.plan.deployments:
+            client = self._client_of(deployment.task)
+            yield TaskPass(self.plan, deployment, self._clock, client, self._take_frame, self._directory)
 
-    def _make(self, deployment: TaskDeployment, kind: PassKind) -> TaskRun:
-        task = deployment.task
-        host = PassHost(
-            self._facts,
-            self.number,
-            self._now_ms,
-            self._clock,
-            self._client_of(task),
-            self._take_frame,
-            self._send_to_coordinator,
-            fires_timers=kind not in (PassKind.SNAPSHOT, PassKind.IDLE),
-        )
-        try:
-            return TaskRun(deployment, self._restores.get(task), host, self._facts.secrets)
-        except Exception as error:
-            vertex = deployment.vertex
-            name = f"{vertex.name} ({task.subtask_index + 1}/{vertex.parallelism})"
-            self.abandon()
-            raise PassFailedError(task, describe_failure(error, task, name, self._slot_of(task))) from error
-
-    def _read(self, run: TaskRun, barrier: CheckpointBarrier, max_rows: int) -> Iterator[None]:
-        if max_rows:
-            yield from run.read(max_rows)
-            self.has_caught_up = self.has_caught_up and run.has_caught_up
-        yield from self._snapshot(run, barrier)
-
-    def _process(self, run: TaskRun, barrier: CheckpointBarrier) -> Iterator[None]:
-        run.announce(barrier)
-        frames = sorted(self._frames.pop(run.task.task_id, []), key=lambda frame: frame[0])
-        yield from run.take((channel_id, frame) for _, channel_id, frame in frames)
-        yield from self._snapshot(run, barrier)
-
-    def _snapshot(self, run: TaskRun, barrier: CheckpointBarrier) -> Iterator[None]:
-        task = run.task.task_id
-        for acknowledged in run.snapshot(barrier):
-            if acknowledged is not None:
-                self.acknowledged[task] = acknowledged
-            yield
-        self.metrics[task] = run.task.metrics()
-        if run.is_finished:
-            self.finished.add(task)
-        if any(operator.commits_at_the_end for operator in run.task.chain.operators):
-            self.kept.append(run)
+    def _keep_or_close(self, task: TaskPass) -> None:
+        if task.has_sinks:
+            self._kept.append(task)
         else:
-            run.close(after_failure=False)
+            task.guarded(partial(task.run.close, after_failure=False))
 
-    def _guarded(self, run: TaskRun, work: Iterator[None]) -> Iterator[None]:
-        try:
-            yield from work
-        except Exception as error:
-            info = self.describe(error, run)
-            run.task.state = TaskState.FAILED
-            self.abandon()
-            run.close(after_failure=True)
-            raise PassFailedError(run.task.task_id, info) from error
+    def _tell(self, step: Callable[[OperatorChain], None], tasks: Collection[TaskId]) -> None:
+        for task in self._kept:
+            if task.task_id in tasks:
+                task.guarded(partial(step, task.run.task.chain))
 
     def _take_frame(self, channel_id: ChannelId, frame: bytes) -> None:
-        target, is_late = self._targets[channel_id.edge_id]
-        sequence = self._sequences[channel_id] = self._sequences.get(channel_id, 0) + 1
-        # what is broadcast comes first; else channels in turn, as they would be read
-        order = (is_late, sequence, channel_id.edge_id, channel_id.producer)
-        frames = self._frames.setdefault(TaskId(VertexId(target), channel_id.consumer), [])
-        frames.append((order, channel_id, frame))
+        target, order = self._order.of(channel_id)
+        self._frames.setdefault(target, []).append((order, channel_id, frame))
+
+
+class _Abandoning:
+    """Releases a pass if what is done with it fails."""
+
+    def __init__(self, run: JobPass) -> None:
+        self._run = run
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
+        if isinstance(error, PassFailedError):
+            self._run.abandon()

@@ -8,7 +8,10 @@ so that a loop can look at other things in between. One thread.
 from __future__ import annotations
 
 import dataclasses
+import enum
+import pickle
 import shutil
+import threading
 import uuid
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -22,15 +25,16 @@ from runtime.checkpoint.state_files import (
     TaskStateWriter,
     default_file_system,
 )
-from runtime.common.configuration import Configuration
 from runtime.common.secrets import SecretName, providing
 from runtime.core.checkpoint_options import AfterSnapshot, Alignment, CheckpointOptions
 from runtime.core.clock import Clock
 from runtime.core.elements import CheckpointBarrier
-from runtime.core.ids import Attempt, CheckpointId, OperatorId, TaskId
+from runtime.core.ids import CheckpointId, OperatorId, TaskId
 from runtime.execution.passes.channels import PassNetwork, TakeFrame
+from runtime.execution.passes.plan import PassPlan, SplitShare
 from runtime.network.channel import ChannelId, NetworkEnvironment
 from runtime.operators.operator import ClientChannel
+from runtime.operators.source_coordinator import AssignSplit, NoSplitNow, RequestSplit
 from runtime.task.jobmaster_time import JobMasterTime
 from runtime.task.messages import TaskDeployment, TaskState
 from runtime.task.processing_time import TimerQueue
@@ -58,30 +62,28 @@ class PassClock:
 
 
 class FrozenClock:
-    """A clock that stands still altogether: what is due in a pass is due at its beginning."""
+    """A clock that stands still but for `pass_by`: what is due in a pass is due at its beginning."""
 
     def __init__(self, now_ms: int) -> None:
-        self._now_ms = now_ms
+        self._now_ms = float(now_ms)
+
+    def pass_by(self, elapsed_ms: float) -> None:
+        """Let time go on, while a task waits for what another thread does for it."""
+        self._now_ms += elapsed_ms
 
     def now_ms(self) -> int:
-        return self._now_ms
+        return int(self._now_ms)
 
     def monotonic_ms(self) -> float:
-        return float(self._now_ms)
+        return self._now_ms
 
 
-@dataclass(frozen=True, slots=True)
-class JobFacts:
-    """What all tasks of a job's attempt share."""
+class Turn(enum.Enum):
+    """What a task of a pass says between two slices of its work."""
 
-    job_id: str
-    attempt: Attempt
-    configuration: Configuration
-    job_parameters: Mapping[str, str]
-    state_compression: str
-    secrets: Mapping[SecretName, str]
-    directory: Path
-    """Local; tasks make directories of their own in it."""
+    WORKED = "worked"
+    WAITS = "waits"
+    """Nothing can be done before another thread, or the client, has: the caller looks at other things, or waits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,21 +95,16 @@ class Acknowledgement:
     metrics: CheckpointMetrics
 
 
-SendToCoordinator = Callable[[OperatorId, int, bytes], None]
-
-
 class PassHost:
     """The services that a task of a pass has in place of a slot's. Implements SlotServices.
 
     Args:
-        facts: of the job.
-        number: of the pass; makes what sinks name unique within the attempt.
-        now_ms: the pass's time.
+        plan: of the pass.
         clock: measures durations.
         client: of the task's slot.
         take: is given the frames that the task emits.
-        send_to_coordinator: takes the requests of a source.
-        fires_timers: whether timers of processing time that are due fire.
+        share: the splits that the task may read.
+        directory: local; the task makes one of its own in it.
     """
 
     keeps_finished_open = True
@@ -115,23 +112,23 @@ class PassHost:
 
     def __init__(
         self,
-        facts: JobFacts,
-        number: int,
-        now_ms: int,
+        plan: PassPlan,
         clock: Clock,
         client: ClientChannel,
         take: TakeFrame,
-        send_to_coordinator: SendToCoordinator,
-        fires_timers: bool = True,
+        share: SplitShare,
+        directory: Path,
     ) -> None:
+        facts = plan.facts
         self.job_id = facts.job_id
         self.attempt = facts.attempt
         self.configuration = facts.configuration
         self.job_parameters = dict(facts.job_parameters)
         self.state_compression = facts.state_compression
-        self.pass_number = number
-        self.clock: Clock = PassClock(now_ms, clock)
-        self.timers = TimerQueue(FrozenClock(now_ms))
+        self.pass_number = plan.number
+        self.time = FrozenClock(plan.now_ms)
+        self.clock: Clock = PassClock(plan.now_ms, clock)
+        self.timers = TimerQueue(self.time)
         #: nothing: in a pass, barriers wait for nobody
         self.jobmaster_time = JobMasterTime(self.clock)
         self.uploads: Uploads = InlineUploads()
@@ -140,11 +137,17 @@ class PassHost:
         self.posted: deque[Callable[[], None]] = deque()
         self.acknowledged: Acknowledgement | None = None
         self.failure: Exception | None = None
-        self.fires_timers = fires_timers
+        self.fires_timers = plan.kind.fires_timers
+        #: set when there is something to do; by any thread
+        self.woken = threading.Event()
+        #: takes the coordinator's answers
+        self.answer: Callable[[OperatorId, object], None] = lambda _, __: None
+        #: numbers of the splits that the task was given
+        self.given: list[int] = []
         self._client = client
-        self._send_to_coordinator = send_to_coordinator
+        self._share = deque(share)
         self._files = default_file_system()
-        self._directory = facts.directory / f"pass-{number}-{uuid.uuid4().hex[:8]}"
+        self._directory = directory / f"pass-{plan.number}-{uuid.uuid4().hex[:8]}"
 
     @property
     def client(self) -> ClientChannel:
@@ -172,19 +175,27 @@ class PassHost:
 
     def post(self, action: Callable[[], None]) -> None:
         self.posted.append(action)
+        self.wake()
 
     def working_directory(self) -> Path:
         self._directory.mkdir(parents=True, exist_ok=True)
         return self._directory
 
     def send_to_coordinator(self, operator_id: OperatorId, subtask_index: int, payload: bytes) -> None:
-        self._send_to_coordinator(operator_id, subtask_index, payload)
+        """Answer a request for a split out of the task's share; other events are for tasks that run all the time."""
+        if not isinstance(pickle.loads(payload), RequestSplit):
+            return
+        answer = self._share.popleft() if len(self._share) > 1 else self._share[0] if self._share else NoSplitNow()
+        if isinstance(answer, AssignSplit):
+            self.given.append(answer.number)
+        self.posted.append(lambda: self.answer(operator_id, answer))
 
     def task_failed(self, task: Task, error: Exception) -> None:
         self.failure = self.failure or error
 
     def wake(self) -> None:
-        """Do nothing: whoever runs the pass looks at its tasks until there is nothing to do."""
+        """Note that there is something to do; any thread."""
+        self.woken.set()
 
     def close(self) -> None:
         """Delete local files."""
@@ -209,6 +220,7 @@ class TaskRun:
     ) -> None:
         self.host = host
         self._is_closed = False
+        host.answer = lambda operator_id, event: self.task.handle_event(operator_id, event)
         with providing(secrets):
             self.task = Task(dataclasses.replace(deployment, restore=restore), host)
             try:
@@ -225,7 +237,7 @@ class TaskRun:
         """Return whether the task has ended its output."""
         return self.task.state is TaskState.FINISHED
 
-    def read(self, max_rows: int) -> Iterator[None]:
+    def read(self, max_rows: int) -> Iterator[Turn]:
         """Have the source emit at most so many records, or what it has.
 
         Raises:
@@ -245,10 +257,13 @@ class TaskRun:
             task.slice_size.rows = min(task.slice_size.rows, left)
             task.step()
             self._check()
-            yield
+            if task.chain.is_available():
+                yield Turn.WORKED
+            else:
+                yield from self._wait(lambda: not task.chain.is_available())
         self.has_caught_up = True
 
-    def take(self, frames: Iterable[tuple[ChannelId, bytes]]) -> Iterator[None]:
+    def take(self, frames: Iterable[tuple[ChannelId, bytes]]) -> Iterator[Turn]:
         """Process what producers have emitted.
 
         Raises:
@@ -256,7 +271,10 @@ class TaskRun:
         """
         yield from self._settle()
         for channel_id, frame in frames:
-            self.host.inputs.inputs[channel_id].push(frame)
+            element = self.host.inputs.inputs[channel_id].decode(frame)
+            if isinstance(element, CheckpointBarrier):
+                yield from self._wait(self._has_pending)
+            self.host.inputs.inputs[channel_id].push(element)
             yield from self._settle()
 
     def announce(self, barrier: CheckpointBarrier) -> None:
@@ -267,20 +285,21 @@ class TaskRun:
         """
         self.task.trigger_checkpoint(in_pass(barrier))
 
-    def snapshot(self, barrier: CheckpointBarrier) -> Iterator[Acknowledgement | None]:
-        """Take the snapshot behind the batch; a source emits the barrier first. The last item is the acknowledgement.
+    def snapshot(self, barrier: CheckpointBarrier) -> Iterator[Turn]:
+        """Take the snapshot behind the batch, which is `host.acknowledged` then; a source emits the barrier first.
 
         Raises:
             Exception: an operator cannot, or a barrier has not come.
         """
+        # calls that are under way would not outlive the task: their results come before the barrier
+        yield from self._wait(self._has_pending)
         self.task.trigger_checkpoint(in_pass(barrier))
-        for _ in self._settle():
-            yield None
+        yield from self._settle()
+        yield from self._wait(lambda: self.host.acknowledged is None and self._has_pending())
         if self.host.acknowledged is None:
             raise RuntimeError(f"task {self.task.name} has not taken part in the snapshot after batch {barrier!r}")
-        yield self.host.acknowledged
 
-    def commit_restored(self) -> Iterator[None]:
+    def commit_restored(self) -> None:
         """Have sinks commit what was restored, and nothing else.
 
         Raises:
@@ -288,7 +307,6 @@ class TaskRun:
         """
         self.task.run_mail()
         self._check()
-        yield
 
     def close(self, after_failure: bool) -> None:
         """Release everything; idempotent.
@@ -305,24 +323,60 @@ class TaskRun:
         finally:
             self.host.close()
 
-    def _settle(self) -> Iterator[None]:
+    def _settle(self) -> Iterator[Turn]:
         """Go on until nothing is left to do with what is there."""
-        task, timers = self.task, self.host.timers
         while True:
-            worked = self._run_posted()
-            while self.host.fires_timers and (due := timers.pop_due()) is not None:
-                due[1](due[0])
-                worked = True
-            if task.checkpoints.is_active:
-                worked = task.advance_checkpoints() or worked
-            # a source is asked in `read` only
-            runs = task.state is TaskState.RUNNING and not task.is_suspended
-            if runs and not (task.is_source and not task.is_finishing) and task.has_work():
-                worked = task.step() or worked
-            self._check()
-            if not worked:
+            if self._work():
+                yield Turn.WORKED
+            elif self._is_held_up():
+                yield from self._pause()
+            else:
                 return
-            yield
+
+    def _wait(self, while_true: Callable[[], bool]) -> Iterator[Turn]:
+        """Go on, and wait for other threads, as long as something is so."""
+        while while_true():
+            if self._work():
+                yield Turn.WORKED
+            else:
+                yield from self._pause()
+
+    def _pause(self) -> Iterator[Turn]:
+        """Let others work, and time go on for who has limited how long they may take."""
+        started_ms = self.host.clock.monotonic_ms()
+        yield Turn.WAITS
+        self.host.time.pass_by(self.host.clock.monotonic_ms() - started_ms)
+        self.host.fires_timers = True
+
+    def _has_pending(self) -> bool:
+        running = self.task.state is TaskState.RUNNING
+        return running and any(operator.has_pending() for operator in self.task.chain.operators)
+
+    def _is_held_up(self) -> bool:
+        """Return whether there is input that the operators, or the client, have no room for."""
+        task = self.task
+        if task.state is not TaskState.RUNNING or task.is_suspended or task.is_source:
+            return False
+        waiting = any(channel.has_data() for channel in self.host.inputs.inputs.values())
+        return waiting and not task.chain.is_available()
+
+    def _work(self) -> bool:
+        """Do what can be done now; returns whether that was anything."""
+        task, timers = self.task, self.host.timers
+        worked = self._run_posted()
+        while self.host.fires_timers and (due := timers.pop_due()) is not None:
+            due[1](due[0])
+            worked = True
+        if task.checkpoints.is_active:
+            worked = task.advance_checkpoints() or worked
+        # a source is asked in `read` only, but its operators' mail is theirs
+        runs = task.state is TaskState.RUNNING and not task.is_suspended
+        if runs and task.is_source and not task.is_finishing:
+            worked = task.run_mail() or worked
+        elif runs and task.has_work():
+            worked = task.step() or worked
+        self._check()
+        return worked
 
     def _run_posted(self) -> bool:
         ran = bool(self.host.posted)

@@ -1,0 +1,133 @@
+"""BatchSources: the source coordinators of a job in micro-batches, which deal the splits of a batch before it begins.
+
+A coordinator cannot be asked in the middle of a pass, here as little as from another machine. What is dealt stays in
+flight there until the batch that has read it is complete. The host's thread only.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterable, Mapping
+
+from runtime.core.clock import Clock
+from runtime.core.ids import OperatorId
+from runtime.execution.passes.plan import SplitShare
+from runtime.operators.operator import OperatorFactory
+from runtime.operators.source_coordinator import AssignSplit, NoMoreSplits, NoSplitNow, SourceCoordinator
+from runtime.operators.source_operator import SourceOperatorFactory
+from runtime.state.snapshot import OperatorSnapshot, OperatorStateSnapshot
+from runtime.task.messages import TaskDeployment
+
+_SPLITS_AHEAD = 8
+"""Splits that each subtask of a source may begin in one batch: they are dealt before the batch begins. With fewer,
+batches of small files are small; with more, one subtask may get what another has time for."""
+
+
+class BatchSources:
+    """The source coordinators of one attempt.
+
+    Args:
+        clock: says when a search for splits is due.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._coordinators: dict[OperatorId, SourceCoordinator] = {}
+        self._parallelism: dict[OperatorId, int] = {}
+        self._discovery_due_ms: dict[OperatorId, int] = {}
+        #: sources whose first search for splits is under way: the first batch waits for what it finds
+        self._first_searches: set[OperatorId] = set()
+
+    def add(self, deployment: TaskDeployment, restored: OperatorSnapshot | None) -> None:
+        """Make the coordinator of a source.
+
+        Args:
+            deployment: of its first subtask.
+            restored: the coordinator's state; None: it begins empty.
+
+        Raises:
+            Exception: whatever the source's enumerator raised.
+        """
+        head = deployment.vertex.head
+        factory: OperatorFactory = pickle.loads(head.factory)
+        if not isinstance(factory, SourceOperatorFactory):
+            raise TypeError(f"operator {head.name} is not a source and has no coordinator")
+        coordinator = SourceCoordinator(factory.source, deployment.vertex.parallelism, restored)
+        known = head.operator_id
+        self._coordinators[known], self._parallelism[known] = coordinator, deployment.vertex.parallelism
+        if coordinator.discovery_delay_ms() is not None:
+            # the first batch finds what is there
+            self._discovery_due_ms[known] = self._clock.now_ms()
+        if coordinator.is_discovering():
+            self._first_searches.add(known)
+
+    @property
+    def first_searches(self) -> Iterable[OperatorId]:
+        """Return the sources that look for their first splits."""
+        return tuple(self._first_searches)
+
+    def ends_first_search(self, known: OperatorId) -> bool:
+        """Return whether a source's first search for splits has ended.
+
+        Raises:
+            Exception: it has failed; it counts as ended.
+        """
+        coordinator = self._coordinators[known]
+        try:
+            coordinator.discover()
+        except Exception:
+            self._first_searches.discard(known)
+            raise
+        if coordinator.is_discovering():
+            return False
+        self._first_searches.discard(known)
+        self._schedule_discovery(known)
+        return True
+
+    def deal(self, known: OperatorId) -> OperatorStateSnapshot:
+        """Deal a source's splits for the next batch, and return its coordinator's state behind that.
+
+        Raises:
+            Exception: whatever the enumerator raised.
+        """
+        coordinator = self._coordinators[known]
+        due_ms = self._discovery_due_ms.get(known)
+        if due_ms is not None and self._clock.now_ms() >= due_ms:
+            coordinator.discover()
+            self._schedule_discovery(known)
+        coordinator.deal_ahead(_SPLITS_AHEAD)
+        return coordinator.snapshot()
+
+    def shares(self) -> Mapping[tuple[OperatorId, int], SplitShare]:
+        """Return what each subtask of a source may read in the next batch."""
+        return {
+            (known, subtask): _share_of(coordinator, subtask)
+            for known, coordinator in self._coordinators.items()
+            for subtask in range(self._parallelism[known])
+        }
+
+    def confirm(self, known: OperatorId, numbers: Iterable[int]) -> None:
+        """Forget splits that are in the completed snapshots of their readers."""
+        self._coordinators[known].confirm(list(numbers))
+
+    def close(self) -> None:
+        """Close all coordinators."""
+        self._first_searches.clear()
+        for coordinator in self._coordinators.values():
+            coordinator.close()
+
+    def _schedule_discovery(self, known: OperatorId) -> None:
+        delay_ms = self._coordinators[known].discovery_delay_ms()
+        if delay_ms is None:
+            self._discovery_due_ms.pop(known, None)
+        else:
+            self._discovery_due_ms[known] = self._clock.now_ms() + delay_ms
+
+
+def _share_of(coordinator: SourceCoordinator, subtask: int) -> SplitShare:
+    share: list[AssignSplit | NoSplitNow | NoMoreSplits] = []
+    given: list[int] = []
+    while isinstance(answer := coordinator.next_ahead(subtask, given), AssignSplit):
+        share.append(answer)
+        given.append(answer.number)
+    return (*share, answer)

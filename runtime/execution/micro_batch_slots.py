@@ -1,0 +1,142 @@
+"""MicroBatchSlots: the slots of a job in micro-batches, hosted in the loop of a MiniCluster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from runtime.common import options
+from runtime.common.configuration import Configuration
+from runtime.core.clock import Clock
+from runtime.core.ids import Attempt, SlotId
+from runtime.execution.local_link import LocalControlLink
+from runtime.execution.micro_batch import MicroBatchHost
+from runtime.jobmaster.actions import SlotProcess
+from runtime.jobmaster.events import JobMasterEvent, SlotLost
+from runtime.jobmaster.execution_graph import Region
+from runtime.jobmaster.placement import PlacedRegion
+from runtime.task.messages import JobMasterMessage
+from runtime.task.slot import MAX_WAIT_MS
+
+_POLL_MS = 5.0
+"""Time between two looks at what is done elsewhere: the sources' first searches for splits, calls of functions."""
+
+
+class MicroBatchSlots:
+    """Implements SlotProvider: hosts the tasks of each region, instead of slots.
+
+    Args:
+        post: takes events for the JobMaster.
+        clock: gives each pass its time.
+        wake: has the loop look again.
+    """
+
+    def __init__(self, post: Callable[[JobMasterEvent], None], clock: Clock, wake: Callable[[], None]) -> None:
+        self._post = post
+        self._clock = clock
+        self._wake = wake
+        self._hosts: dict[tuple[SlotId, Attempt], tuple[MicroBatchHost, LocalControlLink]] = {}
+
+    @property
+    def hosts(self) -> Sequence[MicroBatchHost]:
+        """Return the hosts that have not left."""
+        return list({id(host): host for host, _ in self._hosts.values()}.values())
+
+    def request_slots(self, attempt: Attempt, regions: Sequence[Region]) -> None:
+        for region in regions:
+            links = {slot: LocalControlLink(slot, attempt, self._post) for slot in region.slots}
+            host = MicroBatchHost(attempt, links, self._clock)
+            for slot, link in links.items():
+                self._hosts[slot, attempt] = (host, link)
+
+    def send(self, slot: SlotId, attempt: Attempt, message: JobMasterMessage) -> None:
+        entry = self._hosts.get((slot, attempt))
+        if entry is not None:
+            entry[1].deliver(message)
+            self._wake()
+
+    def refuse(self, slot: SlotId, attempt: Attempt, cause: str) -> None:
+        self._remove(slot, attempt)
+
+    def record_placement(self, regions: Sequence[PlacedRegion]) -> None:
+        """Do nothing: the slots of an application end with it."""
+
+    def adopt_slots(self, regions: Sequence[PlacedRegion]) -> None:
+        """Do nothing: there is nobody to adopt."""
+
+    def kill_slots(self, attempt: Attempt, processes: Sequence[SlotProcess]) -> None:
+        for process in processes:
+            self._remove(process.slot, attempt)
+
+    def release_attempt(self, attempt: Attempt, regions: Sequence[Region] | None = None) -> None:
+        over = None if regions is None else {slot for region in regions for slot in region.slots}
+        for slot, of_attempt in list(self._hosts):
+            if of_attempt == attempt and (over is None or slot in over):
+                self._remove(slot, attempt)
+
+    def close(self) -> None:
+        for slot, attempt in list(self._hosts):
+            self._remove(slot, attempt)
+
+    def step(self) -> bool:
+        """Take one turn of every host. Returns whether anything was done."""
+        worked = False
+        for host in self.hosts:
+            try:
+                worked = host.step() or worked
+            except Exception as error:
+                # an error of the host itself is a bug of ours: its slots are lost
+                worked = True
+                for (slot, attempt), (owner, _) in list(self._hosts.items()):
+                    if owner is host:
+                        self._remove(slot, attempt)
+                        self._post(SlotLost(slot, attempt, f"{type(error).__name__}: {error}"))
+        for key, (host, _) in list(self._hosts.items()):
+            if host.has_left(key[0]):
+                del self._hosts[key]
+        return worked
+
+    def awaits_mail(self) -> bool:
+        """Return whether another thread is at work for an operator."""
+        return any(host.awaits_mail for host in self.hosts)
+
+    def idle_ms(self) -> float:
+        """Return how long there is nothing to do if no message comes."""
+        if any(host.is_working for host in self.hosts):
+            return 0.0
+        return _POLL_MS if any(host.is_waiting for host in self.hosts) else MAX_WAIT_MS
+
+    def _remove(self, slot: SlotId, attempt: Attempt) -> None:
+        entry = self._hosts.pop((slot, attempt), None)
+        if entry is not None:
+            entry[0].release(slot)
+
+
+class MicroBatchStop:
+    """Says when a job that takes one batch, or what is there now, is to stop with a savepoint.
+
+    Args:
+        trigger: "once" or "available-now".
+        slots: of the job.
+    """
+
+    def __init__(self, trigger: str, slots: MicroBatchSlots) -> None:
+        self._trigger = trigger
+        self._slots = slots
+        self._has_been_due = False
+
+    @classmethod
+    def of(cls, configuration: Configuration, slots: MicroBatchSlots) -> MicroBatchStop | None:
+        """Return one for a job that stops by itself, else None."""
+        trigger = configuration.get(options.MICRO_BATCH_TRIGGER)
+        return None if trigger == "processing-time" else cls(trigger, slots)
+
+    def is_due(self) -> bool:
+        """Return whether the job is to stop now; True at most once."""
+        hosts = self._slots.hosts
+        if self._has_been_due or not hosts:
+            return False
+        self._has_been_due = all(
+            host.num_completed > 0 and (self._trigger == "once" or host.has_caught_up) and not host.has_finished
+            for host in hosts
+        )
+        return self._has_been_due
