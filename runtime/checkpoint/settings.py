@@ -89,6 +89,8 @@ class CheckpointSettings:
     """Whether state of operators that the job does not have may be dropped."""
     state_backend: str = "hashmap"
     rescale_cooldown_ms: int = 30_000
+    is_asked_for: bool = False
+    """Whether who executes the job asks for each checkpoint; none is begun because an interval is over."""
     is_batch: bool = False
     """Whether the job takes no snapshot of any kind: a batch begins anew after a failure."""
 
@@ -171,6 +173,7 @@ class CheckpointSettings:
             ignores_unclaimed_state=configuration.get(options.IGNORE_UNCLAIMED_STATE),
             state_backend=configuration.get(options.STATE_BACKEND),
             rescale_cooldown_ms=configuration.get(options.RESCALE_COOLDOWN).to_millis(),
+            is_asked_for=is_micro_batch and configuration.get(options.EXECUTION_TARGET) == "spark",
             is_batch=is_batch,
         )
 

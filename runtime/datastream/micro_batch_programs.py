@@ -13,17 +13,22 @@ from runtime.operators.watermarks import TimestampsAndWatermarksOperatorFactory
 __all__ = ["check_micro_batch"]
 
 
-def check_micro_batch(graph: StreamGraph) -> None:
+def check_micro_batch(graph: StreamGraph, is_submitted: bool = False) -> None:
     """Refuse a program that cannot be executed in micro-batches.
+
+    Args:
+        graph: of the program.
+        is_submitted: whether a session cluster executes the job, not this process.
 
     Raises:
         DataStreamError: it has something that works in a continuous job only; the message names it.
     """
     configuration = Configuration.from_dict(dict(graph.configuration))
-    if configuration.get(options.EXECUTION_TARGET) != "mini-cluster":
+    if is_submitted and configuration.get(options.EXECUTION_TARGET) != "mini-cluster":
         raise DataStreamError(
-            f"{options.EXECUTION_MODE.key}: micro-batch runs with {options.EXECUTION_TARGET.key} mini-cluster only: on "
-            "Spark, jobs are continuous, or batches"
+            f"{options.EXECUTION_MODE.key}: micro-batch is for programs that are run by themselves (python job.py): "
+            "the TaskManagers of a session cluster host slots that run all the time, and no passes yet; leave the mode "
+            "out, to execute the job continuously"
         )
     for node in graph.nodes.values():
         problem = _problem_of(node)

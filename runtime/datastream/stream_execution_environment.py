@@ -284,7 +284,7 @@ class StreamExecutionEnvironment:
         """
         extraction = installed_extraction()
         if extraction is not None:
-            extraction.executed(self._checked(self.create_stream_graph(job_name)))
+            extraction.executed(self._checked(self.create_stream_graph(job_name), is_submitted=True))
         handle = self._submit(job_name, wait_in_caller=True)
         try:
             snapshot = handle.wait()
@@ -316,7 +316,7 @@ class StreamExecutionEnvironment:
                     "execute_and_collect() gives records back to the program, and a submitted program ends when its "
                     "job starts: let the job write them with print() or sink_to(), or run the program by itself"
                 )
-            extraction.executed(self._checked(self.create_stream_graph(job_name)))
+            extraction.executed(self._checked(self.create_stream_graph(job_name), is_submitted=True))
         return JobClient(self._submit(job_name, collect_ids=collect_ids, clock=clock))
 
     def _submit(
@@ -342,8 +342,12 @@ class StreamExecutionEnvironment:
         self.caches.fill(handle, sinks)
         return handle
 
-    def _checked(self, graph: StreamGraph) -> StreamGraph:
+    def _checked(self, graph: StreamGraph, is_submitted: bool = False) -> StreamGraph:
         """Return the program, if it asks for nothing that jobs do not do.
+
+        Args:
+            graph: of the program.
+            is_submitted: whether a session cluster executes the job, not this process.
 
         Raises:
             DataStreamError: it does; the message says which option or operator.
@@ -353,7 +357,7 @@ class StreamExecutionEnvironment:
         if kind is ExecutionKind.BATCH:
             check_batch(graph)
         elif kind is ExecutionKind.MICRO_BATCH:
-            check_micro_batch(graph)
+            check_micro_batch(graph, is_submitted)
         missing = stateful_without_uid(graph, graph.nodes)
         if missing and not configuration.get(options.AUTO_GENERATE_UIDS):
             raise DataStreamError(f"auto-generated uids are disabled, and these have none: {', '.join(missing)}")

@@ -16,12 +16,14 @@ from typing import TypeVar
 from runtime.checkpoint.settings import CheckpointSettings
 from runtime.common import options
 from runtime.common.configuration import Configuration
+from runtime.common.execution_kind import ExecutionKind
 from runtime.core.checkpoint_options import SnapshotKind
 from runtime.core.clock import SYSTEM_CLOCK, Clock
 from runtime.core.ids import JobId, VertexId
 from runtime.execution.continuous import SparkSlots
 from runtime.execution.errors import ApplicationError, JobCanceledError, JobExecutionError, UnknownTargetError
 from runtime.execution.mini_cluster import MiniCluster
+from runtime.execution.spark_micro_batch import SparkMicroBatchSlots
 from runtime.execution.spark_session import acquire_context, is_local
 from runtime.execution.tenure import Application, Tenure, begin
 from runtime.graph.job_graph import JobGraph
@@ -34,6 +36,7 @@ from runtime.jobmaster.execution_graph import ExecutionGraph
 from runtime.jobmaster.job_state import JobState
 from runtime.jobmaster.life_cycle import FIRST_ATTEMPT
 from runtime.jobmaster.metric_names import with_names
+from runtime.jobmaster.slot_provider import SlotProvider
 from runtime.jobmaster.status import JobStatusSnapshot
 
 T = TypeVar("T")
@@ -285,10 +288,21 @@ def _start(
         driver, run = cluster.driver, cluster.run
     else:
         slots = ExecutionGraph(graph, first_attempt).slot_count
-        acquire = partial(acquire_context, configuration, slots, carries_records=False)
+        is_micro_batch = ExecutionKind.of(configuration) is ExecutionKind.MICRO_BATCH
+        # shuffles carry those of micro-batches; slots have channels of their own
+        acquire = partial(acquire_context, configuration, slots, carries_records=is_micro_batch)
         context = acquire()
 
-        def create_provider(post: Callable[[JobMasterEvent], None]) -> SparkSlots:
+        def create_provider(post: Callable[[JobMasterEvent], None]) -> SlotProvider:
+            if is_micro_batch:
+                return SparkMicroBatchSlots(
+                    acquire,
+                    graph.job_id,
+                    configuration,
+                    post,
+                    lambda: driver.trigger_checkpoint(),
+                    lambda: driver.trigger_savepoint(after=AfterSavepoint.SUSPEND),
+                )
             return SparkSlots(acquire, graph.job_id, configuration, post)
 
         driver = JobMasterDriver(

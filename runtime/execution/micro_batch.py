@@ -110,6 +110,9 @@ class Passes(ABC):
     def completed(self, run: JobPass) -> None:
         """Note that a pass is over: what it has prepared is committed."""
 
+    def tick(self) -> None:
+        """Act on the time that has passed."""
+
     def close(self) -> None:
         """Release everything; idempotent."""
 
@@ -202,6 +205,11 @@ class MicroBatchHost:
         assert self._facts is not None
         return self._facts
 
+    def failed(self, failure: FailureInfo) -> None:
+        """Note that what drives the batches has failed."""
+        self._abandon_batch()
+        next(iter(self._slots.values())).reports.slot_failed(failure)
+
     @property
     def is_released(self) -> bool:
         """Return whether all slots have left."""
@@ -254,6 +262,7 @@ class MicroBatchHost:
             while not slot.is_released and (message := slot.link.poll()) is not None:
                 worked = True
                 self._handle(slot, message)
+        self._passes.tick()
         return self._work() or self._end_first_searches() or worked
 
     # --- messages -----------------------------------------------------------------------------------------------------

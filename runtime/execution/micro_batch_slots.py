@@ -9,7 +9,7 @@ from runtime.common.configuration import Configuration
 from runtime.core.clock import Clock
 from runtime.core.ids import Attempt, SlotId
 from runtime.execution.local_link import LocalControlLink
-from runtime.execution.micro_batch import MicroBatchHost
+from runtime.execution.micro_batch import MakePasses, MicroBatchHost, in_process
 from runtime.jobmaster.actions import SlotProcess
 from runtime.jobmaster.events import JobMasterEvent, SlotLost
 from runtime.jobmaster.execution_graph import Region
@@ -28,12 +28,20 @@ class MicroBatchSlots:
         post: takes events for the JobMaster.
         clock: gives each pass its time.
         wake: has the loop look again.
+        make_passes: says where the tasks run.
     """
 
-    def __init__(self, post: Callable[[JobMasterEvent], None], clock: Clock, wake: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        post: Callable[[JobMasterEvent], None],
+        clock: Clock,
+        wake: Callable[[], None],
+        make_passes: MakePasses = in_process,
+    ) -> None:
         self._post = post
         self._clock = clock
         self._wake = wake
+        self._make_passes = make_passes
         self._hosts: dict[tuple[SlotId, Attempt], tuple[MicroBatchHost, LocalControlLink]] = {}
 
     @property
@@ -44,7 +52,7 @@ class MicroBatchSlots:
     def request_slots(self, attempt: Attempt, regions: Sequence[Region]) -> None:
         for region in regions:
             links = {slot: LocalControlLink(slot, attempt, self._post) for slot in region.slots}
-            host = MicroBatchHost(attempt, links, self._clock)
+            host = MicroBatchHost(attempt, links, self._clock, self._make_passes)
             for slot, link in links.items():
                 self._hosts[slot, attempt] = (host, link)
 

@@ -63,6 +63,8 @@ DEFAULT_SETTINGS = {
     "spark.app.name": "Tidemark",
     "spark.ui.enabled": "false",
     "spark.python.task.killTimeout": "50ms",
+    # results of actions come over sockets; with Spark's 15 s a busy machine loses them
+    "spark.python.authenticate.socketTimeout": "60s",
     # one slot, one core: Polars would start a thread per core in every slot; it reads this when it is imported
     "spark.executorEnv.POLARS_MAX_THREADS": "1",
     "spark.scheduler.minRegisteredResourcesRatio": "1.0",

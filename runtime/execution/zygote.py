@@ -29,6 +29,7 @@ from runtime.execution.spark_daemon import STANDARD_STREAMS
 #: packages lie above this one, and are no part of its code.
 PRELOADED = (
     "runtime.execution.spark_slot",
+    "runtime.execution.passes.stage_functions",
     "pyspark.worker",
     "runtime.connectors",
     "runtime.datastream",

@@ -11,6 +11,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Protocol
 
 #: below ~64 kB every batch of a print sink waits for the client; above some MiB a slow terminal holds much memory
 CLIENT_WINDOW_BYTES = 1 << 20
@@ -80,6 +81,17 @@ class SlotClientChannel:
         return self._in_flight < CLIENT_WINDOW_BYTES
 
 
+class LineChannel(Protocol):
+    """Takes lines for the client."""
+
+    @property
+    def redact(self) -> Callable[[str], str]:
+        """Return what takes out of lines what nobody may see."""
+
+    def send(self, channel: str, payload: bytes) -> None:
+        """Send bytes on a channel."""
+
+
 class LineRedirect(io.TextIOBase):
     """Stands in for `sys.stdout` or `sys.stderr` in a worker: whole lines go to the client.
 
@@ -89,7 +101,7 @@ class LineRedirect(io.TextIOBase):
         change: is applied to whole lines before they are redacted.
     """
 
-    def __init__(self, channel: SlotClientChannel, name: str, change: Callable[[str], str] = str) -> None:
+    def __init__(self, channel: LineChannel, name: str, change: Callable[[str], str] = str) -> None:
         self._channel = channel
         self._name = name
         self._change = change

@@ -220,9 +220,9 @@ class Task:
         return 0 if self._source is None else self._source.num_records
 
     @property
-    def is_finishing(self) -> bool:
-        """Return whether all inputs have ended, and the operators are being finished."""
-        return self._is_finishing
+    def is_ending(self) -> bool:
+        """Return whether all inputs have ended: the operators are being finished, or were when they were restored."""
+        return self._is_finishing or self._was_finished
 
     def run_mail(self) -> bool:
         """Run what was posted for the operators, and nothing else; returns whether there was anything.

@@ -19,6 +19,7 @@ from runtime.testing.jobs import CONTINUOUS_MODES as CONTINUOUS_MODES
 from runtime.testing.jobs import CONTINUOUS_ON_MINI_CLUSTER as CONTINUOUS_ON_MINI_CLUSTER
 from runtime.testing.jobs import CONTINUOUS_ON_SPARK as CONTINUOUS_ON_SPARK
 from runtime.testing.jobs import MICRO_BATCH_ON_MINI_CLUSTER as MICRO_BATCH_ON_MINI_CLUSTER
+from runtime.testing.jobs import MICRO_BATCH_ON_SPARK as MICRO_BATCH_ON_SPARK
 from runtime.testing.jobs import STREAMING_MODES as STREAMING_MODES
 from runtime.testing.jobs import JobMode as JobMode
 from runtime.testing.jobs import JobResult as JobResult
@@ -53,6 +54,7 @@ __all__ = [
     "CONTINUOUS_ON_MINI_CLUSTER",
     "CONTINUOUS_ON_SPARK",
     "MICRO_BATCH_ON_MINI_CLUSTER",
+    "MICRO_BATCH_ON_SPARK",
     "STREAMING_MODES",
     "CollectingSink",
     "JobMode",

@@ -32,6 +32,7 @@ __all__ = [
     "CONTINUOUS_ON_MINI_CLUSTER",
     "CONTINUOUS_ON_SPARK",
     "MICRO_BATCH_ON_MINI_CLUSTER",
+    "MICRO_BATCH_ON_SPARK",
     "START_MS",
     "STREAMING_MODES",
     "BuildJob",
@@ -63,12 +64,15 @@ CONTINUOUS_ON_SPARK = JobMode("continuous on Spark", {EXECUTION_TARGET.key: "spa
 MICRO_BATCH_ON_MINI_CLUSTER = JobMode(
     "micro-batch on MiniCluster", {EXECUTION_TARGET.key: "mini-cluster", EXECUTION_MODE.key: "micro-batch"}
 )
+MICRO_BATCH_ON_SPARK = JobMode(
+    "micro-batch on Spark", {EXECUTION_TARGET.key: "spark", EXECUTION_MODE.key: "micro-batch"}
+)
 BATCH_ON_MINI_CLUSTER = JobMode(
     "batch on MiniCluster", {EXECUTION_TARGET.key: "mini-cluster", RUNTIME_MODE.key: "batch"}
 )
 BATCH_ON_SPARK = JobMode("batch on Spark", {EXECUTION_TARGET.key: "spark", RUNTIME_MODE.key: "batch"})
 CONTINUOUS_MODES = (CONTINUOUS_ON_MINI_CLUSTER, CONTINUOUS_ON_SPARK)
-STREAMING_MODES = (*CONTINUOUS_MODES, MICRO_BATCH_ON_MINI_CLUSTER)
+STREAMING_MODES = (*CONTINUOUS_MODES, MICRO_BATCH_ON_MINI_CLUSTER, MICRO_BATCH_ON_SPARK)
 """Those that also run jobs without end, and emit results before they are final."""
 ALL_MODES = (*STREAMING_MODES, BATCH_ON_MINI_CLUSTER, BATCH_ON_SPARK)
 """Every kind of execution that there is; the first is what the others are compared with."""

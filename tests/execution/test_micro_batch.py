@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 from concurrent.futures import Future
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from runtime.datastream import (
 )
 from runtime.datastream.async_retry_strategies import FixedDelayRetryStrategy
 from runtime.datastream.connectors.file_system import FileSink
+from runtime.datastream.micro_batch_programs import check_micro_batch
 from runtime.datastream.state import ValueStateDescriptor
 from runtime.execution.micro_batch_slots import MicroBatchSlots
 from runtime.jobmaster.actions import RequestAnswered
@@ -37,9 +39,18 @@ from tests.checkpoint.running_jobs import JobClock, RunningJob
 from tests.datastream.running import ROW_BY_ROW, environment
 from tests.datastream.test_batch import events, program, steps
 from tests.job_runs import record_run
+from tests.support.shuffled_passes import ShuffledPasses
 
 MICRO = {"execution.mode": "micro-batch", "execution.checkpointing.interval": "1 s"}
 PLAIN = WatermarkStrategy.no_watermarks()
+
+
+@pytest.fixture(autouse=True, params=["in one process", "level by level"])
+def passes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run tests with passes in the host, and with passes as Spark runs them."""
+    if request.param == "level by level":
+        slots = partial(MicroBatchSlots, make_passes=ShuffledPasses)
+        monkeypatch.setattr("runtime.execution.mini_cluster.MicroBatchSlots", slots)
 
 
 def in_batches(build: Any, parallelism: int = 1, max_rows: int = 1_000, **options: str) -> Any:
@@ -392,7 +403,10 @@ def test_what_works_in_a_continuous_job_only_is_refused() -> None:
     refused(lambda env: env.from_source(source, aligned, "s"), "Source: s cannot be executed in .* alignment")
     refused(lambda env: env.from_source(SocketSource("localhost", 1), PLAIN, "s"), "cannot be closed and opened")
     refused(lambda env: env.from_collection([1]).assign_timestamps_and_watermarks(idling), "works at a source only")
-    refused(lambda env: env.from_source(source, PLAIN, "s"), "mini-cluster only", **{"execution.target": "spark"})
+    env = environment(options={"execution.mode": "micro-batch", "execution.target": "spark"})
+    env.from_source(source, PLAIN, "s").print()
+    with pytest.raises(DataStreamError, match=r"for programs that are run by themselves .* session cluster"):
+        check_micro_batch(env.create_stream_graph("submitted"), is_submitted=True)
     endless = DataGeneratorSource.of_fields({"n": sequence()})
     refused(
         lambda env: env.from_source(endless, PLAIN, "s"),

@@ -119,7 +119,7 @@ class LocalPass(JobPass):
         self._clock = clock
         self._client_of = client_of
         self._directory = directory
-        self._order = FrameOrder(plan)
+        self._order = FrameOrder([edge for deployment in plan.deployments for edge in deployment.in_edges])
         #: by task: frames for it, with what they are sorted by
         self._frames: dict[TaskId, list[tuple[tuple[bool, int, int, int], ChannelId, bytes]]] = {}
         self._current: TaskPass | None = None

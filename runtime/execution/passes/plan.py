@@ -121,3 +121,20 @@ class TaskOutcome:
     """Whether a source had nothing more to give; True for other tasks."""
     splits: Sequence[int] = ()
     """Numbers of the splits that its source was given."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskFailed:
+    """Says that a task has failed: its part of the pass has no outcome."""
+
+    task: TaskId | None
+    info: FailureInfo
+
+
+@dataclass(frozen=True, slots=True)
+class TaskPrinted:
+    """Output of a task for the program that has started the job."""
+
+    task: TaskId
+    channel: str
+    payload: bytes

@@ -8,11 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
+import pyarrow as pa
+
 from runtime.core.clock import Clock
 from runtime.core.ids import TaskId, VertexId
 from runtime.execution.passes.channels import TakeFrame
 from runtime.execution.passes.plan import PassFailedError, PassKind, PassPlan, TaskOutcome
 from runtime.execution.passes.task_run import PassHost, TaskRun, Turn
+from runtime.graph.job_graph import JobEdge
 from runtime.graph.partitioning import Partitioning
 from runtime.network.channel import ChannelId
 from runtime.operators.operator import ClientChannel
@@ -79,7 +82,7 @@ class TaskPass:
             tuple(run.host.given),
         )
 
-    def process(self, frames: Iterable[tuple[ChannelId, bytes]]) -> Iterator[Turn]:
+    def process(self, frames: Iterable[tuple[ChannelId, bytes | pa.Buffer]]) -> Iterator[Turn]:
         """Run the task: a source reads its share, another task takes the frames; both then take the snapshot.
 
         Args:
@@ -93,7 +96,7 @@ class TaskPass:
         except Exception as error:
             raise self.failed(error) from error
 
-    def _process(self, frames: Iterable[tuple[ChannelId, bytes]]) -> Iterator[Turn]:
+    def _process(self, frames: Iterable[tuple[ChannelId, bytes | pa.Buffer]]) -> Iterator[Turn]:
         run, plan = self.run, self._plan
         if self._deployment.in_edges:
             run.announce(plan.barrier)
@@ -131,14 +134,12 @@ class FrameOrder:
     """Says for which task a frame is, and in which order tasks read theirs.
 
     Args:
-        plan: of the pass.
+        edges: those on which frames are.
     """
 
-    def __init__(self, plan: PassPlan) -> None:
+    def __init__(self, edges: Iterable[JobEdge]) -> None:
         self._targets = {
-            edge.edge_id: (VertexId(edge.target), edge.partitioning is not Partitioning.BROADCAST)
-            for deployment in plan.deployments
-            for edge in deployment.in_edges
+            edge.edge_id: (VertexId(edge.target), edge.partitioning is not Partitioning.BROADCAST) for edge in edges
         }
         self._sequences: dict[ChannelId, int] = {}
 

@@ -18,6 +18,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import pyarrow as pa
+
 from runtime.checkpoint.handles import CheckpointMetrics, TaskRestore, TaskStateHandle
 from runtime.checkpoint.state_files import (
     DEFAULT_RETRIES,
@@ -263,7 +265,7 @@ class TaskRun:
                 yield from self._wait(lambda: not task.chain.is_available())
         self.has_caught_up = True
 
-    def take(self, frames: Iterable[tuple[ChannelId, bytes]]) -> Iterator[Turn]:
+    def take(self, frames: Iterable[tuple[ChannelId, bytes | pa.Buffer]]) -> Iterator[Turn]:
         """Process what producers have emitted.
 
         Raises:
@@ -371,7 +373,7 @@ class TaskRun:
             worked = task.advance_checkpoints() or worked
         # a source is asked in `read` only, but its operators' mail is theirs
         runs = task.state is TaskState.RUNNING and not task.is_suspended
-        if runs and task.is_source and not task.is_finishing:
+        if runs and task.is_source and not task.is_ending:
             worked = task.run_mail() or worked
         elif runs and task.has_work():
             worked = task.step() or worked

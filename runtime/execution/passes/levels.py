@@ -1,0 +1,318 @@
+"""Levels of a pass: what one partition of a Spark stage runs, and the rows that go from one level to the next.
+
+A level is the tasks that are equally far behind the sources. What they emit becomes rows; a shuffle brings each to the
+partition of its consumer, sorted as the consumer reads it. Rows for later levels, and reports for the driver, are
+handed on. A task that fails does not fail its partition: its report goes down all levels, which then run nothing, so
+that the driver learns in words what has happened. In a Spark worker; knows nothing of Spark.
+"""
+
+from __future__ import annotations
+
+import itertools
+import sys
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from runtime.common.secrets import Redaction
+from runtime.core.clock import SYSTEM_CLOCK
+from runtime.core.closed_codec import ClosedCodec
+from runtime.core.ids import TaskId
+from runtime.execution.passes.plan import PassFailedError, PassPlan, TaskFailed, TaskOutcome, TaskPrinted
+from runtime.execution.passes.task_pass import FrameOrder, TaskPass
+from runtime.execution.passes.task_run import Turn
+from runtime.network.channel import ChannelId
+from runtime.task.client_output import LineRedirect
+from runtime.task.messages import TaskDeployment
+from runtime.task.working_directory import WorkingDirectory
+
+Report = TaskOutcome | TaskFailed | TaskPrinted
+REPORTS: Final[ClosedCodec[Report]] = ClosedCodec((TaskOutcome, TaskFailed, TaskPrinted))
+
+FRAME, REPORT, FAILURE, NOTHING = range(4)
+"""Kinds of rows. FAILURE has a report, too; NOTHING begins a level that has no input."""
+COLUMNS: Final = (
+    ("consumer", pa.int32()),
+    ("level", pa.int32()),
+    ("vertex", pa.int32()),
+    ("is_late", pa.bool_()),
+    ("sequence", pa.int64()),
+    ("edge", pa.int32()),
+    ("producer", pa.int32()),
+    ("kind", pa.int32()),
+    ("payload", pa.binary()),
+)
+SCHEMA: Final = pa.schema(COLUMNS)
+SORTED_BY: Final = ("level", "vertex", "is_late", "sequence", "edge", "producer")
+"""Order of the rows of a partition: failures, the tasks' frames task by task, then what is handed on."""
+FLUSH_BYTES: Final = 8 << 20
+"""Rows that leave a task together. More: memory; less: Spark's cost for each batch of rows."""
+_BEFORE_ALL, _BEHIND_ALL = -1, 1 << 20
+"""Levels of failures and of reports."""
+_POLL_S: Final = 0.01
+"""Time after which a task that waits looks at its timers, too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """What the partitions of one stage are told."""
+
+    plan: PassPlan
+    """With the tasks of the level only."""
+    number: int
+    vertices: Mapping[str, tuple[int, int]]
+    """Level and number of every vertex of the job, in topological order."""
+    next_partitions: int
+    """Partitions of the next level; 0: there is none."""
+
+
+def levels_of(plan: PassPlan) -> list[Level]:
+    """Return the levels of a pass, those of the sources first."""
+    levels = plan.levels()
+    partitions = [partitions_of(level) for level in levels]
+    vertices: dict[str, tuple[int, int]] = {}
+    for number, level in enumerate(levels):
+        for deployment in level:
+            vertices.setdefault(deployment.vertex.vertex_id, (number, len(vertices)))
+    return [
+        Level(_with_tasks(plan, level), number, vertices, partitions[number + 1] if number + 1 < len(levels) else 0)
+        for number, level in enumerate(levels)
+    ]
+
+
+def partitions_of(deployments: Sequence[TaskDeployment]) -> int:
+    """Return the number of partitions in which a level runs."""
+    return max(deployment.vertex.parallelism for deployment in deployments)
+
+
+def _with_tasks(plan: PassPlan, deployments: Sequence[TaskDeployment]) -> PassPlan:
+    tasks = {deployment.task for deployment in deployments}
+    heads = {(d.vertex.head.operator_id, d.task.subtask_index) for d in deployments}
+    return replace(
+        plan,
+        deployments=deployments,
+        restores={task: restore for task, restore in plan.restores.items() if task in tasks},
+        shares={source: share for source, share in plan.shares.items() if source in heads},
+        slots={task: slot for task, slot in plan.slots.items() if task in tasks},
+    )
+
+
+def nothing() -> pa.RecordBatch:
+    """Return rows that begin a level without input."""
+    rows = Rows()
+    rows.add(0, _BEFORE_ALL, 0, False, 0, 0, 0, NOTHING, b"")
+    return rows.take()
+
+
+class Rows:
+    """Rows that leave a partition; any thread."""
+
+    def __init__(self) -> None:
+        self._columns: list[list[Any]] = [[] for _ in COLUMNS]
+        self._lock = threading.Lock()
+        self.num_bytes = 0
+
+    def add(self, *values: Any) -> None:
+        """Add a row; its values are in the order of COLUMNS."""
+        with self._lock:
+            for column, value in zip(self._columns, values, strict=True):
+                column.append(value)
+            self.num_bytes += len(values[-1])
+
+    def take(self) -> pa.RecordBatch:
+        """Remove and return all rows."""
+        with self._lock:
+            columns, self._columns = self._columns, [[] for _ in COLUMNS]
+            self.num_bytes = 0
+        arrays = [pa.array(column, kind) for column, (_, kind) in zip(columns, COLUMNS, strict=True)]
+        return pa.record_batch(arrays, schema=SCHEMA)
+
+
+class LevelRun:
+    """One partition of a level.
+
+    Args:
+        level: what to run.
+        partition: number of the partition; it runs the subtasks of that number.
+    """
+
+    def __init__(self, level: Level, partition: int) -> None:
+        self._level = level
+        self._plan = level.plan
+        self._partition = partition
+        self._order = FrameOrder([edge for d in self._plan.deployments for edge in d.out_edges])
+        self._rows = Rows()
+        self._has_failed = False
+        self._behind: pa.RecordBatch | None = None
+        facts = self._plan.facts
+        name = f"{facts.job_id[:8]}-{facts.attempt}-pass-{self._plan.number}"
+        self._directory = WorkingDirectory(facts.configuration, name, partition)
+
+    def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Run the partition's tasks, and yield what they emit.
+
+        Args:
+            batches: rows for the partition, as COLUMNS, in the order of SORTED_BY.
+        """
+        rest = iter(batches)
+        frames = self._frames(rest)
+        groups = itertools.groupby(frames, key=lambda frame: frame[0])
+        group = next(groups, None)
+        try:
+            for deployment in self._plan.deployments:
+                if self._has_failed:
+                    break
+                if deployment.task.subtask_index != self._partition:
+                    continue
+                number = self._level.vertices[deployment.vertex.vertex_id][1]
+                if group is not None and group[0] == number:
+                    yield from self._run_task(deployment, ((channel, frame) for _, channel, frame in group[1]))
+                    group = next(groups, None)
+                else:
+                    yield from self._run_task(deployment, ())
+        finally:
+            self._directory.close()
+        yield self._rows.take()
+        # a level that has failed reads the rest as well: its producers' rows are of no use to anybody
+        for _ in frames:
+            pass
+        for batch in itertools.chain(() if self._behind is None else (self._behind,), rest):
+            yield from self._handed_on(batch)
+
+    def _frames(self, batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, ChannelId, pa.Buffer]]:
+        """Yield the frames for the partition's tasks; what is behind them is left in `batches` and `_behind`."""
+        for batch in batches:
+            kinds, levels = batch.column("kind").to_pylist(), batch.column("level").to_pylist()
+            vertices, edges = batch.column("vertex").to_pylist(), batch.column("edge").to_pylist()
+            producers, payloads = batch.column("producer").to_pylist(), batch.column("payload")
+            for index in range(batch.num_rows):
+                if levels[index] > self._level.number:
+                    self._behind = batch.slice(index)
+                    return
+                if kinds[index] == FAILURE:
+                    self._relay_failure(payloads[index].as_py())
+                elif kinds[index] == FRAME and not self._has_failed:
+                    channel_id = ChannelId(edges[index], producers[index], self._partition)
+                    yield vertices[index], channel_id, payloads[index].as_buffer()
+
+    def _handed_on(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        if self._has_failed:
+            # printed all the same
+            batch = batch.filter(pc.equal(batch.column("kind"), REPORT))
+        if batch.num_rows:
+            yield batch
+
+    def _run_task(
+        self, deployment: TaskDeployment, frames: Iterable[tuple[ChannelId, pa.Buffer]]
+    ) -> Iterator[pa.RecordBatch]:
+        reports = Reports(self._rows, self._level.vertices[deployment.vertex.vertex_id][1], deployment, self._plan)
+        with reports.taking_prints():
+            try:
+                task = TaskPass(self._plan, deployment, SYSTEM_CLOCK, reports, self._take_frame, self._directory.path())
+                for turn in task.process(frames):
+                    if turn is Turn.WAITS:
+                        task.run.host.woken.wait(_POLL_S)
+                        task.run.host.woken.clear()
+                    if self._rows.num_bytes >= FLUSH_BYTES:
+                        yield self._rows.take()
+                outcome = task.outcome
+                task.guarded(partial(task.run.close, after_failure=False))
+            except PassFailedError as failed:
+                self._fail(TaskFailed(failed.task, failed.info))
+            else:
+                reports.add(outcome)
+
+    def _fail(self, failed: TaskFailed) -> None:
+        self._has_failed = True
+        payload = REPORTS.encode([failed])
+        for partition in range(max(1, self._level.next_partitions)):
+            self._rows.add(partition, _BEFORE_ALL, 0, False, 0, 0, 0, FAILURE, payload)
+
+    def _relay_failure(self, payload: bytes) -> None:
+        self._has_failed = True
+        # every partition of this level has one, and every partition of the next one needs one
+        for partition in range(max(1, self._level.next_partitions)) if self._partition == 0 else ():
+            self._rows.add(partition, _BEFORE_ALL, 0, False, 0, 0, 0, FAILURE, payload)
+
+    def _take_frame(self, channel_id: ChannelId, frame: bytes) -> None:
+        target, (is_late, sequence, edge, producer) = self._order.of(channel_id)
+        level, vertex = self._level.vertices[target.vertex_id]
+        self._rows.add(channel_id.consumer, level, vertex, is_late, sequence, edge, producer, FRAME, frame)
+
+
+class Reports:
+    """What one task has to say to the driver. Implements ClientChannel and LineChannel; any thread.
+
+    Args:
+        rows: of the partition.
+        vertex: number of the task's vertex.
+        deployment: of the task.
+        plan: of the pass.
+    """
+
+    def __init__(self, rows: Rows, vertex: int, deployment: TaskDeployment, plan: PassPlan) -> None:
+        self._rows = rows
+        self._vertex = vertex
+        self._task: TaskId = deployment.task
+        self._sequence = itertools.count()
+        secrets = plan.facts.secrets
+        self.redact: Callable[[str], str] = Redaction(secrets) if secrets else str
+
+    def add(self, report: Report) -> None:
+        """Send a report to the driver."""
+        index = self._task.subtask_index
+        payload = REPORTS.encode([report])
+        self._rows.add(0, _BEHIND_ALL, self._vertex, True, next(self._sequence), 0, index, REPORT, payload)
+
+    def send(self, channel: str, payload: bytes) -> None:
+        self.add(TaskPrinted(self._task, channel, payload))
+
+    def is_available(self) -> bool:
+        return True
+
+    @contextmanager
+    def taking_prints(self) -> Iterator[None]:
+        """Send the client what functions of the task print."""
+        stdout, out = sys.stdout, LineRedirect(self, "stdout")
+        sys.stdout = out
+        try:
+            yield
+        finally:
+            out.finish()
+            sys.stdout = stdout
+
+
+def commit(plan: PassPlan, task: int, is_over: bool) -> Iterator[pa.RecordBatch]:
+    """Have one task commit what it restores, and nothing else; yields its reports.
+
+    Args:
+        plan: of the pass; with the tasks that have something to commit.
+        task: number of the task.
+        is_over: whether the job has finished, and what older attempts have left is swept.
+    """
+    deployment = plan.deployments[task]
+    directory = WorkingDirectory(plan.facts.configuration, f"{plan.facts.job_id[:8]}-commit", task)
+    rows = Rows()
+    reports = Reports(rows, 0, deployment, plan)
+    try:
+        with reports.taking_prints():
+            run = TaskPass(plan, deployment, SYSTEM_CLOCK, reports, _nobody, directory.path())
+            run.guarded(run.run.commit_restored)
+            if is_over:
+                run.guarded(run.run.task.chain.job_finished)
+            run.guarded(partial(run.run.close, after_failure=False))
+    except PassFailedError as failed:
+        reports.add(TaskFailed(failed.task, failed.info))
+    finally:
+        directory.close()
+    yield rows.take()
+
+
+def _nobody(_: ChannelId, __: bytes) -> None:
+    raise AssertionError("a task that only commits has emitted something")

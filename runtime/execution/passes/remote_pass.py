@@ -1,0 +1,133 @@
+"""RemotePass: a pass whose tasks run elsewhere, level by level, and report what came of it. The host's thread.
+
+No task outlives its level, so sinks commit in another run, from the snapshot that is complete then. Whoever runs the
+levels implements two methods; see `levels` for what they run.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from abc import abstractmethod
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+
+from runtime.checkpoint.handles import TaskRestore
+from runtime.core.ids import CheckpointId, TaskId
+from runtime.execution.passes.job_pass import JobPass
+from runtime.execution.passes.levels import REPORTS, Level, Report, levels_of
+from runtime.execution.passes.plan import PassFailedError, PassPlan, TaskFailed, TaskOutcome, TaskPrinted
+from runtime.execution.passes.task_run import Turn
+from runtime.operators.sink_operator import COMMITTABLES_STATE
+from runtime.task.messages import FailureInfo
+
+Reports = Sequence[bytes]
+"""Encoded; those of one task in order."""
+
+
+class RemotePass(JobPass):
+    """One pass elsewhere.
+
+    Args:
+        plan: what its tasks are told.
+        take_print: is given what tasks print.
+        wake: has the host look again; any thread.
+    """
+
+    def __init__(self, plan: PassPlan, take_print: Callable[[TaskPrinted], None], wake: Callable[[], None]) -> None:
+        super().__init__(plan)
+        self._take_print = take_print
+        self._wake = wake
+        self._restores: Mapping[TaskId, TaskRestore] = plan.restores
+
+    @abstractmethod
+    def run_levels(self, levels: Sequence[Level]) -> Future[Reports]:
+        """Run all levels, and return the reports of their tasks."""
+
+    @abstractmethod
+    def run_commits(self, plan: PassPlan, is_over: bool) -> Future[Reports]:
+        """Have each task of a plan commit what it restores, see `levels.commit`, and return their reports."""
+
+    @property
+    @abstractmethod
+    def place(self) -> str:
+        """Return where the pass runs; for messages."""
+
+    def run(self) -> Iterator[Turn]:
+        yield from self._taken(self.run_levels(levels_of(self.plan)))
+        silent = [d.task for d in self.plan.deployments if d.task not in self.outcomes]
+        if silent:
+            raise self._failed(
+                TaskFailed(None, FailureInfo(f"task {silent[0]} has run on {self.place}, and not reported"))
+            )
+
+    def commit(self, checkpoint_id: CheckpointId, restores: Mapping[TaskId, TaskRestore]) -> Iterator[Turn]:
+        self._restores = restores
+        yield from self._commit(is_over=False)
+
+    def commit_restored(self) -> Iterator[Turn]:
+        yield from self._commit(is_over=False)
+
+    def commit_finished(self, tasks: Collection[TaskId]) -> None:
+        """Do nothing: all was committed with the last snapshot, and no task is open."""
+
+    def job_finished(self) -> None:
+        if self.plan.facts.attempt > 0:
+            # older attempts may have left something
+            for _ in self._commit(is_over=True):
+                pass
+
+    def close(self) -> None:
+        """Do nothing: no task is open."""
+
+    def _commit(self, is_over: bool) -> Iterator[Turn]:
+        restores = {
+            task: restore for task, restore in self._restores.items() if is_over or _has_committables(task, restore)
+        }
+        deployments = [deployment for deployment in self.plan.deployments if deployment.task in restores]
+        if deployments:
+            plan = dataclasses.replace(self.plan, deployments=deployments, restores=restores, shares={})
+            yield from self._taken(self.run_commits(plan, is_over))
+
+    def _taken(self, future: Future[Reports]) -> Iterator[Turn]:
+        """Wait for reports, and take them."""
+        future.add_done_callback(lambda _: self._wake())
+        while not future.done():
+            yield Turn.WAITS
+        try:
+            encoded = future.result()
+        except Exception as error:
+            message = f"the batch could not be run on {self.place}: {_first_line(error)}"
+            raise self._failed(TaskFailed(None, FailureInfo(message, str(error)))) from error
+        failed: list[TaskFailed] = []
+        for report in (report for reports in encoded for report in REPORTS.decode(reports)):
+            self._take(report, failed)
+        if failed:
+            raise self._failed(failed[0])
+
+    def _take(self, report: Report, failed: list[TaskFailed]) -> None:
+        match report:
+            case TaskOutcome():
+                self.outcomes[report.task] = report
+            case TaskFailed():
+                failed.append(report)
+            case TaskPrinted():
+                self._take_print(report)
+
+    def _failed(self, failed: TaskFailed) -> PassFailedError:
+        self.abandon()
+        return PassFailedError(failed.task, failed.info)
+
+
+def _has_committables(task: TaskId, restore: TaskRestore) -> bool:
+    """Return whether the task commits something when it is restored; it is given what all have, and takes its share."""
+    return any(
+        len(state.items) > task.subtask_index
+        for operator in restore.operators.values()
+        for name, state in operator.operator_states.items()
+        if name == COMMITTABLES_STATE
+    )
+
+
+def _first_line(error: Exception) -> str:
+    lines = [line for line in str(error).splitlines() if line.strip()]
+    return lines[0] if lines else type(error).__name__

@@ -1,0 +1,290 @@
+"""Micro-batches on Spark: the JobMaster's slots are hosted in this process, the tasks of each pass run on Spark.
+
+A thread steps the hosts (`micro_batch`); each has a query (`spark_query`) whose batches are checkpoints of the
+JobMaster: the query calls, the host asks the JobMaster for a checkpoint, and the pass that ends with it reads. A
+checkpoint or savepoint that was asked for by somebody else reads nothing, and is no batch of the query.
+"""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+from py4j.protocol import Py4JError
+from pyspark import SparkContext
+
+from runtime.checkpoint.settings import CheckpointSettings
+from runtime.common import options
+from runtime.common.configuration import Configuration
+from runtime.core.clock import SYSTEM_CLOCK
+from runtime.core.ids import Attempt, JobId, SlotId
+from runtime.execution.errors import ExecutionError
+from runtime.execution.micro_batch import MicroBatchHost, Passes
+from runtime.execution.micro_batch_slots import MicroBatchSlots
+from runtime.execution.passes.job_pass import JobPass
+from runtime.execution.passes.plan import PassKind, PassPlan, TaskPrinted
+from runtime.execution.session_health import JvmCall
+from runtime.execution.spark_pass import SparkPass
+from runtime.execution.spark_query import BatchQuery, QueryBatch, QueryFacts, Work, new_session, run_order
+from runtime.jobmaster.actions import SlotProcess
+from runtime.jobmaster.events import JobMasterEvent, StageEnded
+from runtime.jobmaster.execution_graph import Region
+from runtime.jobmaster.placement import PlacedRegion
+from runtime.task.messages import FailureInfo, JobMasterMessage, TriggerCheckpoint
+
+logger = logging.getLogger(__name__)
+
+_ASK_AGAIN_MS = 200.0
+"""Time until a checkpoint for a batch is asked for again that the JobMaster could not take just then. Less: it is asked
+for nothing while some regions restart."""
+_CLOSE_TIMEOUT_S = 5.0
+
+AskForCheckpoint = Callable[[], "Future[Any]"]
+
+
+class SparkPasses(Passes):
+    """The passes of one attempt, and the query that drives them. The host's thread, but for what is posted.
+
+    Args:
+        host: whose passes they are.
+        context: where they run.
+        ask: asks the JobMaster for a checkpoint.
+        stop: has the job stop with a savepoint.
+        post: runs an action in the host's thread.
+    """
+
+    def __init__(
+        self,
+        host: MicroBatchHost,
+        context: SparkContext,
+        ask: AskForCheckpoint,
+        stop: Callable[[], object],
+        post: Callable[[Callable[[], None]], None],
+    ) -> None:
+        self._host = host
+        self._context = context
+        self._ask = ask
+        self._stop = stop
+        self._post = post
+        self._query: BatchQuery | None = None
+        #: the query's call that waits for its batch to be complete
+        self._batch: QueryBatch | None = None
+        self._has_begun = False
+        self._ask_at_ms: float | None = None
+        #: runs what is no batch
+        self._beside = ThreadPoolExecutor(1, "passes")
+        self._group = f"passes-{id(self):x}"
+        self._is_closed = False
+
+    def running(self) -> None:
+        configuration = self._host.facts.configuration
+        settings = CheckpointSettings.from_configuration(configuration)
+        directory = self._host.local_directory()
+        facts = QueryFacts(
+            name=f"{self._host.facts.job_id[:8]}-{self._host.facts.attempt}-{id(self):x}",
+            trigger=configuration.get(options.MICRO_BATCH_TRIGGER),
+            interval_ms=settings.interval_ms or 0,
+            location=directory / "query",
+            answer=directory / "query.json",
+        )
+        self._query = BatchQuery(
+            self._context,
+            facts,
+            lambda batch: self._post(lambda: self._begun(batch)),
+            lambda error: self._post(lambda: self._ended(error)),
+        )
+
+    def kind_of(self, trigger: TriggerCheckpoint) -> PassKind:
+        kind = PassKind.of(trigger.options)
+        return PassKind.IDLE if kind is PassKind.DATA and self._batch is None else kind
+
+    def begin(self, plan: PassPlan) -> JobPass:
+        is_batch = plan.kind is PassKind.DATA and self._batch is not None
+        self._has_begun = self._has_begun or is_batch
+        submit = self._batch.submit if is_batch and self._batch is not None else self._submit_beside
+        return SparkPass(plan, submit, self._print, lambda: self._post(_nothing), self._abandoned)
+
+    def completed(self, run: JobPass) -> None:
+        if run.plan.kind is PassKind.DATA:
+            if self._query is not None:
+                self._query.say_more(self._has_more())
+            self._finish()
+
+    def tick(self) -> None:
+        now_ms = self._host.clock.monotonic_ms()
+        if self._ask_at_ms is not None and now_ms >= self._ask_at_ms:
+            self._ask_at_ms = None
+            if self._batch is not None and not self._has_begun:
+                self._ask_now(self._batch)
+
+    def close(self) -> None:
+        if self._is_closed:
+            return
+        self._is_closed = True
+        if self._query is not None:
+            self._query.stop()
+        self._finish("the attempt has ended")
+        JvmCall(lambda: self._context.cancelJobGroup(self._group))
+        self._beside.shutdown(wait=False, cancel_futures=True)
+
+    # --- the query ----------------------------------------------------------------------------------------------------
+
+    def _begun(self, batch: QueryBatch) -> None:
+        if self._is_closed:
+            batch.finish("the attempt has ended")
+            return
+        self._batch, self._has_begun = batch, False
+        self._ask_now(batch)
+
+    def _ask_now(self, batch: QueryBatch) -> None:
+        def answered(answer: Future[Any]) -> None:
+            if answer.exception() is not None:
+                self._post(lambda: self._refused(batch))
+
+        self._ask().add_done_callback(answered)
+
+    def _refused(self, batch: QueryBatch) -> None:
+        if batch is self._batch and not self._has_begun and not self._is_closed:
+            self._ask_at_ms = self._host.clock.monotonic_ms() + _ASK_AGAIN_MS
+
+    def _ended(self, error: str | None) -> None:
+        if self._is_closed:
+            return
+        if error is not None:
+            self._host.failed(FailureInfo(f"the query of the job has ended: {error.splitlines()[0]}", error))
+        elif not self._host.has_finished:
+            self._stop()
+
+    def _has_more(self) -> bool:
+        if self._host.has_finished:
+            return False
+        if self._host.facts.configuration.get(options.MICRO_BATCH_TRIGGER) == "available-now":
+            return not self._host.has_caught_up
+        return True
+
+    def _finish(self, error: str | None = None) -> None:
+        batch, self._batch = self._batch, None
+        if batch is not None:
+            batch.finish(error)
+
+    def _abandoned(self) -> None:
+        self._finish("the batch was given up")
+        JvmCall(lambda: self._context.cancelJobGroup(self._group))
+
+    # --- passes beside it ---------------------------------------------------------------------------------------------
+
+    def _submit_beside(self, work: Work) -> Future[Any]:
+        future: Future[Any] = Future()
+        self._beside.submit(self._run_beside, future, work)
+        return future
+
+    def _run_beside(self, future: Future[Any], work: Work) -> None:
+        try:
+            self._context.setJobGroup(self._group, "a savepoint or a commit", interruptOnCancel=False)
+            session = new_session(self._context)
+        except Exception as error:
+            future.set_exception(error)
+        else:
+            run_order(future, work, session)
+
+    def _print(self, printed: TaskPrinted) -> None:
+        self._host.client_of(printed.task).send(printed.channel, printed.payload)
+
+
+def _nothing() -> None:
+    """Do nothing; the thread looks at its hosts when it is woken."""
+
+
+class SparkMicroBatchSlots:
+    """Implements SlotProvider: hosts the slots of a job in micro-batches; a thread of its own steps the hosts.
+
+    Args:
+        acquire: gives a context that is sound.
+        job_id: names the thread.
+        configuration: the job's.
+        post: takes events, from any thread.
+        ask, stop: see SparkPasses.
+    """
+
+    def __init__(
+        self,
+        acquire: Callable[[], SparkContext],
+        job_id: JobId,
+        configuration: Configuration,
+        post: Callable[[JobMasterEvent], None],
+        ask: AskForCheckpoint,
+        stop: Callable[[], object],
+    ) -> None:
+        acquire()
+        self._acquire = acquire
+        self._post_event = post
+        self._ask = ask
+        self._stop = stop
+        self._actions: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        self._context: SparkContext | None = None
+        self._hosted = MicroBatchSlots(post, SYSTEM_CLOCK, lambda: None, self._passes_of)
+        self._is_closed = False
+        self._thread = threading.Thread(target=self._run, name=f"micro-batches-{job_id[:8]}", daemon=True)
+        self._thread.start()
+
+    def request_slots(self, attempt: Attempt, regions: Sequence[Region]) -> None:
+        try:
+            context = self._acquire()
+        except (ExecutionError, Py4JError, OSError) as error:
+            # no session can be had, or it was lost just now: the restart strategy says what is next
+            for region in regions:
+                self._post_event(StageEnded(region.index, attempt, str(error) or repr(error)))
+            return
+
+        def request() -> None:
+            self._context = context
+            self._hosted.request_slots(attempt, regions)
+
+        self._actions.put(request)
+
+    def send(self, slot: SlotId, attempt: Attempt, message: JobMasterMessage) -> None:
+        self._actions.put(lambda: self._hosted.send(slot, attempt, message))
+
+    def refuse(self, slot: SlotId, attempt: Attempt, cause: str) -> None:
+        self._actions.put(lambda: self._hosted.refuse(slot, attempt, cause))
+
+    def record_placement(self, regions: Sequence[PlacedRegion]) -> None:
+        """Do nothing: the slots of an application end with it."""
+
+    def adopt_slots(self, regions: Sequence[PlacedRegion]) -> None:
+        """Do nothing: there is nobody to adopt."""
+
+    def kill_slots(self, attempt: Attempt, processes: Sequence[SlotProcess]) -> None:
+        self._actions.put(lambda: self._hosted.kill_slots(attempt, processes))
+
+    def release_attempt(self, attempt: Attempt, regions: Sequence[Region] | None = None) -> None:
+        self._actions.put(lambda: self._hosted.release_attempt(attempt, regions))
+
+    def close(self) -> None:
+        def close() -> None:
+            self._hosted.close()
+            self._is_closed = True
+
+        self._actions.put(close)
+        self._thread.join(_CLOSE_TIMEOUT_S)
+
+    def _passes_of(self, host: MicroBatchHost) -> SparkPasses:
+        assert self._context is not None
+        return SparkPasses(host, self._context, self._ask, self._stop, self._actions.put)
+
+    def _run(self) -> None:
+        while not self._is_closed:
+            try:
+                action = self._actions.get(timeout=self._hosted.idle_ms() / 1000.0)
+            except queue.Empty:
+                action = _nothing
+            try:
+                action()
+                while self._hosted.step():
+                    pass
+            except Exception:
+                logger.exception("the thread of the job's micro-batches has made an error")
