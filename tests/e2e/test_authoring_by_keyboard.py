@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from tests.cluster.stack import ROOT
 from tests.e2e.site import Site, cell, vertex_row
@@ -127,6 +127,9 @@ def test_a_pipeline_is_drawn_mended_previewed_and_deployed_by_keyboard_alone(
     page.keyboard.press("Enter")
     expect(page.get_by_role("table", name="Rows of Window aggregate").locator("tbody tr").first).to_be_visible()
 
+    # it takes long to say what runs: Enter is kept until it is known
+    held: list[Route] = []
+    page.route("**/deployments", lambda route: held.append(route))
     page.keyboard.press("Control+k")
     expect(page.get_by_role("combobox", name="Search commands")).to_be_focused()
     page.keyboard.type("deploy")
@@ -136,6 +139,10 @@ def test_a_pipeline_is_drawn_mended_previewed_and_deployed_by_keyboard_alone(
     expect(dialog.get_by_role("textbox", name="What has changed")).to_be_focused()
     page.keyboard.type("by keyboard")
     page.keyboard.press("Enter")
+    expect(dialog.get_by_role("button", name="Save and deploy")).to_have_attribute("data-loading", "true")
+    for route in held:
+        route.continue_()
+    page.unroute("**/deployments")
     expect(page.get_by_role("status", name="Outcome")).to_have_text(re.compile(r"^Version 2 runs\.$"), timeout=SLOW_MS)
     go_to(page, "Open the job")
     page.keyboard.press("Enter")

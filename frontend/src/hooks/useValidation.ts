@@ -9,6 +9,7 @@ import type { PipelineDocument } from '../model/pipeline/document';
 import { type EditorStore, documentOf } from '../store/editor';
 
 const PAUSE_MS = 200;
+const RETRY_MS = 3000;
 
 const SEMANTIC = ['nodes', 'edges', 'settings', 'parameters', 'types', 'code'] as const;
 
@@ -37,12 +38,17 @@ export function useValidation(store: EditorStore): void {
           running = undefined;
           // what has not changed stays the same object: only nodes that an edit reaches are painted again
           const validation = replaceEqualDeep(store.getState().validation, answer);
-          store.setState({ validation, validated: document, validationError: null });
+          // a box that was moved meanwhile changes nothing of it
+          const present = documentOf(store.getState());
+          const validated = isSame(document, present) ? present : document;
+          store.setState({ validation, validated, validationError: null });
         },
         (error: unknown) => {
           if (running !== controller) return;
           running = undefined;
           asked = null;
+          clearTimeout(waiting);
+          waiting = setTimeout(ask, RETRY_MS);
           store.setState({ validationError: error instanceof ApiError ? error.message : String(error) });
         },
       );

@@ -7,6 +7,7 @@ import { useNavigate } from 'react-router';
 
 import { fetchPipelines } from '../../api/pipelines';
 import { useCluster } from '../../hooks/useLive';
+import { useWhenReady } from '../../hooks/useWhenReady';
 import { searched } from '../../model/commandSearch';
 import { type Command, commandsOfPage } from '../../store/commands';
 import classes from './CommandPalette.module.css';
@@ -59,6 +60,8 @@ export function CommandPalette({ onClose }: { readonly onClose: () => void }) {
     // the dialog gives the focus back first
     setTimeout(command.run);
   };
+  const isAllKnown = pipelines !== undefined && cluster !== undefined;
+  const { ask } = useWhenReady(found.length > 0 || isAllKnown, () => run(found[chosen]), text);
   const optionId = (at: number) => `${id}-${at}`;
   return (
     <Modal opened onClose={onClose} withCloseButton={false} size="lg" padding="sm" yOffset="12vh" aria-label="Commands">
@@ -79,7 +82,7 @@ export function CommandPalette({ onClose }: { readonly onClose: () => void }) {
         onKeyDown={(event) => {
           const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
           if (step !== undefined && found.length > 0) setIndex((chosen + step + found.length) % found.length);
-          else if (event.key === 'Enter') run(found[chosen]);
+          else if (event.key === 'Enter') ask();
           else return;
           event.preventDefault();
         }}

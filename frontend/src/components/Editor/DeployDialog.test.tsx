@@ -46,7 +46,18 @@ class Server {
   looked: string[] = [];
   reads = 0;
   lost = 0;
+  isDown = false;
+  private held: Promise<void> = Promise.resolve();
   private readonly made = new Map<string, DeploymentAnswer>();
+
+  /** Keeps the answers about what runs until the returned function is called. */
+  hold(): () => void {
+    let release = () => {};
+    this.held = new Promise((resolve) => {
+      release = resolve;
+    });
+    return () => release();
+  }
 
   readonly fetch = (url: string, init: RequestInit = {}): Promise<Response> => {
     if (url.endsWith('/restore-points')) return answered(200, { points: this.points });
@@ -64,7 +75,10 @@ class Server {
     if (url.includes('/versions/')) return answered(200, { number: 2, document: line() });
     if (init.method !== 'POST') {
       this.reads += 1;
-      return answered(200, { deployments: this.all });
+      return this.held.then(() => {
+        if (this.isDown) throw new TypeError('network');
+        return answered(200, { deployments: this.all });
+      });
     }
     return this.deploy(JSON.parse(init.body as string) as { replaces: string | null }, new Headers(init.headers));
   };
@@ -133,7 +147,7 @@ function Host({ linked }: { readonly linked: Step | null }) {
 }
 
 /** The page, which knows the deployments that there are now. */
-async function opened(linked: Step | null = null): Promise<void> {
+async function opened(linked: Step | null = null): Promise<QueryClient> {
   const document = line();
   const editor = createEditor({
     pipelineId: 'p',
@@ -142,9 +156,10 @@ async function opened(linked: Step | null = null): Promise<void> {
     head: { number: 2, document },
     isReadOnly: false,
   });
+  const client = new QueryClient({ defaultOptions: { queries: { retry: false } } });
   render(
     <MantineProvider env="test">
-      <QueryClientProvider client={new QueryClient({ defaultOptions: { queries: { retry: false } } })}>
+      <QueryClientProvider client={client}>
         <MemoryRouter>
           <EditorContext value={editor}>
             <Host linked={linked} />
@@ -154,6 +169,7 @@ async function opened(linked: Step | null = null): Promise<void> {
     </MantineProvider>,
   );
   await screen.findByText('known');
+  return client;
 }
 
 async function press(name: string): Promise<void> {
@@ -162,25 +178,41 @@ async function press(name: string): Promise<void> {
   fireEvent.click(button);
 }
 
-test('the dialog reads what runs when it opens, before anything can be deployed', async () => {
+test('a click and Enter are kept until it is known what runs, and then lead to its report', async () => {
   await opened();
   // a colleague has deployed while the tab was hidden
   server.all = [deployment('x', { version: 7 })];
+  const go = server.hold();
   fireEvent.click(screen.getByText('Open'));
-  expect((await screen.findByRole<HTMLButtonElement>('button', { name: 'Deploy' })).disabled).toBe(true);
-  await press('Review the state');
+  await press('Deploy');
+  await waitFor(() => expect(server.reads).toBe(2));
+  expect(server.posted).toEqual([]);
+  go();
   await screen.findByText(/^Version 7 is stopped with a savepoint/);
   expect([server.reads, server.posted]).toEqual([2, []]);
 });
 
+test('what a click waits for is told, if it cannot be read', async () => {
+  const client = await opened();
+  const go = server.hold();
+  fireEvent.click(screen.getByText('Open'));
+  await press('Deploy');
+  server.isDown = true;
+  go();
+  await screen.findByText('The server cannot be reached.');
+  server.isDown = false;
+  void client.refetchQueries();
+  expect((await screen.findByRole('status', { name: 'Outcome' })).textContent).toBe('Version 2 runs.');
+  expect(server.posted).toHaveLength(1);
+});
+
 test('a job that began since is not replaced before its report was shown', async () => {
-  await opened();
+  const client = await opened();
   fireEvent.click(screen.getByText('Open'));
   await waitFor(() => expect(server.reads).toBe(2));
-  const button = await screen.findByRole<HTMLButtonElement>('button', { name: 'Deploy' });
-  await waitFor(() => expect(button.disabled).toBe(false));
+  await waitFor(() => expect(client.isFetching()).toBe(0));
   server.all = [deployment('x', { version: 7 })];
-  fireEvent.click(button);
+  await press('Deploy');
   await screen.findByText(/^Version 7 is stopped with a savepoint/);
   expect(screen.getByRole('alert').textContent).toBe('Version 7 of the pipeline runs by now');
   expect(server.posted).toEqual([{ version: 2, replaces: null }]);

@@ -16,6 +16,7 @@ import type { Autosave } from '../../hooks/useAutosave';
 import { type Deployments, deploymentsKey } from '../../hooks/useDeployments';
 import { useEditor, useEditorStore } from '../../hooks/useEditor';
 import { useSingleFlight } from '../../hooks/useSingleFlight';
+import { useWhenReady } from '../../hooks/useWhenReady';
 import type { Problem } from '../../model/pipeline/catalog';
 import { isUnderWay, nodeStates } from '../../model/pipeline/deployment';
 import { nameOf } from '../../model/pipeline/document';
@@ -123,6 +124,7 @@ function Ask(props: SendingProps & { readonly version: number | null }) {
   const blocking = useEditor((state) => state.validation.problems);
   const isDeployable = useEditor((state) => state.validation.is_deployable);
   const isChecked = useEditor((state) => state.validated === documentOf(state));
+  const uncheckable = useEditor((state) => state.validationError);
   const [message, setMessage] = useState('');
   const [isRestoring, setRestoring] = useState(false);
   const isSaving = version === null && isChanged;
@@ -145,6 +147,9 @@ function Ask(props: SendingProps & { readonly version: number | null }) {
     },
   });
   const go = useSingleFlight(mutate);
+  const missing = isRead ? (version === null && !isChecked ? uncheckable : null) : deployments.error;
+  const isReady = isRead && (version !== null || (isChecked && isDeployable));
+  const { ask, isWaiting } = useWhenReady(isReady, () => go(undefined));
   if (version === null && isChecked && !isDeployable) {
     const found = blocking.filter(({ severity }) => severity === 'error' || severity === 'incomplete');
     return <Blocked problems={found} onClose={onClose} />;
@@ -155,7 +160,7 @@ function Ask(props: SendingProps & { readonly version: number | null }) {
       className={classes.body}
       onSubmit={(event) => {
         event.preventDefault();
-        go(undefined);
+        ask();
       }}
     >
       {isSaving ? (
@@ -188,9 +193,9 @@ function Ask(props: SendingProps & { readonly version: number | null }) {
           onChange={(event) => setRestoring(event.currentTarget.checked)}
         />
       )}
-      <Trouble text={error?.message ?? sendError ?? (isRead ? null : deployments.error)} />
+      <Trouble text={error?.message ?? sendError ?? missing} />
       <Buttons onClose={onClose}>
-        <Button type="submit" loading={isPending || isSending} disabled={!isRead || (version === null && !isChecked)}>
+        <Button type="submit" loading={isPending || isSending || isWaiting}>
           {isSaving ? `Save and ${what}` : what.charAt(0).toUpperCase() + what.slice(1)}
         </Button>
       </Buttons>

@@ -2,7 +2,7 @@
 
 import { Button, Group, Modal } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
-import { useState } from 'react';
+import { useEffect, useRef, useState } from 'react';
 
 import { readSchema } from '../../api/pipelines';
 import { useEditor, useEditorStore } from '../../hooks/useEditor';
@@ -32,6 +32,12 @@ export function ReadSchema({ id, onClose }: Props) {
   });
   const name = nameOf(document, id);
   const isSame = data !== undefined && schemas.isAsFound(document, id, data);
+  const use = useRef<HTMLButtonElement>(null);
+  const isFound = data !== undefined && !isFetching;
+  // the button could not have the focus before
+  useEffect(() => {
+    if (isFound) use.current?.focus();
+  }, [isFound]);
   const take = () => {
     if (data === undefined) return;
     store.getState().transact(`Read the columns of ${name}`, (before) => schemas.takenOver(before, id, data));
@@ -67,7 +73,7 @@ export function ReadSchema({ id, onClose }: Props) {
           </Button>
         )}
         {!isSame && error === null && (
-          <Button data-autofocus disabled={data === undefined || isFetching} onClick={take}>
+          <Button ref={use} disabled={!isFound} onClick={take}>
             Use these columns
           </Button>
         )}

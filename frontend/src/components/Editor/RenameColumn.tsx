@@ -6,6 +6,7 @@ import { useState } from 'react';
 
 import { renameColumn } from '../../api/pipelines';
 import { useEditor, useEditorStore } from '../../hooks/useEditor';
+import { useWhenReady } from '../../hooks/useWhenReady';
 import type { Facts, PatchStep } from '../../model/pipeline/catalog';
 import { nameOf } from '../../model/pipeline/document';
 import { applyPatch } from '../../model/pipeline/jsonPatch';
@@ -42,13 +43,14 @@ export function RenameColumn({ place, column, facts, onClose }: Props) {
   );
   const kept = ['samples', 'tests'].filter((part) => parts.has(part));
   const rename = () => {
-    if (data === undefined || !isNew) return;
+    if (data === undefined) return;
     store.getState().transact(`Renamed the column ${at.column} to ${name}`, (before) =>
       // what the server has looked at, and nothing else
       before === document ? applyPatch(before, data.patch as unknown as readonly PatchStep[]) : null,
     );
     onClose();
   };
+  const { ask, isWaiting } = useWhenReady(data !== undefined && isNew, rename, name);
   return (
     <Modal
       opened
@@ -59,7 +61,7 @@ export function RenameColumn({ place, column, facts, onClose }: Props) {
       <form
         onSubmit={(event) => {
           event.preventDefault();
-          rename();
+          if (isNew && error === null) ask();
         }}
       >
         <TextInput
@@ -92,7 +94,7 @@ export function RenameColumn({ place, column, facts, onClose }: Props) {
           <Button variant="default" onClick={onClose}>
             Cancel
           </Button>
-          <Button type="submit" loading={isNew && isFetching} disabled={data === undefined || !isNew}>
+          <Button type="submit" loading={isWaiting && isFetching} disabled={!isNew || error !== null}>
             Rename
           </Button>
         </Group>
