@@ -7,6 +7,7 @@
 
 import { createStore } from 'zustand/vanilla';
 
+import { arranged } from '../model/pipeline/arranged';
 import type { Catalog, Facts, NodeType, Ports, Problem, Validation } from '../model/pipeline/catalog';
 import { NOTHING_KNOWN, portsOf, typeOf } from '../model/pipeline/catalog';
 import type { PipelineDocument } from '../model/pipeline/document';
@@ -45,7 +46,8 @@ export interface FocusRequest {
 
 export interface TransactOptions {
   readonly mergeKey?: string;
-  readonly select?: Selection;
+  /** What is selected then, also once it is done again; asked for after the change. */
+  readonly select?: () => Partial<Selection>;
 }
 
 export interface EditorState {
@@ -123,7 +125,7 @@ export function createEditor({ document, ...opened }: Opened) {
       if (isReadOnly) return false;
       const changed = change(before.present);
       if (changed === null || changed === before.present) return false;
-      const selection = present(changed, select ?? before.selection);
+      const selection = present(changed, select === undefined ? before.selection : { ...NO_SELECTION, ...select() });
       const now = Date.now();
       const after = history.record(before, { label, document: changed, selection, mergeKey: mergeKey ?? null, now });
       set({ history: after, announcement: label });
@@ -163,20 +165,6 @@ export function createEditor({ document, ...opened }: Opened) {
       }
     },
   }));
-}
-
-/** Gives nodes without a place one: between what is before and what is behind them. */
-function arranged(before: PipelineDocument, after: PipelineDocument): PipelineDocument {
-  const positions = { ...after.layout?.positions };
-  for (const id of Object.keys(after.nodes)) {
-    if (positions[id] !== undefined || before.nodes[id] !== undefined) continue;
-    const edges = Object.values(after.edges);
-    const ends = edges.flatMap(({ from, to }) => (from[0] === id ? [to[0]] : to[0] === id ? [from[0]] : []));
-    const places = ends.flatMap((end) => (positions[end] === undefined ? [] : [positions[end]]));
-    const mean = (axis: 0 | 1) => places.reduce((sum, place) => sum + place[axis], 0) / Math.max(1, places.length);
-    positions[id] = [Math.round(mean(0)), Math.round(mean(1)) + 90];
-  }
-  return { ...after, layout: { ...after.layout, positions } };
 }
 
 /** Only what is in the document can be selected. */

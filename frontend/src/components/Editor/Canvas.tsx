@@ -28,6 +28,7 @@ import {
   useNodesInitialized,
   useReactFlow,
   useStore,
+  useStoreApi,
 } from '@xyflow/react';
 import {
   type DragEvent,
@@ -48,14 +49,14 @@ import { type Group, type PipelineDocument, type Point, nameOf, positionOf } fro
 import * as groups from '../../model/pipeline/groups';
 import * as operations from '../../model/pipeline/operations';
 import { type Selection, documentOf, factsOf, hiddenIn, makeId, portsOfNode } from '../../store/editor';
-import { addAt } from './actions';
+import { addAt, addNote, writeNote } from './actions';
 import drawing from '../../styles/drawing.module.css';
 import classes from './Canvas.module.css';
 import { GroupBox, GroupFrame } from './GroupBox';
 import { BoxDetails, ConnectingFrom, NodeBox } from './NodeBox';
+import { DRAG_TYPE, NOTE } from './Palette';
 import { StreamEdge } from './StreamEdge';
 
-export const DRAG_TYPE = 'application/x-tidemark-node-type';
 const NODE_TYPES = { operator: NodeBox, note: NoteBox, group: GroupFrame, collapsed: GroupBox };
 const EDGE_TYPES = { stream: StreamEdge };
 const GRID: [number, number] = [10, 10];
@@ -76,8 +77,12 @@ const PAN_BUTTONS = [1, 2];
 const MULTI_SELECTION_KEYS = ['Shift', 'Meta', 'Control'];
 const PRO_OPTIONS = { hideAttribution: true };
 const GROUP_MARGIN = 26;
+/** From the corner of a group's frame to its nodes, with its head above them. */
+const FRAME: Point = [GROUP_MARGIN, GROUP_MARGIN + 8];
 /** Free space around a box that is brought into sight. */
 const EDGE = 48;
+
+type DragEnd = globalThis.MouseEvent | TouchEvent | ReactMouseEvent;
 
 /** Node objects by id, kept while nothing of them changes: React Flow compares them. */
 class Kept {
@@ -112,6 +117,7 @@ export function Canvas() {
   const [near, setNear] = useState<string | null>(null);
   const [kept] = useState(() => new Kept());
   const { screenToFlowPosition } = useReactFlow();
+  const flowStore = useStoreApi();
   const hidden = useMemo(
     () => hiddenIn({ isReadOnly, history: { ...store.getState().history, present: document } }),
     [document, isReadOnly, store],
@@ -125,18 +131,22 @@ export function Canvas() {
 
   const onNodesChange = useCallback(
     (changes: NodeChange[]) => {
-      const moved: Record<string, Point> = {};
+      const moved = new Map<string, Point>();
       const measured: Record<string, { width: number; height: number }> = {};
       const chosen = new Map<string, boolean>();
       for (const change of changes) {
         if (change.type === 'position' && change.position !== undefined && change.dragging === true) {
-          moved[change.id] = [change.position.x, change.position.y];
+          moved.set(change.id, [change.position.x, change.position.y]);
         } else if (change.type === 'select') chosen.set(change.id, change.selected);
         else if (change.type === 'dimensions' && change.dimensions !== undefined)
           measured[change.id] = change.dimensions;
       }
       if (Object.keys(measured).length > 0) setSizes((before) => ({ ...before, ...measured }));
-      if (Object.keys(moved).length > 0) setDragged((before) => ({ ...before, ...moved }));
+      if (moved.size > 0) {
+        const state = store.getState();
+        const to = framesMoved(documentOf(state), hiddenIn(state), moved);
+        setDragged((before) => ({ ...before, ...Object.fromEntries(to) }));
+      }
       if (chosen.size > 0) {
         const state = store.getState();
         const { nodes: old, notes, edges: lines } = state.history.selection;
@@ -163,21 +173,25 @@ export function Canvas() {
       const chosen = new Map(
         changes.flatMap((change) => (change.type === 'select' ? [[change.id, change.selected]] : [])),
       );
-      if (chosen.size === 0) return;
+      // a frame drawn around boxes selects boxes: with their edges, deleting them would join nothing
+      if (chosen.size === 0 || flowStore.getState().userSelectionActive) return;
       const { select, history } = store.getState();
       const left = history.selection.edges.filter((id) => chosen.get(id) !== false);
       const added = [...chosen].filter(([, isChosen]) => isChosen).map(([id]) => id);
       select({ ...history.selection, edges: [...new Set([...left, ...added])] });
     },
-    [store],
+    [store, flowStore],
   );
 
   const onDragStop = useCallback(
-    (_: unknown, node: Node, all: Node[]) => {
-      const { transact } = store.getState();
+    (event: DragEnd, node: Node, all: Node[]) => {
+      const state = store.getState();
+      const { transact } = state;
       setDragged({});
-      const to = new Map(all.map(({ id, position }) => [id, operations.snapped([position.x, position.y])]));
-      const edge = all.length === 1 ? edgeBelow(store.getState(), node) : null;
+      const places = new Map(all.map(({ id, position }): [string, Point] => [id, [position.x, position.y]]));
+      const moved = framesMoved(documentOf(state), hiddenIn(state), places);
+      const to = new Map([...moved].map(([id, at]) => [id, operations.snapped(at)]));
+      const edge = all.length === 1 ? edgeBelow(state, node, event) : null;
       const label = edge !== null ? `Inserted ${nameOf(documentOf(store.getState()), node.id)}` : 'Moved';
       transact(label, (before) => {
         let moved = groups.moveSeen(before, to);
@@ -231,10 +245,16 @@ export function Canvas() {
 
   const onDrop = useCallback(
     (event: DragEvent) => {
-      const type = typeOf(store.getState().catalog, event.dataTransfer.getData(DRAG_TYPE));
-      if (type === undefined) return;
+      const what = event.dataTransfer.getData(DRAG_TYPE);
+      if (what === '') return;
       event.preventDefault();
       const at = screenToFlowPosition({ x: event.clientX, y: event.clientY });
+      if (what === NOTE) {
+        addNote(store, [at.x - operations.NOTE_SIZE[0] / 2, at.y - operations.NOTE_SIZE[1] / 2]);
+        return;
+      }
+      const type = typeOf(store.getState().catalog, what);
+      if (type === undefined) return;
       const edge = edgeAt(event.clientX, event.clientY);
       addAt(store, type, [at.x - BOX[0] / 2, at.y - BOX[1] / 2], edge === null ? {} : { edge });
     },
@@ -242,7 +262,7 @@ export function Canvas() {
   );
 
   const onSelectionDragStop = useCallback(
-    (event: unknown, all: Node[]) => {
+    (event: DragEnd, all: Node[]) => {
       const [first] = all;
       if (first !== undefined) onDragStop(event, first, all);
     },
@@ -413,8 +433,8 @@ function flowNodes(
     .map(([id, { nodes }]): Node => {
       const places = nodes.map((each) => place(each, positionOf(document, each)));
       const height = (index: number) => sizes[nodes[index] ?? '']?.height ?? BOX[1];
-      const left = Math.min(...places.map(({ x }) => x)) - GROUP_MARGIN;
-      const top = Math.min(...places.map(({ y }) => y)) - GROUP_MARGIN - 8;
+      const left = Math.min(...places.map(({ x }) => x)) - FRAME[0];
+      const top = Math.min(...places.map(({ y }) => y)) - FRAME[1];
       const right = Math.max(...places.map(({ x }) => x)) + BOX[0] + GROUP_MARGIN;
       const bottom = Math.max(...places.map(({ y }, index) => y + height(index))) + GROUP_MARGIN;
       return {
@@ -424,7 +444,8 @@ function flowNodes(
         data: {},
         width: right - left,
         height: bottom - top,
-        draggable: false,
+        draggable: isDraggable,
+        dragHandle: `.${classes.groupHead ?? ''}`,
         selectable: false,
         zIndex: -2,
         style: { pointerEvents: 'none', background: 'none', border: 0, padding: 0 },
@@ -454,6 +475,25 @@ function flowNodes(
     const measured = sizes[node.id];
     return measured === undefined ? node : { ...node, measured };
   });
+}
+
+/** Places of what is dragged, with the nodes of a group in place of its frame. */
+function framesMoved(
+  document: PipelineDocument,
+  hidden: groups.Hidden,
+  to: ReadonlyMap<string, Point>,
+): ReadonlyMap<string, Point> {
+  const moved = new Map(to);
+  for (const [id, [x, y]] of to) {
+    const group = groups.groupOfBox(id);
+    const isFrame =
+      group !== null && document.layout?.groups?.[group]?.nodes.some((node) => hidden.has(node)) === false;
+    if (!isFrame) continue;
+    moved.delete(id);
+    const corner = operations.snapped([x + FRAME[0], y + FRAME[1]]);
+    for (const [node, at] of Object.entries(groups.movedAsGroup(document, group, corner))) moved.set(node, at);
+  }
+  return moved;
 }
 
 function flowEdges(
@@ -487,13 +527,16 @@ function edgeAt(x: number, y: number): string | null {
   return found?.dataset.id ?? null;
 }
 
-/** The edge that a node without edges was dropped on. */
-function edgeBelow(state: Parameters<typeof documentOf>[0], node: Node): string | null {
+/** The edge that a node without edges was dropped on, with the pointer or the middle of its box. */
+function edgeBelow(state: Parameters<typeof documentOf>[0], node: Node, event: DragEnd): string | null {
   const document = documentOf(state);
   if (!Object.hasOwn(document.nodes, node.id)) return null;
   if (Object.values(document.edges).some(({ from, to }) => from[0] === node.id || to[0] === node.id)) return null;
   const box = globalThis.document.querySelector(`[data-node="${node.id}"]`)?.getBoundingClientRect();
-  const found = box === undefined ? null : edgeAt(box.x + box.width / 2, box.y + box.height / 2);
+  if (box === undefined) return null;
+  const pointer = 'clientX' in event ? event : event.changedTouches[0];
+  const heights = [0.5, 0.25, 0.75].map((part) => edgeAt(box.x + box.width / 2, box.y + box.height * part));
+  const found = (pointer && edgeAt(pointer.clientX, pointer.clientY)) ?? heights.find((id) => id !== null) ?? null;
   const edge = document.edges[found ?? ''];
   const [input] = portsOfNode(state, node.id).inputs;
   if (edge === undefined || input === undefined) return found;
@@ -588,7 +631,13 @@ function NoteBox({ id, selected }: NodeProps) {
   if (note === undefined) return null;
   const text = note.text.join('\n');
   return (
-    <div className={drawing.note} data-colour={note.colour} data-selected={selected || undefined}>
+    <div
+      className={drawing.note}
+      data-colour={note.colour}
+      data-selected={selected || undefined}
+      title="Double-click to write"
+      onDoubleClick={writeNote}
+    >
       {text === '' ? <span className={classes.noteHint}>Empty note</span> : text}
     </div>
   );

@@ -111,6 +111,7 @@ function Workbench({ store, begun, others }: Props) {
   };
   const previewing = usePreviewing(store, () => setDock('preview'));
   const canvas = useRef<HTMLDivElement>(null);
+  const { screenToFlowPosition } = useReactFlow();
   const panel = useRef<HTMLElement>(null);
   const rename = () => {
     const field = panel.current?.querySelector<HTMLInputElement>('[data-name-field]');
@@ -130,6 +131,11 @@ function Workbench({ store, begun, others }: Props) {
     problems: () => setDock((old) => (old === 'problems' ? null : 'problems')),
     preview: previewing.toggle,
     sheet: () => setSheet(true),
+    note: () => {
+      const { x, y } = screenToFlowPosition(middleOf(canvas.current));
+      const [width, height] = operations.NOTE_SIZE;
+      actions.addNote(store, [x - width / 2, y - height / 2]);
+    },
     canvas: () => canvas.current?.focus(),
   };
   useKeyboard(store, canvas, targets);
@@ -341,15 +347,16 @@ function useSaving(autosave: ReturnType<typeof useAutosave>) {
   };
 }
 
-type Targets = Omit<Parameters<typeof pressed>[2], 'quickAdd' | 'note'>;
+type Targets = Omit<Parameters<typeof pressed>[2], 'quickAdd'>;
+
+function middleOf(canvas: HTMLElement | null): { readonly x: number; readonly y: number } {
+  const box = canvas?.getBoundingClientRect() ?? new DOMRect(0, 0, 800, 600);
+  return { x: box.x + box.width / 2, y: box.y + box.height / 2 };
+}
 
 /** Keys, and the clipboard's events, which work without a secure context, too. */
 function useKeyboard(store: EditorStore, canvas: React.RefObject<HTMLDivElement | null>, targets: Targets): void {
   const { screenToFlowPosition } = useReactFlow();
-  const middle = () => {
-    const box = canvas.current?.getBoundingClientRect() ?? new DOMRect(0, 0, 800, 600);
-    return { x: box.x + box.width / 2, y: box.y + box.height / 2 };
-  };
   // while versions are compared, keys change nothing that cannot be seen
   const isHidden = () => Boolean(canvas.current?.closest('[hidden]'));
   // whether the key closes suggestions, or ends a composition, which it has done by the time it arrives here
@@ -364,22 +371,18 @@ function useKeyboard(store: EditorStore, canvas: React.RefObject<HTMLDivElement 
       const state = store.getState();
       const [first] = state.history.selection.nodes;
       const output = first === undefined ? undefined : portsOfNode(state, first).outputs[0];
-      const { x, y } = middle();
+      const { x, y } = middleOf(canvas.current);
       const screen = { x: x - 160, y: y - 160 };
       state.openQuickAdd(
         first === undefined || output === undefined ? { screen } : { screen, from: [first, output.name] },
       );
     };
-    const note = () => {
-      const { x, y } = screenToFlowPosition(middle());
-      actions.addNote(store, [x - 110, y - 55]);
-    };
-    if (pressed(store, event, { ...targets, quickAdd, note })) event.preventDefault();
+    if (pressed(store, event, { ...targets, quickAdd })) event.preventDefault();
   });
   const onClipboard = useEffectEvent((event: ClipboardEvent) => {
     if (isInField(event.target) || event.clipboardData === null || isHidden()) return;
     if (event.type === 'paste') {
-      const { x, y } = screenToFlowPosition(middle());
+      const { x, y } = screenToFlowPosition(middleOf(canvas.current));
       actions.pasteText(store, event.clipboardData.getData('text/plain'), operations.snapped([x - 110, y - 40]));
     } else {
       // marked text is copied as text

@@ -30,8 +30,8 @@ export const GroupFrame = memo(function GroupFrame({ id }: NodeProps) {
       <div className={look.groupHead}>
         <button
           type="button"
-          className={`nodrag nopan ${look.groupName ?? ''}`}
-          title="Select all nodes of this group"
+          className={`nopan ${look.groupName ?? ''}`}
+          title="Select all nodes of this group; drag to move them"
           tabIndex={-1}
           onClick={() => store.getState().select({ nodes: group.nodes })}
         >

@@ -10,10 +10,10 @@ import { maySubmit } from '../../model/access';
 import { inputFacts } from '../../model/pipeline/catalog';
 import type { Json, PipelineNode } from '../../model/pipeline/document';
 import * as operations from '../../model/pipeline/operations';
-import { documentOf, makeId, typeOfNode } from '../../store/editor';
+import { documentOf, typeOfNode } from '../../store/editor';
 import { CopyText } from '../CopyText/CopyText';
 import { TabBar } from '../TabBar/TabBar';
-import { removeSelected, toggleDisabled, toggleGroups } from './actions';
+import { groupSelected, removeSelected, toggleDisabled, toggleGroups } from './actions';
 import { EdgePanel, StreamFacts, UnknownStream } from './EdgePanel';
 import { TypeIcon, hueOf } from './icons';
 import classes from './Inspector.module.css';
@@ -116,6 +116,12 @@ function NodePanel({ id }: { readonly id: string }) {
             isParallel={type?.is_parallel ?? true}
             hasOperator={type?.has_operator ?? true}
           />
+          <GroupTools nodes={[id]} />
+          {!isReadOnly && (
+            <Button mt="md" size="compact-sm" variant="default" onClick={() => removeSelected(store)}>
+              Delete the node
+            </Button>
+          )}
         </Tabs.Panel>
         <Tabs.Panel value="stream" className={classes.body ?? ''}>
           <Streams id={id} />
@@ -298,7 +304,7 @@ function NotePanel({ id }: { readonly id: string }) {
           label="Text"
           autosize
           minRows={4}
-          autoFocus
+          data-note
           value={note.text.join('\n')}
           readOnly={isReadOnly}
           onBlur={() => store.getState().seal()}
@@ -325,6 +331,11 @@ function NotePanel({ id }: { readonly id: string }) {
               )
           }
         />
+        {!isReadOnly && (
+          <Button mt="md" size="compact-sm" variant="default" onClick={() => removeSelected(store)}>
+            Delete the note
+          </Button>
+        )}
       </div>
     </div>
   );
@@ -333,8 +344,6 @@ function NotePanel({ id }: { readonly id: string }) {
 function Several({ nodes, count }: { readonly nodes: readonly string[]; readonly count: number }) {
   const store = useEditorStore();
   const isReadOnly = useEditor((state) => state.isReadOnly);
-  const groups = useEditor((state) => documentOf(state).layout?.groups);
-  const group = Object.entries(groups ?? {}).find(([, each]) => nodes.some((id) => each.nodes.includes(id)));
   return (
     <div className={classes.inspector}>
       <header className={classes.head}>
@@ -342,50 +351,18 @@ function Several({ nodes, count }: { readonly nodes: readonly string[]; readonly
       </header>
       {!isReadOnly && (
         <div className={classes.body}>
-          {group !== undefined && (
-            <NameField
-              key={group[1].name}
-              label="Name of the group"
-              value={group[1].name}
-              isReadOnly={false}
-              onRename={(name) =>
-                store
-                  .getState()
-                  .transact('Renamed a group', (before) => operations.changeGroup(before, group[0], { name }))
-              }
-            />
-          )}
+          <GroupTools nodes={nodes} />
           <Group gap="xs">
             {nodes.length > 0 && (
-              <Button
-                size="compact-sm"
-                variant="default"
-                onClick={() =>
-                  store
-                    .getState()
-                    .transact('Grouped', (before) => operations.addGroup(before, nodes, makeId)?.document ?? null)
-                }
-              >
-                Group
-              </Button>
+              <>
+                <Button size="compact-sm" variant="default" onClick={() => groupSelected(store)}>
+                  Group
+                </Button>
+                <Button size="compact-sm" variant="default" onClick={() => toggleDisabled(store, nodes)}>
+                  Disable or enable
+                </Button>
+              </>
             )}
-            {group !== undefined && (
-              <Button
-                size="compact-sm"
-                variant="default"
-                onClick={() => store.getState().transact('Ungrouped', (before) => operations.ungroup(before, group[0]))}
-              >
-                Ungroup
-              </Button>
-            )}
-            {group !== undefined && (
-              <Button size="compact-sm" variant="default" onClick={() => toggleGroups(store, nodes)}>
-                {group[1].collapsed ? 'Expand' : 'Collapse'}
-              </Button>
-            )}
-            <Button size="compact-sm" variant="default" onClick={() => toggleDisabled(store, nodes)}>
-              Disable or enable
-            </Button>
             <Button size="compact-sm" variant="default" onClick={() => removeSelected(store)}>
               Delete
             </Button>
@@ -393,5 +370,41 @@ function Several({ nodes, count }: { readonly nodes: readonly string[]; readonly
         </div>
       )}
     </div>
+  );
+}
+
+/** The group that some of the nodes are in: its name, and what can be done with it. */
+function GroupTools({ nodes }: { readonly nodes: readonly string[] }) {
+  const store = useEditorStore();
+  const isReadOnly = useEditor((state) => state.isReadOnly);
+  const groups = useEditor((state) => documentOf(state).layout?.groups);
+  const found = Object.entries(groups ?? {}).find(([, each]) => nodes.some((id) => each.nodes.includes(id)));
+  if (found === undefined || isReadOnly) return null;
+  const [id, group] = found;
+  return (
+    <section className={classes.group} aria-label={`Group ${group.name}`}>
+      <NameField
+        key={group.name}
+        label="Name of the group"
+        isLabelled
+        value={group.name}
+        isReadOnly={false}
+        onRename={(name) =>
+          store.getState().transact('Renamed a group', (before) => operations.renameGroup(before, id, name))
+        }
+      />
+      <Group gap="xs">
+        <Button
+          size="compact-sm"
+          variant="default"
+          onClick={() => store.getState().transact('Ungrouped', (before) => operations.ungroup(before, id))}
+        >
+          Ungroup
+        </Button>
+        <Button size="compact-sm" variant="default" onClick={() => toggleGroups(store, group.nodes.slice(0, 1))}>
+          {group.collapsed ? 'Expand' : 'Collapse'}
+        </Button>
+      </Group>
+    </section>
   );
 }

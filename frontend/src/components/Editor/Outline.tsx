@@ -129,7 +129,9 @@ function Item({ item, isChosen, isCurrent, onChoose, onConnect, onRename }: Item
                 onClick={() => {
                   const port = store.getState().validation.nodes[item.id]?.ports.outputs[0] ?? type?.ports.outputs[0];
                   const screen = { x: window.innerWidth / 2 - 160, y: 140 };
-                  if (port !== undefined) store.getState().openQuickAdd({ screen, from: [item.id, port.name] });
+                  if (port === undefined) return;
+                  // the menu gives the focus back to what has had it when it closed
+                  setTimeout(() => store.getState().openQuickAdd({ screen, from: [item.id, port.name] }));
                 }}
                 disabled={type?.ports.outputs.length === 0}
               >

@@ -1,24 +1,28 @@
-/** All node types by category, with a search: to be clicked, or dragged onto the canvas or onto an edge. */
+/** All node types by category, and notes, with a search: to be clicked, or dragged onto the canvas or onto an edge. */
 
 import { TextInput } from '@mantine/core';
-import { IconSearch } from '@tabler/icons-react';
-import { useMemo, useState } from 'react';
+import { IconNote, IconSearch } from '@tabler/icons-react';
+import { type DragEvent, useMemo, useState } from 'react';
 
 import { useEditor, useEditorStore } from '../../hooks/useEditor';
 import { type NodeType, searchTypes } from '../../model/pipeline/catalog';
 import { documentOf } from '../../store/editor';
-import { addAt, freePlace } from './actions';
+import { addAt, addNote, freePlace } from './actions';
 import { TypeIcon, hueOf } from './icons';
 import box from './NodeBox.module.css';
 import classes from './Palette.module.css';
 
-const DRAG_TYPE = 'application/x-tidemark-node-type';
+/** What is dragged from here: the name of a node type, or `NOTE`. */
+export const DRAG_TYPE = 'application/x-tidemark-node-type';
+export const NOTE = 'note';
+const NOTE_WORDS = 'note comment text sticky';
 
 export function Palette() {
   const store = useEditorStore();
   const catalog = useEditor((state) => state.catalog);
   const [text, setText] = useState('');
   const groups = useMemo(() => byCategory(searchTypes(catalog, text)), [catalog, text]);
+  const hasNote = NOTE_WORDS.includes(text.trim().toLowerCase());
   const add = (type: NodeType) => {
     const state = store.getState();
     const [only, ...others] = state.history.selection.nodes;
@@ -45,7 +49,7 @@ export function Palette() {
             Keys have no node of their own: each node that needs keys has a parameter for them.
           </p>
         )}
-        {groups.length === 0 && <p className={classes.hint}>No node matches.</p>}
+        {groups.length === 0 && !hasNote && <p className={classes.hint}>No node matches.</p>}
         {groups.map(([category, types]) => (
           <section key={category} aria-label={category}>
             <h2 className={classes.category}>{category}</h2>
@@ -54,6 +58,24 @@ export function Palette() {
             ))}
           </section>
         ))}
+        {hasNote && (
+          <section aria-label="Notes">
+            <h2 className={classes.category}>Notes</h2>
+            <button
+              type="button"
+              className={classes.item}
+              draggable
+              title="A text on the canvas, for people"
+              onClick={() => addNote(store, freePlace(documentOf(store.getState()), null))}
+              onDragStart={(event) => beginDrag(event, NOTE)}
+            >
+              <span className={`${box.icon ?? ''} ${classes.icon ?? ''}`}>
+                <IconNote size={15} aria-hidden />
+              </span>
+              <span className={classes.title}>Note</span>
+            </button>
+          </section>
+        )}
       </div>
     </div>
   );
@@ -69,6 +91,11 @@ export function byCategory(types: readonly NodeType[]): readonly (readonly [stri
   return [...found];
 }
 
+function beginDrag({ dataTransfer }: DragEvent, what: string): void {
+  dataTransfer.setData(DRAG_TYPE, what);
+  dataTransfer.effectAllowed = 'copy';
+}
+
 function PaletteItem({ type, onAdd }: { readonly type: NodeType; readonly onAdd: () => void }) {
   return (
     <button
@@ -77,10 +104,7 @@ function PaletteItem({ type, onAdd }: { readonly type: NodeType; readonly onAdd:
       draggable
       title={type.summary}
       onClick={onAdd}
-      onDragStart={(event) => {
-        event.dataTransfer.setData(DRAG_TYPE, type.type);
-        event.dataTransfer.effectAllowed = 'copy';
-      }}
+      onDragStart={(event) => beginDrag(event, type.type)}
     >
       <span className={`${box.icon ?? ''} ${classes.icon ?? ''}`} data-hue={hueOf(type.category)}>
         <TypeIcon name={type.icon} size={15} />

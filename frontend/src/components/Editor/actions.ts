@@ -13,7 +13,16 @@ import {
   toggleCollapsed,
 } from '../../model/pipeline/groups';
 import * as operations from '../../model/pipeline/operations';
-import { type EditorStore, documentOf, factsOf, hiddenIn, makeId, portsOfNode } from '../../store/editor';
+import {
+  type EditorStore,
+  type Selection,
+  documentOf,
+  factsOf,
+  hiddenIn,
+  makeId,
+  portsOfNode,
+} from '../../store/editor';
+import { focusWhenDrawn } from './focus';
 
 interface Where {
   readonly from?: readonly [string, string];
@@ -33,15 +42,13 @@ export function addAt(store: EditorStore, type: NodeType, at: Point, where: Wher
     return alone;
   }
   let id = '';
-  const isDone = state.transact(`Added ${type.title}`, (document) => {
+  const change = (document: PipelineDocument) => {
     const inserted = where.edge === undefined ? null : operations.insertNew(document, where.edge, type, makeId);
     const made = inserted ?? connected(document, type, operations.snapped(at), where.from ?? null);
     id = made.id;
     return made.document;
-  });
-  if (!isDone) return null;
-  store.getState().select({ nodes: [id] });
-  return id;
+  };
+  return state.transact(`Added ${type.title}`, change, { select: () => ({ nodes: [id] }) }) ? id : null;
 }
 
 function connected(
@@ -97,13 +104,13 @@ export function duplicateSelected(store: EditorStore): void {
 
 function paste(store: EditorStore, label: string, clip: Parameters<typeof pasted>[1], at: Point): void {
   const { transact } = store.getState();
-  let made: ReturnType<typeof pasted> | null = null;
-  const isDone = transact(`${label} ${Object.keys(clip.nodes).length} nodes`, (document) => {
-    made = pasted(document, clip, at, makeId);
+  let chosen: Partial<Selection> = {};
+  const change = (document: PipelineDocument) => {
+    const made = pasted(document, clip, operations.uncovered(document, at), makeId);
+    chosen = { nodes: made.nodes, notes: made.notes };
     return made.document;
-  });
-  const chosen = made as ReturnType<typeof pasted> | null;
-  if (isDone && chosen !== null) store.getState().select({ nodes: chosen.nodes, notes: chosen.notes });
+  };
+  transact(`${label} ${Object.keys(clip.nodes).length} nodes`, change, { select: () => chosen });
 }
 
 /** The text that a copy puts on the clipboard; null if nothing is selected. */
@@ -130,12 +137,13 @@ export function pasteText(store: EditorStore, text: string, at: Point): void {
     return;
   }
   let id = '';
-  transact(`Pasted ${table.rows.length} rows`, (document) => {
-    const made = operations.withNode(document, inlineNode(document, type, table, makeId), at, makeId);
+  const change = (document: PipelineDocument) => {
+    const node = inlineNode(document, type, table, makeId);
+    const made = operations.withNode(document, node, operations.uncovered(document, at), makeId);
     id = made.id;
     return made.document;
-  });
-  store.getState().select({ nodes: [id] });
+  };
+  transact(`Pasted ${table.rows.length} rows`, change, { select: () => ({ nodes: [id] }) });
 }
 
 export function toggleDisabled(store: EditorStore, ids: readonly string[]): void {
@@ -167,12 +175,18 @@ export function toggleGroups(store: EditorStore, nodes: readonly string[]): void
 
 export function addNote(store: EditorStore, at: Point): void {
   let id = '';
-  store.getState().transact('Added a note', (document) => {
+  const change = (document: PipelineDocument) => {
     const made = operations.addNote(document, operations.snapped(at), makeId);
     id = made.id;
     return made.document;
-  });
-  store.getState().select({ notes: [id] });
+  };
+  if (store.getState().transact('Added a note', change, { select: () => ({ notes: [id] }) })) writeNote();
+}
+
+/** Gives the text of the note that is selected the focus. */
+export function writeNote(): void {
+  const panel = globalThis.document.querySelector<HTMLElement>('[data-inspector]');
+  if (panel !== null) focusWhenDrawn(panel, 'textarea[data-note]');
 }
 
 export function selectAll(store: EditorStore): void {

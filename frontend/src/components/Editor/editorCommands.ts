@@ -14,6 +14,7 @@ export interface EditorTargets {
   readonly preview: () => void;
   readonly outline: () => void;
   readonly sheet: () => void;
+  readonly note: () => void;
 }
 
 export function editorCommands(store: EditorStore, targets: EditorTargets): readonly Command[] {
@@ -33,6 +34,7 @@ export function editorCommands(store: EditorStore, targets: EditorTargets): read
         action('Preview, or stop it', targets.preview, 'P'),
         action('Undo', state.undo, 'Ctrl + Z'),
         action('Redo', state.redo, 'Ctrl + Y'),
+        action('Add a note', targets.note, 'T'),
         action('Lay out again', () => void actions.arrange(store), 'L'),
         action('Group the selected nodes', () => actions.groupSelected(store), 'Ctrl + G'),
         action(

@@ -99,6 +99,7 @@ export function pressed(store: EditorStore, event: KeyboardEvent, targets: KeyTa
     case 'Enter':
       if (!(event.target instanceof HTMLElement) || event.target.closest('button, a, summary') !== null) return false;
       if (first !== undefined) targets.form();
+      else if (history.selection.notes.length > 0) actions.writeNote();
       return true;
     case 'l':
       void actions.arrange(store);

@@ -115,10 +115,26 @@ function slug(name: string): string {
   return text === '' ? 'node' : text;
 }
 
+/** Of a pipeline, a node, a test or a group. Longer names are refused by the server. */
+export const MAX_NAME = 200;
+
+/** A name without space around it, and no longer than names can be. */
+export function namedAs(wanted: string): string {
+  const text = wanted.trim();
+  // no half of a pair
+  return text.length <= MAX_NAME
+    ? text
+    : text
+        .slice(0, MAX_NAME)
+        .replace(/[\ud800-\udbff]$/, '')
+        .trimEnd();
+}
+
 /** The name itself if no node has it, else with the next free number behind it. */
 export function freeName(wanted: string, taken: ReadonlySet<string>): string {
-  if (!taken.has(wanted)) return wanted;
-  const base = wanted.replace(/ \d+$/, '');
+  const name = namedAs(wanted);
+  if (!taken.has(name)) return name;
+  const base = name.replace(/ \d+$/, '').slice(0, MAX_NAME - 8);
   let number = 2;
   while (taken.has(`${base} ${number}`)) number += 1;
   return `${base} ${number}`;

@@ -5,7 +5,8 @@ import { type PipelineDocument, faults } from './document';
 import * as groups from './groups';
 import * as operations from './operations';
 import { outline } from './outline';
-import { idsFrom, line, port, portsIn, randomPipeline, seeded } from './testPipelines';
+import { randomPipeline } from './testEdits';
+import { idsFrom, line, port, portsIn, seeded } from './testPipelines';
 
 const makeId = idsFrom(seeded(7));
 

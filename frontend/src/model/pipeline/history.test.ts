@@ -3,15 +3,19 @@ import { expect, test } from 'vitest';
 import { type PipelineDocument, emptyDocument, faults } from './document';
 import { MAX_ENTRIES, record, redo, redoLabel, seal, startHistory, undo, undoLabel } from './history';
 import { ranks } from './order';
-import { idsFrom, line, randomEdit, seeded } from './testPipelines';
+import { randomEdit } from './testEdits';
+import { idsFrom, line, seeded } from './testPipelines';
 
 const EDITS = 50;
 const SEQUENCES = 1000;
+/** Of these, the ends are read by the server's tests. */
+const KEPT = 24;
 
 test(
   'undoing all gives the start and redoing all the end, over a thousand sequences of edits, and all are sound',
   { timeout: 60_000 },
-  () => {
+  async () => {
+    const ends: PipelineDocument[] = [];
     for (let seed = 1; seed <= SEQUENCES; seed += 1) {
       const random = seeded(seed);
       const makeId = idsFrom(random);
@@ -37,7 +41,10 @@ test(
       expect(JSON.stringify(back.present)).toBe(frozen);
       while (redoLabel(back) !== null) back = redo(back);
       expect(back.present).toBe(end);
+      ends.push(end);
     }
+    const lines = ends.slice(0, KEPT).map((end) => `${JSON.stringify(end)}\n`);
+    await expect(lines.join('')).toMatchFileSnapshot('../../../../tests/pipeline/drawn.jsonl');
   },
 );
 

@@ -40,7 +40,9 @@ export function mergeDocuments(base: PipelineDocument, ours: PipelineDocument, t
 export function decided(document: PipelineDocument, conflict: Conflict, side: Side): PipelineDocument {
   if (side === holding(conflict) || !hasPlace(document, conflict.path)) return document;
   const changed = placed(asValue(document), conflict.path, conflict[side]) as unknown as PipelineDocument;
-  return tidied(changed);
+  const [top, part, id] = conflict.path;
+  // the group that was chosen has its nodes, whoever else has them
+  return tidied(changed, top === 'layout' && part === 'groups' ? id : undefined);
 }
 
 /** What a side would have at a conflict's place: as it is now, or as it was at the merge. */
@@ -176,7 +178,23 @@ function repaired(
       });
     }
   }
-  return tidied({ ...merged, nodes });
+  const kept = { ...merged, nodes };
+  conflicts.push(...lostMembers(kept, tidied(kept)));
+  return tidied(kept);
+}
+
+/** The groups that lose nodes because each side has put them into another one: the first group holds until somebody chooses. */
+function lostMembers(merged: PipelineDocument, tidy: PipelineDocument): readonly Conflict[] {
+  const groups = Object.entries(merged.layout?.groups ?? {});
+  return groups.flatMap(([id, group]): readonly Conflict[] => {
+    const nodes = group.nodes.filter((node) => Object.hasOwn(merged.nodes, node));
+    const left = tidy.layout?.groups?.[id];
+    if (nodes.length === (left?.nodes.length ?? 0)) return [];
+    const path = ['layout', 'groups', id];
+    return left === undefined
+      ? [{ path, base: undefined, ours: undefined, theirs: { ...group, nodes } }]
+      : [{ path: [...path, 'nodes'], base: undefined, ours: left.nodes, theirs: nodes }];
+  });
 }
 
 function isUntouched(id: string, base: PipelineDocument, ours: PipelineDocument, theirs: PipelineDocument): boolean {
@@ -185,18 +203,23 @@ function isUntouched(id: string, base: PipelineDocument, ours: PipelineDocument,
   return isEqual(edge(base), kept);
 }
 
-/** Drops what refers to nodes that are gone, and double memberships of groups. */
-export function tidied(document: PipelineDocument): PipelineDocument {
+/** Drops what refers to nodes that are gone, and double memberships of groups: one group may go before the others. */
+export function tidied(document: PipelineDocument, first?: string): PipelineDocument {
   if (faults(document).length === 0) return document;
   const has = (id: string) => Object.hasOwn(document.nodes, id);
   const loose = Object.entries(document.edges).filter(([, { from, to }]) => !has(from[0]) || !has(to[0]));
   const { positions, groups, colours } = document.layout ?? {};
   const gone = (map: Readonly<Record<string, unknown>>) => new Set(Object.keys(map).filter((id) => !has(id)));
-  const seen = new Set<string>();
-  const members = Object.entries(groups ?? {}).map(([id, group]) => {
-    const nodes = group.nodes.filter((node) => has(node) && !seen.has(node));
-    for (const node of nodes) seen.add(node);
-    return [id, { ...group, nodes }] as const;
+  const taken = new Map<string, string>();
+  const claim = (id: string) => {
+    for (const node of groups?.[id]?.nodes ?? []) if (has(node) && !taken.has(node)) taken.set(node, id);
+  };
+  if (first !== undefined) claim(first);
+  const all = Object.entries(groups ?? {});
+  for (const [id] of all) claim(id);
+  const members = all.map(([id, group]) => {
+    const nodes = [...new Set(group.nodes)].filter((node) => taken.get(node) === id);
+    return [id, nodes.length === group.nodes.length ? group : { ...group, nodes }] as const;
   });
   return {
     ...document,
@@ -230,6 +253,14 @@ export function placeOf(conflict: Conflict, document: PipelineDocument): string 
     const [param = '', ...below] = rest.filter((part) => part !== 'params');
     const field = [param.replaceAll('_', ' '), ...below].join(' › ');
     return field === '' ? name : `${name}: ${field}`;
+  }
+  if (top === 'layout' && id === 'groups') {
+    const [group = '', ...below] = rest;
+    const side = [document.layout?.groups?.[group], conflict.ours, conflict.theirs].find((each) =>
+      isObject(each as Value),
+    );
+    const name = (side as { readonly name?: Json } | undefined)?.name;
+    return [`Group ${typeof name === 'string' ? name : group}`, ...below].join(': ');
   }
   return conflict.path.join(' › ');
 }

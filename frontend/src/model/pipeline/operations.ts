@@ -15,6 +15,7 @@ import {
   type Point,
   freeId,
   freeName,
+  namedAs,
   namesOf,
   newUid,
   positionOf,
@@ -29,6 +30,8 @@ export interface Made {
 
 /** Distance between the left sides of neighbours, and what an inserted node moves the ones behind it by. */
 export const STEP: Point = [300, 130];
+/** Width and height of a new note. */
+export const NOTE_SIZE: Point = [220, 110];
 /** Room that the box of a node takes, with its margin. */
 const BOX: Point = [220, 80];
 
@@ -253,7 +256,7 @@ export function setParam(document: PipelineDocument, id: string, name: string, v
 
 /** Renames a node. A name that another one has gets a number. */
 export function renameNode(document: PipelineDocument, id: string, name: string): PipelineDocument {
-  const wanted = name.trim();
+  const wanted = namedAs(name);
   const old = document.nodes[id]?.name;
   if (wanted === '' || old === undefined || wanted === old) return document;
   const taken = namesOf(document);
@@ -302,7 +305,7 @@ export function snapped([x, y]: Point, grid = 10): Point {
 export function addNote(document: PipelineDocument, at: Point, makeId: MakeId): Made {
   const notes = document.layout?.notes ?? {};
   const id = freeId('t', notes, makeId);
-  const note: Note = { text: [], at, size: [220, 110], colour: 'yellow' };
+  const note: Note = { text: [], at, size: NOTE_SIZE, colour: 'yellow' };
   return { document: withLayout(document, { notes: { ...notes, [id]: note } }), id };
 }
 
@@ -328,6 +331,12 @@ export function changeGroup(document: PipelineDocument, id: string, change: Part
   return withLayout(document, { groups: { ...document.layout?.groups, [id]: { ...group, ...change } } });
 }
 
+/** Renames a group; groups may have one name. */
+export function renameGroup(document: PipelineDocument, id: string, name: string): PipelineDocument {
+  const wanted = namedAs(name);
+  return wanted === '' ? document : changeGroup(document, id, { name: wanted });
+}
+
 export function ungroup(document: PipelineDocument, id: string): PipelineDocument {
   return withLayout(document, { groups: without(document.layout?.groups ?? {}, new Set([id])) });
 }
@@ -335,7 +344,7 @@ export function ungroup(document: PipelineDocument, id: string): PipelineDocumen
 // --- the whole ------------------------------------------------------------------------------------------------------
 
 export function renamePipeline(document: PipelineDocument, name: string): PipelineDocument {
-  const wanted = name.trim();
+  const wanted = namedAs(name);
   return wanted === '' || wanted === document.name ? document : { ...document, name: wanted };
 }
 

@@ -17,7 +17,8 @@ import {
   wholeText,
 } from './preview';
 import { sampleOf, sampleRows, withSample } from './samples';
-import { idsFrom, line, randomEdit, randomPipeline, seeded } from './testPipelines';
+import { randomEdit, randomPipeline } from './testEdits';
+import { idsFrom, line, seeded } from './testPipelines';
 
 function port(node: string, name: string, sample: unknown[], more: Partial<PreviewPort> = {}): PreviewPort {
   const none = sample.map(() => null);
