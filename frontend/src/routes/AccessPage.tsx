@@ -1,12 +1,13 @@
 /** Tokens of the user, and for administrators those of all users, and the users with their roles. */
 
-import { Button, Group, Modal, NativeSelect, PasswordInput, Skeleton, Stack, Text, TextInput } from '@mantine/core';
+import { Button, Group, NativeSelect, PasswordInput, Skeleton, Stack, Text, TextInput } from '@mantine/core';
 import { IconKey, IconPlus } from '@tabler/icons-react';
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { type ReactNode, type SyntheticEvent, useState } from 'react';
 
 import { addUser, changeUser, deleteUser, fetchTokens, fetchUsers, makeToken, revokeToken } from '../api/access';
 import { CopyText } from '../components/CopyText/CopyText';
+import { Dialog } from '../components/Dialog/Dialog';
 import { EmptyState, FailureState } from '../components/EmptyState/EmptyState';
 import { Panel } from '../components/Panel/Panel';
 import type { Role, TokenEntry, UserEntry } from '../gen/contract';
@@ -262,7 +263,7 @@ function MakeToken({ onClose }: { readonly onClose: () => void }) {
   });
   if (data !== undefined) {
     return (
-      <Dialog title="Token" onClose={onClose}>
+      <Stacked title="Token" onClose={onClose}>
         <Text size="sm">Copy the token now: it is not shown again.</Text>
         <div className="tm-mono tm-break">
           <CopyText text={data.token} label="token" />
@@ -270,7 +271,7 @@ function MakeToken({ onClose }: { readonly onClose: () => void }) {
         <Group justify="flex-end" mt="sm">
           <Button onClick={onClose}>Done</Button>
         </Group>
-      </Dialog>
+      </Stacked>
     );
   }
   return (
@@ -317,11 +318,11 @@ interface DialogProps {
   readonly children: ReactNode;
 }
 
-function Dialog({ title, onClose, children }: DialogProps) {
+function Stacked({ title, onClose, children }: DialogProps) {
   return (
-    <Modal opened onClose={onClose} title={title} centered closeButtonProps={{ 'aria-label': 'Close' }}>
+    <Dialog onClose={onClose} title={title} centered>
       <Stack gap="sm">{children}</Stack>
-    </Modal>
+    </Dialog>
   );
 }
 
@@ -338,7 +339,7 @@ function Form({ title, action, isPending, error, onClose, onSubmit, children }: 
     if (!isPending) onSubmit();
   };
   return (
-    <Dialog title={title} onClose={onClose}>
+    <Stacked title={title} onClose={onClose}>
       <form onSubmit={submit}>
         <Stack gap="sm">
           {children}
@@ -353,7 +354,7 @@ function Form({ title, action, isPending, error, onClose, onSubmit, children }: 
           </Group>
         </Stack>
       </form>
-    </Dialog>
+    </Stacked>
   );
 }
 
@@ -376,7 +377,7 @@ function Confirm({ title, text, action, act, onClose }: ConfirmProps) {
     },
   });
   return (
-    <Dialog title={title} onClose={onClose}>
+    <Stacked title={title} onClose={onClose}>
       <Text size="sm">{text}</Text>
       <Failure error={error} />
       <Group justify="flex-end" mt="sm">
@@ -387,7 +388,7 @@ function Confirm({ title, text, action, act, onClose }: ConfirmProps) {
           {action}
         </Button>
       </Group>
-    </Dialog>
+    </Stacked>
   );
 }
 

@@ -1,6 +1,6 @@
 /** Connections: systems outside by the name that nodes use. Their secrets are the jobmanager's. */
 
-import { ActionIcon, Button, Group, Menu, Modal, Skeleton, Text } from '@mantine/core';
+import { ActionIcon, Button, Group, Menu, Skeleton, Text } from '@mantine/core';
 import { IconChevronRight, IconDots, IconPlug, IconPlus } from '@tabler/icons-react';
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
@@ -18,6 +18,7 @@ import { ConnectionDialog } from '../components/Connections/ConnectionDialog';
 import { DescribeDialog } from '../components/Connections/DescribeDialog';
 import { TestResult } from '../components/Connections/TestResult';
 import { CopyText } from '../components/CopyText/CopyText';
+import { Dialog } from '../components/Dialog/Dialog';
 import { EmptyState, FailureState } from '../components/EmptyState/EmptyState';
 import { Panel } from '../components/Panel/Panel';
 import { usePageTitle } from '../hooks/usePageTitle';
@@ -202,13 +203,7 @@ function DeleteModal({ connection, onClose }: { readonly connection: Connection;
   });
   const remove = useSingleFlight(mutate);
   return (
-    <Modal
-      opened
-      onClose={onClose}
-      title="Delete this connection?"
-      centered
-      closeButtonProps={{ 'aria-label': 'Close' }}
-    >
+    <Dialog onClose={onClose} title="Delete this connection?" centered>
       <Text size="sm" className="tm-break">
         {connection.name} is removed from this list. Its secret stays where it is, and jobs that use it keep running.
       </Text>
@@ -225,6 +220,6 @@ function DeleteModal({ connection, onClose }: { readonly connection: Connection;
           Delete
         </Button>
       </Group>
-    </Modal>
+    </Dialog>
   );
 }

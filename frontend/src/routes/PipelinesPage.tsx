@@ -1,6 +1,6 @@
 /** All pipelines: who owns them, their last version, what runs, and whether the user has a draft. */
 
-import { Button, Group, Modal, SegmentedControl, Skeleton, Text } from '@mantine/core';
+import { Button, Group, SegmentedControl, Skeleton, Text } from '@mantine/core';
 import { IconPlug, IconPlus, IconSchema, IconTemplate } from '@tabler/icons-react';
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
@@ -8,6 +8,7 @@ import { Link, useNavigate } from 'react-router';
 
 import { fetchArchived } from '../api/pipelineFiles';
 import { type PipelineListed, archivePipeline, createPipeline, fetchPipelines } from '../api/pipelines';
+import { Dialog } from '../components/Dialog/Dialog';
 import { EmptyState, FailureState } from '../components/EmptyState/EmptyState';
 import { Panel } from '../components/Panel/Panel';
 import { DeletePipeline } from '../components/Pipelines/DeletePipeline';
@@ -191,13 +192,7 @@ function ArchiveModal({ pipeline, onClose }: { readonly pipeline: PipelineListed
   });
   const archive = useSingleFlight(mutate);
   return (
-    <Modal
-      opened
-      onClose={onClose}
-      title="Archive this pipeline?"
-      centered
-      closeButtonProps={{ 'aria-label': 'Close' }}
-    >
+    <Dialog onClose={onClose} title="Archive this pipeline?" centered>
       <Text size="sm" className="tm-break">
         {pipeline.name} leaves this list. Its versions stay, and its jobs go on.
       </Text>
@@ -214,6 +209,6 @@ function ArchiveModal({ pipeline, onClose }: { readonly pipeline: PipelineListed
           Archive
         </Button>
       </Group>
-    </Modal>
+    </Dialog>
   );
 }

@@ -1,6 +1,6 @@
 /** All savepoints with job, time, size and actions. */
 
-import { Button, Group, Modal, Pagination, Skeleton, Stack, Text, TextInput, Tooltip } from '@mantine/core';
+import { Button, Group, Pagination, Skeleton, Stack, Text, TextInput, Tooltip } from '@mantine/core';
 import { useDebouncedValue } from '@mantine/hooks';
 import {
   IconBookmark,
@@ -18,6 +18,7 @@ import { Link, useNavigate, useSearchParams } from 'react-router';
 import { fetchRestorePoints, newTriggerId } from '../api/checkpoints';
 import { disposeSavepoint, fetchSavepoints, PAGE_SIZE } from '../api/savepoints';
 import { CopyText } from '../components/CopyText/CopyText';
+import { Dialog } from '../components/Dialog/Dialog';
 import { EmptyState, FailureState } from '../components/EmptyState/EmptyState';
 import { Panel } from '../components/Panel/Panel';
 import { SavepointContents } from '../components/StateBrowser/SavepointContents';
@@ -343,13 +344,7 @@ function DisposeModal({ savepoint, onClose }: { readonly savepoint: Savepoint; r
   });
   const dispose = useSingleFlight(mutate);
   return (
-    <Modal
-      opened
-      onClose={onClose}
-      title="Dispose of this savepoint?"
-      centered
-      closeButtonProps={{ 'aria-label': 'Close' }}
-    >
+    <Dialog onClose={onClose} title="Dispose of this savepoint?" centered>
       <Text size="sm" className="tm-break">
         The files of <span className="tm-mono">{savepoint.location}</span> are deleted. No job can be started from it
         any more.
@@ -367,6 +362,6 @@ function DisposeModal({ savepoint, onClose }: { readonly savepoint: Savepoint; r
           Dispose
         </Button>
       </Group>
-    </Modal>
+    </Dialog>
   );
 }

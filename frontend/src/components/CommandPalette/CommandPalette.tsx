@@ -1,6 +1,6 @@
 /** Everything by its name: nodes and actions of the open page, pipelines, jobs, pages. Loaded when it is first opened. */
 
-import { Modal, TextInput } from '@mantine/core';
+import { TextInput } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { useEffect, useId, useMemo, useRef, useState } from 'react';
 import { useNavigate } from 'react-router';
@@ -10,6 +10,7 @@ import { useCluster } from '../../hooks/useLive';
 import { useWhenReady } from '../../hooks/useWhenReady';
 import { searched } from '../../model/commandSearch';
 import { type Command, commandsOfPage } from '../../store/commands';
+import { Dialog } from '../Dialog/Dialog';
 import classes from './CommandPalette.module.css';
 
 const PAGES: readonly (readonly [string, string])[] = [
@@ -64,7 +65,7 @@ export function CommandPalette({ onClose }: { readonly onClose: () => void }) {
   const { ask } = useWhenReady(found.length > 0 || isAllKnown, () => run(found[chosen]), text);
   const optionId = (at: number) => `${id}-${at}`;
   return (
-    <Modal opened onClose={onClose} withCloseButton={false} size="lg" padding="sm" yOffset="12vh" aria-label="Commands">
+    <Dialog onClose={onClose} withCloseButton={false} size="lg" padding="sm" yOffset="12vh" aria-label="Commands">
       <TextInput
         className={classes.input ?? ''}
         data-autofocus
@@ -101,7 +102,7 @@ export function CommandPalette({ onClose }: { readonly onClose: () => void }) {
         ))}
       </ul>
       {found.length === 0 && <p className={classes.none}>No matches.</p>}
-    </Modal>
+    </Dialog>
   );
 }
 

@@ -1,11 +1,12 @@
 /** Creates a connection: a name and a kind. Its secrets are given to the jobmanager, never to the page. */
 
-import { Button, Group, Modal, Select, TextInput } from '@mantine/core';
+import { Button, Group, Select, TextInput } from '@mantine/core';
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { type SyntheticEvent, useState } from 'react';
 
 import { CONNECTIONS_KEY, type Connection, type ConnectionKind, putConnection } from '../../api/connections';
 import { useSingleFlight } from '../../hooks/useSingleFlight';
+import { Dialog } from '../Dialog/Dialog';
 import classes from './Connections.module.css';
 
 const KINDS: readonly { readonly value: ConnectionKind; readonly label: string }[] = [
@@ -34,13 +35,7 @@ export function ConnectionDialog({ connection, taken, onClose }: Props) {
   const put = useSingleFlight(mutate);
   const isTaken = connection === null && taken.includes(name.trim());
   return (
-    <Modal
-      opened
-      onClose={onClose}
-      title={connection === null ? 'New connection' : `Edit ${connection.name}`}
-      centered
-      closeButtonProps={{ 'aria-label': 'Close' }}
-    >
+    <Dialog onClose={onClose} title={connection === null ? 'New connection' : `Edit ${connection.name}`} centered>
       <form
         className={classes.form}
         onSubmit={(event: SyntheticEvent) => {
@@ -82,6 +77,6 @@ export function ConnectionDialog({ connection, taken, onClose }: Props) {
           </Button>
         </Group>
       </form>
-    </Modal>
+    </Dialog>
   );
 }

@@ -1,11 +1,12 @@
 /** What is behind a connection: its tables or streams, and the columns of a table. */
 
-import { Loader, Modal, TextInput } from '@mantine/core';
+import { Loader, TextInput } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 
 import { type Connection, describeConnection } from '../../api/connections';
 import { CopyText } from '../CopyText/CopyText';
+import { Dialog } from '../Dialog/Dialog';
 import classes from './Connections.module.css';
 
 interface Props {
@@ -27,7 +28,7 @@ export function DescribeDialog({ connection, onClose }: Props) {
   const names = (data?.names ?? []).filter((each) => each.toLowerCase().includes(text.toLowerCase()));
   const what = kind === 'redis' ? 'streams' : 'tables';
   return (
-    <Modal opened onClose={onClose} size="lg" title={`Behind ${name}`} closeButtonProps={{ 'aria-label': 'Close' }}>
+    <Dialog onClose={onClose} size="lg" title={`Behind ${name}`}>
       {error !== null && (
         <p role="alert" className={classes.problem}>
           {error.message}
@@ -69,7 +70,7 @@ export function DescribeDialog({ connection, onClose }: Props) {
           {table !== null && <Columns key={table} connection={name} table={table} />}
         </div>
       )}
-    </Modal>
+    </Dialog>
   );
 }
 

@@ -3,7 +3,7 @@
  * is shown before anything is stopped; then the deployment is followed to its end.
  */
 
-import { Button, Checkbox, Group, Loader, Modal, TextInput } from '@mantine/core';
+import { Button, Checkbox, Group, Loader, TextInput } from '@mantine/core';
 import { keepPreviousData, useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { type ReactNode, useEffect, useMemo, useState } from 'react';
 import { Link } from 'react-router';
@@ -22,6 +22,7 @@ import { isUnderWay, nodeStates } from '../../model/pipeline/deployment';
 import { nameOf } from '../../model/pipeline/document';
 import { deployOnce } from '../../store/deployKeys';
 import { documentOf } from '../../store/editor';
+import { Dialog } from '../Dialog/Dialog';
 import { type Beginning, RestoreChoice } from '../RestoreChoice/RestoreChoice';
 import classes from './Deploy.module.css';
 import { DeployProgress } from './DeployProgress';
@@ -43,7 +44,6 @@ interface Props {
   readonly isChanged: boolean;
 }
 
-const CLOSE = { 'aria-label': 'Close' };
 const NONE: ReadonlySet<string> = new Set();
 
 export function DeployDialog(props: Props) {
@@ -74,7 +74,7 @@ export function DeployDialog(props: Props) {
   const isReplacing = deployments.running !== null;
   const title = step.kind === 'follow' ? 'Deployment' : isReplacing ? 'Redeploy' : 'Deploy';
   return (
-    <Modal opened onClose={onClose} title={title} size="lg" centered closeButtonProps={CLOSE}>
+    <Dialog onClose={onClose} title={title} size="lg" centered>
       {step.kind === 'ask' && <Ask {...props} {...sending} version={step.version} />}
       {step.kind === 'report' && (
         <Report
@@ -87,7 +87,7 @@ export function DeployDialog(props: Props) {
         />
       )}
       {step.kind === 'follow' && <Follow {...props} id={step.deployment} />}
-    </Modal>
+    </Dialog>
   );
 }
 

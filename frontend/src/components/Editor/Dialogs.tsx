@@ -1,15 +1,14 @@
 /** The editor's dialogs: connect by keyboard, save with a message. */
 
-import { Button, Group, Modal, TextInput } from '@mantine/core';
+import { Button, Group, TextInput } from '@mantine/core';
 import { useMemo, useState } from 'react';
 
 import { useEditor, useEditorStore } from '../../hooks/useEditor';
 import { nameOf } from '../../model/pipeline/document';
 import { documentOf } from '../../store/editor';
+import { Dialog } from '../Dialog/Dialog';
 import { type Target, connect, targetsFor } from './actions';
 import classes from './Dialogs.module.css';
-
-const CLOSE = { 'aria-label': 'Close' };
 
 export function ConnectDialog({ id, onClose }: { readonly id: string; readonly onClose: () => void }) {
   const store = useEditorStore();
@@ -22,7 +21,7 @@ export function ConnectDialog({ id, onClose }: { readonly id: string; readonly o
     onClose();
   };
   return (
-    <Modal opened onClose={onClose} title={`Connect ${name} to`} closeButtonProps={CLOSE}>
+    <Dialog onClose={onClose} title={`Connect ${name} to`}>
       <TextInput
         data-autofocus
         placeholder="Search"
@@ -50,7 +49,7 @@ export function ConnectDialog({ id, onClose }: { readonly id: string; readonly o
         ))}
       </ul>
       {shown.length === 0 && <p className="tm-dim">There is no input to connect to.</p>}
-    </Modal>
+    </Dialog>
   );
 }
 
@@ -65,7 +64,7 @@ interface SaveProps {
 export function SaveDialog({ next, isSaving, error, onSave, onClose }: SaveProps) {
   const [message, setMessage] = useState('');
   return (
-    <Modal opened onClose={onClose} title={`Save as version ${next}`} closeButtonProps={CLOSE}>
+    <Dialog onClose={onClose} title={`Save as version ${next}`}>
       <form
         onSubmit={(event) => {
           event.preventDefault();
@@ -91,6 +90,6 @@ export function SaveDialog({ next, isSaving, error, onSave, onClose }: SaveProps
           </Button>
         </Group>
       </form>
-    </Modal>
+    </Dialog>
   );
 }

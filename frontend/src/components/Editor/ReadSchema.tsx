@@ -1,6 +1,6 @@
 /** Asks what a node reads for its columns, shows how they differ from the declared ones, and takes them over as one step. */
 
-import { Button, Group, Modal } from '@mantine/core';
+import { Button, Group } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { useEffect, useRef, useState } from 'react';
 
@@ -9,6 +9,7 @@ import { useEditor, useEditorStore } from '../../hooks/useEditor';
 import { nameOf } from '../../model/pipeline/document';
 import * as schemas from '../../model/pipeline/readSchema';
 import { documentOf } from '../../store/editor';
+import { Dialog } from '../Dialog/Dialog';
 import { ColumnTable } from './ColumnTable';
 import classes from './Inspector.module.css';
 
@@ -44,7 +45,7 @@ export function ReadSchema({ id, onClose }: Props) {
     onClose();
   };
   return (
-    <Modal opened onClose={onClose} title={`Read schema: ${name}`} closeButtonProps={{ 'aria-label': 'Close' }}>
+    <Dialog onClose={onClose} title={`Read schema: ${name}`}>
       <div role="status">
         {isFetching && <p className="tm-dim">Asking for the columns…</p>}
         {!isFetching && data !== undefined && (
@@ -78,6 +79,6 @@ export function ReadSchema({ id, onClose }: Props) {
           </Button>
         )}
       </Group>
-    </Modal>
+    </Dialog>
   );
 }

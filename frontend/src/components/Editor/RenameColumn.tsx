@@ -1,6 +1,6 @@
 /** Renames a column where it is named and in all nodes below, as one step of the history. */
 
-import { Button, Group, Modal, TextInput } from '@mantine/core';
+import { Button, Group, TextInput } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 
@@ -12,6 +12,7 @@ import { nameOf } from '../../model/pipeline/document';
 import { applyPatch } from '../../model/pipeline/jsonPatch';
 import type { Place } from '../../model/pipeline/preview';
 import { documentOf } from '../../store/editor';
+import { Dialog } from '../Dialog/Dialog';
 
 interface Props {
   readonly place: Place;
@@ -52,12 +53,7 @@ export function RenameColumn({ place, column, facts, onClose }: Props) {
   };
   const { ask, isWaiting } = useWhenReady(data !== undefined && isNew, rename, name);
   return (
-    <Modal
-      opened
-      onClose={onClose}
-      title={`Rename ${at.column} of ${nameOf(document, at.place[0])}`}
-      closeButtonProps={{ 'aria-label': 'Close' }}
-    >
+    <Dialog onClose={onClose} title={`Rename ${at.column} of ${nameOf(document, at.place[0])}`}>
       <form
         onSubmit={(event) => {
           event.preventDefault();
@@ -99,6 +95,6 @@ export function RenameColumn({ place, column, facts, onClose }: Props) {
           </Button>
         </Group>
       </form>
-    </Modal>
+    </Dialog>
   );
 }

@@ -1,11 +1,12 @@
 /** Rows of a stream as a table: kind of change, event time, the watermark before, and the columns. */
 
-import { Button, CopyButton, Modal } from '@mantine/core';
+import { Button, CopyButton } from '@mantine/core';
 import { useState } from 'react';
 
 import { useTimes } from '../../hooks/useTimes';
 import type { Json } from '../../model/pipeline/document';
 import { KIND_WORDS, type RowTable as Table, SHORT_CHARS, cellText, wholeText } from '../../model/pipeline/preview';
+import { Dialog } from '../Dialog/Dialog';
 import classes from './Preview.module.css';
 
 interface Props {
@@ -72,13 +73,7 @@ export function RowTable({ table, label, isStale = false }: Props) {
         </tbody>
       </table>
       {whole !== null && (
-        <Modal
-          opened
-          onClose={() => setWhole(null)}
-          title={whole.column}
-          size="xl"
-          closeButtonProps={{ 'aria-label': 'Close' }}
-        >
+        <Dialog onClose={() => setWhole(null)} title={whole.column} size="xl">
           <CopyButton value={wholeText(whole.value)} timeout={1500}>
             {({ copied, copy }) => (
               <Button size="compact-sm" variant="default" onClick={copy}>
@@ -87,7 +82,7 @@ export function RowTable({ table, label, isStale = false }: Props) {
             )}
           </CopyButton>
           <pre className={classes.whole}>{wholeText(whole.value)}</pre>
-        </Modal>
+        </Dialog>
       )}
     </div>
   );

@@ -1,6 +1,6 @@
 /** What can be done with the rows of a port: pin those of a source, edit them, and make a test of what came out. */
 
-import { Button, Modal } from '@mantine/core';
+import { Button } from '@mantine/core';
 import { IconPin, IconPinnedOff, IconTestPipe } from '@tabler/icons-react';
 import { useState } from 'react';
 
@@ -13,6 +13,7 @@ import { isWatermark } from '../../model/pipeline/rowGrid';
 import { sampleOf, sampleRows, withSample } from '../../model/pipeline/samples';
 import { expectKey, givenRows, rowsThatCame, testsOf, withTest } from '../../model/pipeline/tests';
 import { documentOf, factsOf, portsOfNode } from '../../store/editor';
+import { Dialog } from '../Dialog/Dialog';
 import { RowGrid } from './RowGrid';
 
 interface Props {
@@ -85,13 +86,7 @@ function SampleDialog({ place, onClose }: { readonly place: Place; readonly onCl
   const sample = sampleOf(document, node);
   const name = nameOf(document, node);
   return (
-    <Modal
-      opened
-      onClose={onClose}
-      size="90%"
-      title={`Pinned rows of ${name}`}
-      closeButtonProps={{ 'aria-label': 'Close' }}
-    >
+    <Dialog onClose={onClose} size="90%" title={`Pinned rows of ${name}`}>
       <p className="tm-dim">
         Previews read these rows in place of the source. They do not affect the job, and are saved with the pipeline.
       </p>
@@ -110,7 +105,7 @@ function SampleDialog({ place, onClose }: { readonly place: Place; readonly onCl
           )
         }
       />
-    </Modal>
+    </Dialog>
   );
 }
 

@@ -1,13 +1,12 @@
 /** All keys of the editor. */
 
-import { Modal } from '@mantine/core';
-
+import { Dialog } from '../Dialog/Dialog';
 import classes from './ShortcutSheet.module.css';
 
 const SHORTCUTS: readonly (readonly [string, string])[] = [
-  ['N', 'Add a node, behind the selected one'],
+  ['N', 'Add a node, behind the selected one; so does a double click on the canvas, where it is'],
   ['C', 'Connect the selected node'],
-  ['Enter', 'Go to the form'],
+  ['Enter, double click', 'Go to the form'],
   ['F2', 'Rename'],
   ['D', 'Disable or enable'],
   ['G', 'Collapse the group of the selected nodes, or expand it'],
@@ -33,7 +32,7 @@ const SHORTCUTS: readonly (readonly [string, string])[] = [
 
 export function ShortcutSheet({ onClose }: { readonly onClose: () => void }) {
   return (
-    <Modal opened onClose={onClose} title="Keyboard" size="lg" closeButtonProps={{ 'aria-label': 'Close' }}>
+    <Dialog onClose={onClose} title="Keyboard" size="lg">
       <dl className={classes.shortcuts}>
         {SHORTCUTS.map(([keys, does]) => (
           <div key={keys}>
@@ -48,6 +47,6 @@ export function ShortcutSheet({ onClose }: { readonly onClose: () => void }) {
         With the pointer: drag from a port to connect, onto an edge to insert, on the canvas to select; hold Space to
         move the canvas.
       </p>
-    </Modal>
+    </Dialog>
   );
 }

@@ -1,7 +1,8 @@
 /** Asks which module of a program starts the job. */
 
-import { Button, Group, Modal, Select } from '@mantine/core';
+import { Button, Group, Select } from '@mantine/core';
 import { type SyntheticEvent, useState } from 'react';
+import { Dialog } from '../Dialog/Dialog';
 
 interface Props {
   readonly name: string;
@@ -17,13 +18,7 @@ export function EntryDialog({ name, modules, onChosen, onClose }: Props) {
     if (entry !== null) onChosen(entry);
   };
   return (
-    <Modal
-      opened
-      onClose={onClose}
-      title="Which module starts the job?"
-      centered
-      closeButtonProps={{ 'aria-label': 'Close' }}
-    >
+    <Dialog onClose={onClose} title="Which module starts the job?" centered>
       <form onSubmit={submit}>
         <Select
           label="Entry Module"
@@ -45,6 +40,6 @@ export function EntryDialog({ name, modules, onChosen, onClose }: Props) {
           </Button>
         </Group>
       </form>
-    </Modal>
+    </Dialog>
   );
 }

@@ -1,12 +1,13 @@
 /** Asks before a pipeline is deleted with all its versions. */
 
-import { Button, Group, Modal, Text, TextInput } from '@mantine/core';
+import { Button, Group, Text, TextInput } from '@mantine/core';
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 
 import { deletePipeline } from '../../api/pipelineFiles';
 import type { PipelineListed } from '../../api/pipelines';
 import { useSingleFlight } from '../../hooks/useSingleFlight';
+import { Dialog } from '../Dialog/Dialog';
 
 interface Props {
   readonly pipeline: PipelineListed;
@@ -26,7 +27,7 @@ export function DeletePipeline({ pipeline, onClose }: Props) {
   const remove = useSingleFlight(mutate);
   const { number } = pipeline.head;
   return (
-    <Modal opened onClose={onClose} title="Delete this pipeline?" centered closeButtonProps={{ 'aria-label': 'Close' }}>
+    <Dialog onClose={onClose} title="Delete this pipeline?" centered>
       <form
         onSubmit={(event) => {
           event.preventDefault();
@@ -58,6 +59,6 @@ export function DeletePipeline({ pipeline, onClose }: Props) {
           </Button>
         </Group>
       </form>
-    </Modal>
+    </Dialog>
   );
 }

@@ -1,6 +1,6 @@
 /** Uploaded programs: choose one, or delete it after a confirmation. */
 
-import { ActionIcon, Button, Group, Modal, Text } from '@mantine/core';
+import { ActionIcon, Button, Group, Text } from '@mantine/core';
 import { IconBrandPython, IconPackage, IconTrash } from '@tabler/icons-react';
 import { useMutation } from '@tanstack/react-query';
 import { useState } from 'react';
@@ -11,6 +11,7 @@ import { useSingleFlight } from '../../hooks/useSingleFlight';
 import { useTimes } from '../../hooks/useTimes';
 import { formatBytes } from '../../model/format';
 import { EmptyState } from '../EmptyState/EmptyState';
+import { Dialog } from '../Dialog/Dialog';
 import classes from './ProgramList.module.css';
 
 interface Props {
@@ -91,7 +92,7 @@ function DeleteModal({ program, onClose, onDeleted }: DeleteModalProps) {
   });
   const remove = useSingleFlight(mutate);
   return (
-    <Modal opened onClose={onClose} title="Delete this program?" centered closeButtonProps={{ 'aria-label': 'Close' }}>
+    <Dialog onClose={onClose} title="Delete this program?" centered>
       <Text size="sm" className="tm-break">
         <strong>{program.name}</strong> is removed from the server. Jobs that were started from it continue.
       </Text>
@@ -108,6 +109,6 @@ function DeleteModal({ program, onClose, onDeleted }: DeleteModalProps) {
           Delete
         </Button>
       </Group>
-    </Modal>
+    </Dialog>
   );
 }

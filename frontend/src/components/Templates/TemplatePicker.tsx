@@ -1,6 +1,6 @@
 /** New from a template: what there is, with its story and a small picture. Each makes a pipeline of its own. */
 
-import { Modal, Skeleton, Text, UnstyledButton } from '@mantine/core';
+import { Skeleton, Text, UnstyledButton } from '@mantine/core';
 import { useMutation, useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import { useNavigate } from 'react-router';
@@ -11,6 +11,7 @@ import { type PipelineDocument, freeName } from '../../model/pipeline/document';
 import { BOX, thumbnail } from '../../model/pipeline/thumbnail';
 import { makeId } from '../../store/editor';
 import { FailureState } from '../EmptyState/EmptyState';
+import { Dialog } from '../Dialog/Dialog';
 import classes from './TemplatePicker.module.css';
 
 const WIDTH = 188;
@@ -33,7 +34,7 @@ export function TemplatePicker({ taken, onClose }: Props) {
   });
   const create = useSingleFlight(mutate);
   return (
-    <Modal opened onClose={onClose} size={920} title="New from a template" closeButtonProps={{ 'aria-label': 'Close' }}>
+    <Dialog onClose={onClose} size={920} title="New from a template">
       {refused !== null && (
         <Text role="alert" size="sm" c="var(--tm-failed)" mb="sm">
           {refused.message}
@@ -62,7 +63,7 @@ export function TemplatePicker({ taken, onClose }: Props) {
           </li>
         ))}
       </ul>
-    </Modal>
+    </Dialog>
   );
 }
 
