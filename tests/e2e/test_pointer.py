@@ -189,6 +189,14 @@ def test_nodes_are_dropped_from_the_palette_and_onto_edges(site: Site, page: Pag
     with one_step(page):
         page.keyboard.press("Delete")
     assert ends(kept(page)) == {("n1", renamed), (renamed, "n4")}
+    # a double click adds where it is, and on a node leads to its form
+    page.mouse.dblclick(*free(page, 0.9))
+    page.get_by_role("combobox", name="Search nodes to add").fill("print")
+    with one_step(page):
+        page.keyboard.press("Enter")
+    box(page, "n4").get_by_text("Files").dblclick()
+    expect(page.locator('input[data-field="/params/path"]')).to_be_focused()
+    assert page.evaluate("() => getSelection().isCollapsed")
     with one_step(page):
         drop(page, item("Note"), free(page, 0.2))
     expect(page.locator(".react-flow__node-note")).to_have_count(1)
@@ -199,7 +207,9 @@ def test_boxes_are_selected_by_a_frame_and_become_a_group_that_moves_and_has_a_n
     left, right = box(page, "n1").bounding_box(), box(page, "n2").bounding_box()
     assert left is not None
     assert right is not None
-    drop(page, (left["x"] - 20, left["y"] - 20), (right["x"] + 40, right["y"] + right["height"] + 12))
+    # from below on the right, away from the rim of the canvas, near which it scrolls
+    end = (left["x"] + left["width"] - 40, left["y"] + 5)
+    drop(page, (right["x"] + right["width"] + 20, right["y"] + right["height"] + 20), end)
     inspector = page.locator("[data-inspector]")
     expect(inspector.get_by_role("heading", name="2 selected")).to_be_visible()
     with one_step(page):

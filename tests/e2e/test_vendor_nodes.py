@@ -1,4 +1,4 @@
-"""A third party's wheel brings a type of node: it is drawn, previewed and deployed, and the page is the same."""
+"""A third party's wheel brings a type of node: drawn, its form filled, previewed and deployed by the same page."""
 
 from __future__ import annotations
 
@@ -14,9 +14,8 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.cluster.stack import running_stack
-from tests.e2e.site import Site
+from tests.e2e.site import Site, cell
 from tests.e2e.test_deploy import create, deploy_first, numbers, rows
-from tests.e2e.test_editor import new_pipeline
 from tests.e2e.test_preview import status
 from tests.pipeline.test_catalog import VENDOR
 from tests.support.waiting import wait_until
@@ -70,22 +69,37 @@ def page(browser: Browser, vendor_site: Site) -> Iterator[Page]:
 
 
 def test_a_node_of_a_third_party_is_drawn_previewed_and_deployed(vendor_site: Site, page: Page, tmp_path: Path) -> None:
-    new_pipeline(vendor_site, page)
-    page.keyboard.press("n")
+    document = numbers(tmp_path / "out")
+    del document["nodes"]["n2"]
+    document["edges"] = {"e1": {"from": ["n1", "out"], "to": ["n3", "in"]}}
+    pipeline = create(vendor_site, page, document)
+    # from the edge between what is there
+    page.locator('.react-flow__edge[data-id="e1"] path').first.click()
+    page.get_by_role("button", name="Insert a node here").click()
     page.get_by_role("combobox", name="Search nodes to add").fill("doubled")
     offered = page.get_by_role("option", name="Doubled")
     expect(offered).to_contain_text("Doubles a column")
-    page.keyboard.press("Escape")
-    document = numbers(tmp_path / "out")
-    document["nodes"]["n2"] |= {"type": "acme.doubled", "params": {"column": "id"}}
-    pipeline = create(vendor_site, page, document)
+    offered.click()
+    # its form is made of what the wheel says, and offers the columns that come in
+    inspector = page.locator("[data-inspector]")
+    expect(inspector.get_by_role("textbox", name="Name of the node")).to_have_value("Doubled")
+    column = inspector.locator('[data-field="/params/column"]').locator("visible=true").last
+    column.click()
+    page.get_by_role("option", name="id").click()
+    canvas = page.locator("[data-canvas]")
+    expect(canvas.get_by_text("twice id")).to_be_visible()
     expect(page.get_by_text("No problems.")).to_be_visible()
-    expect(page.locator("[data-canvas]").get_by_text("twice id")).to_be_visible()
+    inspector.get_by_role("tab", name="Docs").click()
+    expect(inspector.get_by_role("heading", name="Price")).to_be_visible()
     page.get_by_role("tab", name="Python").click()
     expect(page.get_by_text("from acme_nodes import doubled")).to_be_visible()
     page.get_by_role("button", name="Preview", exact=True).click()
     expect(status(page)).to_contain_text("Finished", timeout=SLOW_MS)
-    deploy_first(vendor_site, page, pipeline, "Deploy")
+    shown = page.get_by_role("tabpanel", name="Preview")
+    shown.get_by_role("button", name="Doubled").click()
+    table = shown.get_by_role("table", name="Rows of Doubled")
+    expect(cell(table.locator("tbody tr").nth(2), 1)).to_have_text("4")
+    deploy_first(vendor_site, page, pipeline, "Save and deploy")
     wait_until(lambda: any(rows(tmp_path / "out")), 60, "committed rows")
     found = sorted(row["id"] for row in rows(tmp_path / "out"))
     assert found == [2 * number for number in range(len(found))]

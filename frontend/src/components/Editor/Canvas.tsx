@@ -49,10 +49,11 @@ import { type Group, type PipelineDocument, type Point, nameOf, positionOf } fro
 import * as groups from '../../model/pipeline/groups';
 import * as operations from '../../model/pipeline/operations';
 import { type Selection, documentOf, factsOf, hiddenIn, makeId, portsOfNode } from '../../store/editor';
-import { addAt, addNote, writeNote } from './actions';
+import { addAt, addNote, goToForm, writeNote } from './actions';
 import drawing from '../../styles/drawing.module.css';
 import classes from './Canvas.module.css';
 import { GroupBox, GroupFrame } from './GroupBox';
+import { isInField } from './keys';
 import { BoxDetails, ConnectingFrom, NodeBox } from './NodeBox';
 import { DRAG_TYPE, NOTE } from './Palette';
 import { StreamEdge } from './StreamEdge';
@@ -170,11 +171,14 @@ export function Canvas() {
 
   const onEdgesChange = useCallback(
     (changes: EdgeChange[]) => {
-      const chosen = new Map(
-        changes.flatMap((change) => (change.type === 'select' ? [[change.id, change.selected]] : [])),
-      );
       // a frame drawn around boxes selects boxes: with their edges, deleting them would join nothing
-      if (chosen.size === 0 || flowStore.getState().userSelectionActive) return;
+      const isFraming = flowStore.getState().userSelectionRect !== null;
+      const chosen = new Map(
+        changes.flatMap((change) =>
+          change.type === 'select' && !(isFraming && change.selected) ? [[change.id, change.selected]] : [],
+        ),
+      );
+      if (chosen.size === 0) return;
       const { select, history } = store.getState();
       const left = history.selection.edges.filter((id) => chosen.get(id) !== false);
       const added = [...chosen].filter(([, isChosen]) => isChosen).map(([id]) => id);
@@ -282,6 +286,13 @@ export function Canvas() {
     },
     [store],
   );
+  const onDoubleClick = useCallback(
+    ({ target, clientX, clientY }: ReactMouseEvent) => {
+      const isFree = target instanceof Element && target.classList.contains('react-flow__pane');
+      if (isFree && !isReadOnly) store.getState().openQuickAdd({ screen: { x: clientX, y: clientY } });
+    },
+    [store, isReadOnly],
+  );
   const onPaneClick = useCallback(() => store.getState().openQuickAdd(null), [store]);
 
   const isFar = useStore(({ transform }) => transform[2] < FAR);
@@ -307,6 +318,9 @@ export function Canvas() {
       onDragOver={onDragOver}
       onDrop={onDrop}
       onNodeClick={onNodeClick}
+      onNodeDoubleClick={onNodeDoubleClick}
+      onDoubleClick={onDoubleClick}
+      onMouseDown={keepText}
       onPaneClick={onPaneClick}
       connectionMode={ConnectionMode.Strict}
       connectionRadius={28}
@@ -359,6 +373,15 @@ function useDetails(isLate: boolean, isFar: boolean): boolean {
     return () => clearTimeout(waiting);
   }, [hasDetails, isFar]);
   return hasDetails;
+}
+
+function onNodeDoubleClick(_: unknown, { type }: Node): void {
+  if (type === 'operator') goToForm();
+}
+
+/** A double click marks no text beside the canvas: what is copied then would be that. */
+function keepText({ detail, target, nativeEvent }: ReactMouseEvent): void {
+  if (detail > 1 && !isInField(target)) nativeEvent.preventDefault();
 }
 
 function onDragOver(event: DragEvent): void {
@@ -609,7 +632,7 @@ function EmptyCanvas(): ReactNode {
       <div className={classes.emptyBox}>
         <div className={classes.emptyTitle}>Begin with a source</div>
         <div>
-          Drag one from the left, press <kbd>N</kbd>, or paste rows of a table.
+          Drag one from the left, press <kbd>N</kbd>, double-click here, or paste rows of a table.
         </div>
         <Button
           mt={6}

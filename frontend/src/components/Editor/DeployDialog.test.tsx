@@ -52,7 +52,7 @@ class Server {
 
   /** Keeps the answers about what runs until the returned function is called. */
   hold(): () => void {
-    let release = () => {};
+    let release = (): void => undefined;
     this.held = new Promise((resolve) => {
       release = resolve;
     });

@@ -39,7 +39,6 @@ import type { Step } from './DeployDialog';
 import { ConnectDialog, SaveDialog } from './Dialogs';
 import { Dock, Problems } from './Dock';
 import { editorCommands } from './editorCommands';
-import { focusWhenDrawn } from './focus';
 import classes from './Editor.module.css';
 import { Inspector } from './Inspector';
 import { NameField } from './NameField';
@@ -79,10 +78,6 @@ export function Editor({ store, begun, others }: Props) {
   );
 }
 
-/** What Enter leads to: the first field of a form. */
-const FIRST_FIELD =
-  'input[data-field], textarea[data-field], [data-field] :is(input, textarea, .cm-content, button), textarea';
-
 type Side = 'palette' | 'outline' | null;
 
 function Workbench({ store, begun, others }: Props) {
@@ -121,9 +116,7 @@ function Workbench({ store, begun, others }: Props) {
   const targets = {
     connect: setConnecting,
     rename,
-    form: () => {
-      if (panel.current !== null) focusWhenDrawn(panel.current, FIRST_FIELD);
-    },
+    form: () => actions.goToForm(),
     save: () => {
       if (!isReadOnly) saving.open();
     },

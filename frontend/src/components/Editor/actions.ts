@@ -1,7 +1,15 @@
 /** What buttons, keys and menus do to the open pipeline: operations of the model as steps of its history. */
 
 import type { NodeType } from '../../model/pipeline/catalog';
-import { copied, inlineNode, inlineType, pasted, readClip, readTable } from '../../model/pipeline/clipboard';
+import {
+  CLIPBOARD_FORMAT,
+  copied,
+  inlineNode,
+  inlineType,
+  pasted,
+  readClip,
+  readTable,
+} from '../../model/pipeline/clipboard';
 import { type PipelineDocument, type Point, nameOf, positionOf } from '../../model/pipeline/document';
 import {
   type Direction,
@@ -130,6 +138,10 @@ export function pasteText(store: EditorStore, text: string, at: Point): void {
     return;
   }
   const { catalog, transact, announce } = store.getState();
+  if (text.includes(CLIPBOARD_FORMAT)) {
+    announce('The nodes on the clipboard cannot be read: another release has copied them');
+    return;
+  }
   const table = readTable(text);
   const type = inlineType(catalog.types);
   if (table === null || type === undefined) {
@@ -183,10 +195,19 @@ export function addNote(store: EditorStore, at: Point): void {
   if (store.getState().transact('Added a note', change, { select: () => ({ notes: [id] }) })) writeNote();
 }
 
+/** What Enter and a double click lead to: the first field of a form. */
+const FIRST_FIELD =
+  'input[data-field], textarea[data-field], [data-field] :is(input, textarea, .cm-content, button), textarea';
+
+/** Gives the first field of what is selected the focus: of a node's form, or a note's text. */
+export function goToForm(field = FIRST_FIELD): void {
+  const panel = globalThis.document.querySelector<HTMLElement>('[data-inspector]');
+  if (panel !== null) focusWhenDrawn(panel, field);
+}
+
 /** Gives the text of the note that is selected the focus. */
 export function writeNote(): void {
-  const panel = globalThis.document.querySelector<HTMLElement>('[data-inspector]');
-  if (panel !== null) focusWhenDrawn(panel, 'textarea[data-note]');
+  goToForm('textarea[data-note]');
 }
 
 export function selectAll(store: EditorStore): void {

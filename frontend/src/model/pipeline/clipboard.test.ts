@@ -32,6 +32,30 @@ test('a clip with something else in a place of a node is none', () => {
   expect(readClip(JSON.stringify({ ...clip, nodes: {} }))).toBeNull();
 });
 
+test('a clip whose nodes the server would refuse is none, and what nodes cannot have is left out', () => {
+  const clip = copied(line(), ['n1', 'n2']);
+  const node = clip?.nodes.n1;
+  const withNode = (change: object) =>
+    readClip(JSON.stringify({ ...clip, nodes: { ...clip?.nodes, n1: { ...node, ...change } } }));
+  const refused: readonly object[] = [
+    { name: ' ' },
+    { type: '' },
+    { parallelism: 'x' },
+    { parallelism: 32_769 },
+    { type_version: 0 },
+    { chaining: 'sometimes' },
+    { disabled: 1 },
+    { slot_group: '' },
+    { schema: { row: 3 } },
+    { name: 'a\u0000b' },
+    { params: { text: '\ud800' } },
+  ];
+  for (const change of refused) expect(withNode(change)).toBeNull();
+  expect(withNode({ name: 'back\\u0000slash 🚀' })?.nodes.n1?.name).toBe('back\\u0000slash 🚀');
+  expect(withNode({ more: 1 })?.nodes.n1).not.toHaveProperty('more');
+  expect(readClip(JSON.stringify({ ...clip, positions: {} }))).toBeNull();
+});
+
 test('CSV becomes typed columns; cells may be quoted or empty', () => {
   expect(readTable('id,item,price,at\n1,"pen, ""blue""",2.5,2024-01-01 10:00:00\n2,,3,2024-01-02 10:00:00')).toEqual({
     columns: [

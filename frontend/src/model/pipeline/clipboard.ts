@@ -7,6 +7,8 @@ import {
   type Json,
   type MakeId,
   type Note,
+  MAX_NAME,
+  type Partitioning,
   type PipelineDocument,
   type PipelineEdge,
   type PipelineNode,
@@ -24,6 +26,8 @@ const INLINE = 'source.inline';
 /** Of pasted rows: more belong into a file. */
 export const MAX_ROWS = 10_000;
 const MAX_TEXT = 2 << 20;
+const MAX_PARALLELISM = 32_768;
+const PARTITIONINGS: readonly Partitioning[] = ['rebalance', 'rescale', 'broadcast', 'global', 'shuffle'];
 
 export interface Clip {
   readonly format: typeof CLIPBOARD_FORMAT;
@@ -117,17 +121,39 @@ export function readClip(text: string): Clip | null {
   }
   if (!isRecord(value) || value.format !== CLIPBOARD_FORMAT || value.version !== CLIPBOARD_VERSION) return null;
   const { nodes, edges, positions, notes, groups = [] } = value;
+  if (hasOddText(value)) return null;
   if (!isRecord(nodes) || !Array.isArray(edges) || !isRecord(positions) || !Array.isArray(notes)) return null;
   if (!Array.isArray(groups)) return null;
   const isSound =
     Object.values(nodes).every(isNode) &&
     edges.every(isEdge) &&
     Object.values(positions).every(isPoint) &&
+    Object.keys(nodes).every((id) => Object.hasOwn(positions, id)) &&
     notes.every(isNote) &&
     groups.every(isGroup) &&
     areApart(groups as readonly Group[]) &&
     Object.keys(nodes).length + notes.length > 0;
-  return isSound ? (value as unknown as Clip) : null;
+  if (!isSound) return null;
+  const clip = value as unknown as Clip;
+  // what else a node has, no document may have
+  const known = Object.entries(clip.nodes).map(([id, node]) => [id, knownOf(node)] as const);
+  return { ...clip, nodes: Object.fromEntries(known), edges: clip.edges.map(knownEdge) };
+}
+
+/** A NUL, or half of a surrogate pair: the server refuses documents with either. */
+function hasOddText(value: unknown): boolean {
+  return /(?:^|[^\\])(?:\\\\)*\\u(?:0000|d[89a-f])/i.test(JSON.stringify(value));
+}
+
+function knownOf(node: PipelineNode): PipelineNode {
+  const { type, type_version = 1, name, uid, params, disabled = false, schema } = node;
+  const { parallelism = null, max_parallelism = null, slot_group = null, chaining = 'always' } = node;
+  const made = { type, type_version, name, uid, params, parallelism, max_parallelism, slot_group, chaining, disabled };
+  return schema === undefined ? made : { ...made, schema };
+}
+
+function knownEdge({ from, to, partitioning }: PipelineEdge): PipelineEdge {
+  return { from, to, partitioning: PARTITIONINGS.find((each) => each === partitioning) ?? null };
 }
 
 function isRecord(value: unknown): value is Record<string, unknown> {
@@ -135,7 +161,30 @@ function isRecord(value: unknown): value is Record<string, unknown> {
 }
 
 function isNode(value: unknown): boolean {
-  return isRecord(value) && typeof value.type === 'string' && typeof value.name === 'string' && isRecord(value.params);
+  if (!isRecord(value) || !isRecord(value.params)) return false;
+  const { type, name, type_version, parallelism, max_parallelism, slot_group, chaining, disabled, schema } = value;
+  return (
+    isName(type, 100) &&
+    isName(name, MAX_TEXT) &&
+    (type_version === undefined || isCount(type_version)) &&
+    [parallelism, max_parallelism].every((each) => isAbsent(each) || (isCount(each) && each <= MAX_PARALLELISM)) &&
+    (isAbsent(slot_group) || isName(slot_group, MAX_NAME)) &&
+    (chaining === undefined || ['always', 'head', 'never'].some((each) => each === chaining)) &&
+    (disabled === undefined || typeof disabled === 'boolean') &&
+    (isAbsent(schema) || (isRecord(schema) && typeof schema.row === 'string'))
+  );
+}
+
+function isAbsent(value: unknown): boolean {
+  return value === undefined || value === null;
+}
+
+function isName(value: unknown, most: number): boolean {
+  return typeof value === 'string' && value.trim() !== '' && value.length <= most;
+}
+
+function isCount(value: unknown): value is number {
+  return Number.isSafeInteger(value) && (value as number) >= 1;
 }
 
 function isEdge(value: unknown): boolean {
@@ -143,7 +192,7 @@ function isEdge(value: unknown): boolean {
 }
 
 function isEnd(value: unknown): boolean {
-  return Array.isArray(value) && value.length === 2 && value.every((part) => typeof part === 'string');
+  return Array.isArray(value) && value.length === 2 && value.every((part) => typeof part === 'string' && part !== '');
 }
 
 function isPoint(value: unknown): boolean {
@@ -162,7 +211,8 @@ function areApart(groups: readonly Group[]): boolean {
 }
 
 function isNote(value: unknown): boolean {
-  return isRecord(value) && Array.isArray(value.text) && isPoint(value.at) && isPoint(value.size);
+  if (!isRecord(value) || typeof value.colour !== 'string' || !isPoint(value.at) || !isPoint(value.size)) return false;
+  return Array.isArray(value.text) && value.text.every((each) => typeof each === 'string');
 }
 
 // --- rows -----------------------------------------------------------------------------------------------------------
@@ -178,7 +228,7 @@ export function readTable(text: string): Table | null {
   if (text.length > MAX_TEXT) return null;
   const trimmed = text.trim();
   const objects = trimmed.startsWith('[') ? jsonArray(trimmed) : trimmed.startsWith('{') ? jsonLines(trimmed) : null;
-  if (objects !== null) return tableOf(objects);
+  if (objects !== null && !hasOddText(objects)) return tableOf(objects);
   return trimmed.startsWith('[') || trimmed.startsWith('{') ? null : delimited(trimmed);
 }
 

@@ -185,7 +185,7 @@ function fields(document: PipelineDocument): Fields {
   const found: Fields = new Map();
   const add = (place: string, value: Json | undefined) => {
     const isMap = typeof value === 'object' && value !== null && !Array.isArray(value);
-    if (isMap) for (const [key, part] of Object.entries(value)) add(`${place}/${key}`, part as Json);
+    if (isMap) for (const [key, part] of Object.entries(value)) add(`${place}/${key}`, part);
     // the order in which nodes came into a group says nothing
     else found.set(place, JSON.stringify(place.startsWith('layout/groups/') ? sorted(value) : value));
   };
@@ -199,7 +199,7 @@ function fields(document: PipelineDocument): Fields {
 }
 
 function sorted(value: Json | undefined): Json | undefined {
-  return Array.isArray(value) ? ([...value] as Json[]).sort() : value;
+  return Array.isArray(value) ? [...(value as readonly Json[])].sort() : value;
 }
 
 test('no edit is lost: each is in the merged document or in a conflict, over five hundred pairs of edits', () => {

@@ -105,6 +105,8 @@ test('Python objects are shown by the keys of dicts, or as one value', () => {
 test('outputs are listed from the sources down, and those of the selection are shown', () => {
   const document = line();
   expect(placesOf(document, preview()).map(([node]) => node)).toEqual(['n1', 'n1', 'n3']);
+  const without = operations.remove(document, { nodes: ['n3'] }, () => 'aaaaaa');
+  expect(placesOf(without, preview()).map(([node]) => node)).toEqual(['n1', 'n1']);
   expect(chosenPlaces(document, preview(), ['n3'], [])).toEqual([['n3', 'in']]);
   expect(chosenPlaces(document, preview(), [], ['e1'])).toEqual([['n1', 'out']]);
   expect(chosenPlaces(document, preview(), [], [])).toEqual([]);

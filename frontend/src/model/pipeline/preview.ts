@@ -118,11 +118,12 @@ export function wholeText(value: Json): string {
   return typeof value === 'string' ? value : JSON.stringify(value, null, 2);
 }
 
-/** The ports that have shown something, from the sources down. */
+/** The ports that have shown something, from the sources down, of nodes that are still there. */
 export function placesOf(document: PipelineDocument, preview: PreviewAnswer | null): readonly Place[] {
   if (preview === null) return [];
   const order = topologicalOrder(document);
   return Object.entries(preview.ports)
+    .filter(([node]) => Object.hasOwn(document.nodes, node))
     .sort(([one], [other]) => order.indexOf(one) - order.indexOf(other))
     .flatMap(([node, ports]) => Object.keys(ports).map((port): Place => [node, port]));
 }

@@ -197,7 +197,7 @@ export const EDITS: Readonly<Record<string, Edit>> = {
   'Inspector.tsx: `Changed ${node.name}`': (document, random, makeId) =>
     (random() < 0.5 ? param : parallelism)(document, random, makeId),
   'Inspector.tsx: `Renamed ${node.name} to ${name}`': (document, random) =>
-    operations.renameNode(document, aNode(document, random), random() < 0.2 ? `${'y'.repeat(300)}` : 'Name'),
+    operations.renameNode(document, aNode(document, random), random() < 0.2 ? 'y'.repeat(300) : 'Name'),
   'Inspector.tsx: `Example: ${title}`': (document, random) =>
     operations.changeNode(document, aNode(document, random), (old) => ({
       ...old,
