@@ -6,6 +6,8 @@ const backend = process.env.TIDEMARK_URL ?? 'http://127.0.0.1:8000';
 
 export default defineConfig({
   base: '/ui/',
+  // the index is served with the base path in its paths; the files that it names find each other wherever they are
+  experimental: { renderBuiltUrl: (_, { hostType }) => (hostType === 'html' ? undefined : { relative: true }) },
   plugins: [react()],
   build: {
     target: 'es2023',

@@ -24,10 +24,10 @@ from backend.accounts.submission import refusal
 from backend.accounts.views import ProductView, is_clean_text
 from backend.audit import trail
 from backend.audit.middleware import audited
+from backend.config.base_path import page_route
 from backend.contract.operation import operation
 
 BACKEND = "django.contrib.auth.backends.ModelBackend"
-PAGE = "/ui/"
 
 
 class SessionView(ProductView):
@@ -89,10 +89,10 @@ def use_login_link(request: HttpRequest, secret: str) -> HttpResponse:
     """Log in with a one-time link and redirect to the page; a used or expired link leads to the login form."""
     user = services.use_login_link(secret)
     if user is None:
-        return HttpResponseRedirect(f"{PAGE}login?link=expired")
+        return HttpResponseRedirect(f"{page_route()}login?link=expired")
     login(request, user, backend=BACKEND)
     get_token(request)
-    response = HttpResponseRedirect(PAGE)
+    response = HttpResponseRedirect(page_route())
     # keep the secret out of Referer headers
     response["Referrer-Policy"] = "no-referrer"
     return response

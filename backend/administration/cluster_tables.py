@@ -24,7 +24,7 @@ from backend.audit import trail
 from backend.audit.redaction import redacted, redacted_arguments
 from backend.cluster import services
 from backend.cluster.models import Checkpoint, Job, Operation, TaskManager
-from backend.live.pages import PAGE_ROUTE
+from backend.config.base_path import page_route
 
 MAX_FAILURES_SHOWN = 10
 LARGE_FIELDS = ("graph", "document", "plan")
@@ -106,7 +106,7 @@ class Jobs(ActingTable):
         return super().get_queryset(request).defer(*LARGE_FIELDS)
 
     def tools(self, row: Any) -> list[dict[str, str]]:
-        page = {"url": f"{PAGE_ROUTE}jobs/{row.pk}", "label": "Show in the dashboard"}
+        page = {"url": f"{page_route()}jobs/{row.pk}", "label": "Show in the dashboard"}
         operations = f"{reverse('admin:cluster_operation_changelist')}?job__id={row.pk}"
         return [*super().tools(row), {"url": operations, "label": "Operations"}, page]
 

@@ -12,6 +12,7 @@ from functools import update_wrapper
 from typing import Any, Final, TypeVar, cast
 from urllib.parse import quote
 
+from django.conf import settings
 from django.contrib.admin import AdminSite
 from django.contrib.auth import logout
 from django.core.exceptions import PermissionDenied
@@ -28,9 +29,9 @@ from backend.accounts.services import limit_session
 from backend.audit import trail
 from backend.cluster.location_checks import StorageSilentError
 from backend.cluster.program_files import StorageProblem
-from backend.live.pages import PAGE_ROUTE, secured
+from backend.config.base_path import page_route
+from backend.live.pages import secured
 
-LOGIN: Final = f"{PAGE_ROUTE}login"
 _READS: Final = ("GET", "HEAD")
 _METHODS: Final = (*_READS, "POST")
 
@@ -43,9 +44,11 @@ class TidemarkAdmin(AdminSite):
     site_header = "Tidemark"
     site_title = "Tidemark"
     index_title = "Administration"
-    site_url = PAGE_ROUTE
     index_template = "administration/index.html"
     final_catch_all_view = False
+
+    def each_context(self, request: HttpRequest) -> dict[str, Any]:
+        return {**super().each_context(request), "site_url": page_route()}
 
     def has_permission(self, request: HttpRequest) -> bool:
         return is_logged_in(request) and role_of(request.user) is Role.ADMIN
@@ -73,7 +76,7 @@ class TidemarkAdmin(AdminSite):
     def logout(self, request: HttpRequest, extra_context: Any = None) -> Any:
         trail.acted_by(request, request.user.get_username())
         logout(request)
-        return HttpResponseRedirect(LOGIN)
+        return HttpResponseRedirect(f"{page_route()}login")
 
     def _answer(
         self, view: Callable[..., HttpResponseBase], request: HttpRequest, *args: Any, **kwargs: Any
@@ -81,7 +84,9 @@ class TidemarkAdmin(AdminSite):
         try:
             if not is_logged_in(request):
                 if request.method in _READS:
-                    return HttpResponseRedirect(f"{LOGIN}?next={quote(request.get_full_path(), safe='/')}")
+                    # as the page's own paths, without the base path
+                    asked = request.get_full_path().removeprefix(settings.TIDEMARK_BASE_PATH)
+                    return HttpResponseRedirect(f"{page_route()}login?next={quote(asked, safe='/')}")
                 return _plain("Log in first.", 401)
             if role_of(request.user) is not Role.ADMIN:
                 return _plain("Requires the role admin.", 403)

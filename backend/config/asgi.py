@@ -25,12 +25,15 @@ http_application = get_asgi_application()
 # models can be imported only once Django is set up
 from backend.accounts.client_address import ForwardedClients  # noqa: E402
 from backend.config import urls  # noqa: E402, F401
+from backend.config.base_path import WithBasePath, WithoutBasePath  # noqa: E402
 from backend.dispatcher.presence import ClientWatch  # noqa: E402
 from backend.dispatcher.uploads import BodyLimit  # noqa: E402
 from backend.live.routing import websocket_application  # noqa: E402
 
+base_path = environment.base_path()
+http = BodyLimit(ClientWatch(WithBasePath(http_application, base_path)))
 application = ForwardedClients(
-    ProtocolTypeRouter({"http": BodyLimit(ClientWatch(http_application)), "websocket": websocket_application}),
+    WithoutBasePath(ProtocolTypeRouter({"http": http, "websocket": websocket_application}), base_path),
     environment.trusted_proxies(),
 )
 

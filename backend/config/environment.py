@@ -35,6 +35,27 @@ DEFAULT_QUOTA_MIB = 10_240
 """Forty programs of the largest size, or many thousands of usual ones."""
 DEFAULT_QUOTA_PROGRAMS = 10_000
 """Each version of a pipeline that is deployed is one."""
+ROUTES = {
+    "admin",
+    "api",
+    "applications",
+    "config",
+    "jars",
+    "jobmanager",
+    "jobs",
+    "livez",
+    "login",
+    "metrics",
+    "overview",
+    "readyz",
+    "savepoint-disposal",
+    "static",
+    "taskmanagers",
+    "ui",
+    "v1",
+    "ws",
+}
+"""What the server's own paths begin with: no base path may, or nobody could tell which of the two is meant."""
 MIN_KEPT_JOBS = 100
 """The overview lists as many."""
 REDIS_URL_FILE = "redis-url"
@@ -48,6 +69,7 @@ LOOPBACK_HOSTS = ("localhost",)
 UNIX_SOCKET = "unix"
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
+_BASE_PATH = re.compile(r"(?:/[A-Za-z0-9_~-][A-Za-z0-9_.~-]*)*")
 _REDIS_PREFIX = re.compile(r"[A-Za-z0-9_.:-]{1,100}")
 #: how soon a connection to a server that is gone is given up; without these the kernel waits for minutes or for ever
 _POSTGRESQL_CONNECTION = {
@@ -131,6 +153,24 @@ def integer(name: str, default: int, low: int, high: int) -> int:
 def port() -> int:
     """Return TIDEMARK_PORT: the port that the web process listens on."""
     return integer("TIDEMARK_PORT", DEFAULT_PORT, 1, 65535)
+
+
+def base_path() -> str:
+    """Return TIDEMARK_BASE_PATH: what the paths of all addresses begin with, "/tidemark"; "": they are at the root.
+
+    Raises:
+        EnvironmentProblem: it is none, or begins as one of the server's own paths does.
+    """
+    given = os.environ.get("TIDEMARK_BASE_PATH") or ""
+    path = f"/{given.strip('/')}".rstrip("/")
+    if not _BASE_PATH.fullmatch(path):
+        raise EnvironmentProblem(
+            f"TIDEMARK_BASE_PATH={given} must read /name or /name/name, of letters, digits and _ . ~ -"
+        )
+    first = path.split("/")[1] if path else ""
+    if first in ROUTES:
+        raise EnvironmentProblem(f"TIDEMARK_BASE_PATH={given} begins as the server's own /{first}: choose another name")
+    return path
 
 
 def slots() -> int:

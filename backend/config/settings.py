@@ -109,13 +109,22 @@ REST_FRAMEWORK = {
     "UNAUTHENTICATED_USER": "django.contrib.auth.models.AnonymousUser",
 }
 
-#: with the prefix, browsers take it from this very host over https only, and no other host of the domain can set it
-SESSION_COOKIE_NAME = "__Host-tidemark-session" if HTTPS else "tidemark-session"
+#: what a proxy has before the paths of this server: Django prepends it to its own links
+TIDEMARK_BASE_PATH = environment.base_path()
+FORCE_SCRIPT_NAME = TIDEMARK_BASE_PATH or None
+#: browsers send the cookies of / to /a, too, and of two with one name either may be read: each has a name of its own
+_COOKIES_END = TIDEMARK_BASE_PATH.replace("/", "-")
+#: with a prefix, browsers take it over https only; with __Host-, which goes with the path / alone, from this very host
+#: only, and no other host of the domain can set it
+_COOKIES_BEGIN = "" if not HTTPS else "__Secure-" if TIDEMARK_BASE_PATH else "__Host-"
+SESSION_COOKIE_NAME = f"{_COOKIES_BEGIN}tidemark-session{_COOKIES_END}"
+SESSION_COOKIE_PATH = f"{TIDEMARK_BASE_PATH}/"
 SESSION_COOKIE_AGE = 7 * 24 * 3600
 SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SAMESITE = "Lax"
 SESSION_COOKIE_SECURE = HTTPS
-CSRF_COOKIE_NAME = "csrftoken"
+CSRF_COOKIE_NAME = f"csrftoken{_COOKIES_END}"
+CSRF_COOKIE_PATH = SESSION_COOKIE_PATH
 CSRF_COOKIE_SAMESITE = "Lax"
 CSRF_COOKIE_SECURE = HTTPS
 #: browsers that have once come over https come no other way for a year
@@ -175,7 +184,7 @@ TIDEMARK_LEADER_WORK = [
 TIDEMARK_SNAPSHOT_KEEPERS = ["backend.pipelines.deployments.deployments_that_keep"]
 
 FRONTEND_DIR = BASE_DIR / "frontend" / "dist"
-STATIC_URL = "/static/"
+STATIC_URL = f"{TIDEMARK_BASE_PATH}/static/"
 WHITENOISE_AUTOREFRESH = False
 
 LANGUAGE_CODE = "en-us"

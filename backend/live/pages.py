@@ -25,10 +25,10 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from backend.cluster import bus
+from backend.config.base_path import page_route
 
 logger = logging.getLogger(__name__)
 
-PAGE_ROUTE = "/ui/"
 INDEX = "index.html"
 #: Vite puts a content hash into the file names below this directory
 HASHED = "assets/"
@@ -71,7 +71,7 @@ class PageFile:
 @require_safe
 def root(request: HttpRequest) -> HttpResponse:
     """Redirect / to the page."""
-    return HttpResponseRedirect(PAGE_ROUTE)
+    return HttpResponseRedirect(page_route())
 
 
 @require_safe
@@ -100,7 +100,7 @@ def file_answer(request: HttpRequest, name: str, path: Path) -> HttpResponse:
         name: name of the file; those under `HASHED` are kept for ever.
         path: where it is.
     """
-    file = _load(path, path.stat().st_mtime_ns)
+    file = _load(path, path.stat().st_mtime_ns, settings.TIDEMARK_BASE_PATH if name == INDEX else "")
     response: HttpResponse
     if request.headers.get("If-None-Match") == file.etag:
         response = HttpResponseNotModified()
@@ -135,8 +135,11 @@ def _listing(directory: Path, index_mtime_ns: int) -> dict[str, Path]:
 
 
 @lru_cache(maxsize=256)
-def _load(path: Path, mtime_ns: int) -> PageFile:
+def _load(path: Path, mtime_ns: int, base_path: str) -> PageFile:
     body = path.read_bytes()
+    if base_path:
+        # the index alone has paths from the root; the files that it names find each other by relative ones
+        body = body.replace(b'="/', f'="{base_path}/'.encode())
     suffix = path.suffix.lower()
     kind = _TYPES.get(suffix) or mimetypes.guess_type(path.name)[0] or "application/octet-stream"
     if suffix in _COMPRESSED and not kind.startswith("image/"):

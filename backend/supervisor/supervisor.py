@@ -67,7 +67,8 @@ class Supervisor:
         environment.jobmanagers()
         #: where this process, the command line and the user's browser find it; nobody can go to "every interface"
         self._reached_at = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self._host, self._host)
-        self._url = f"http://{f'[{self._reached_at}]' if ':' in self._reached_at else self._reached_at}:{self._port}"
+        host = f"[{self._reached_at}]" if ":" in self._reached_at else self._reached_at
+        self._url = f"http://{host}:{self._port}{environment.base_path()}"
         self._processes: list[ManagedProcess] = []
         self._stopped = False
 

@@ -188,3 +188,33 @@ def test_a_switch_that_cannot_be_read_opens_nothing(monkeypatch: pytest.MonkeyPa
         monkeypatch.setenv("TIDEMARK_SUBMIT", text)
         with pytest.raises(EnvironmentProblem, match="must be 0 or 1"):
             environment.is_on("TIDEMARK_SUBMIT", default=True)
+
+
+@pytest.mark.parametrize(
+    ("given", "path"),
+    [
+        ("", ""),
+        ("/", ""),
+        ("/tidemark", "/tidemark"),
+        ("tidemark/", "/tidemark"),
+        ("/a/tide-mark/", "/a/tide-mark"),
+    ],
+)
+def test_a_base_path_begins_with_a_slash_and_ends_with_none(
+    monkeypatch: pytest.MonkeyPatch, given: str, path: str
+) -> None:
+    monkeypatch.setenv("TIDEMARK_BASE_PATH", given)
+    assert environment.base_path() == path
+
+
+@pytest.mark.parametrize("given", ["/a b", "/a//b", "/..", "/a/../b", "/%2e", "/a;b", 'x"y', "https://a/b", "/ü"])
+def test_a_base_path_that_does_not_stand_for_itself_is_refused(monkeypatch: pytest.MonkeyPatch, given: str) -> None:
+    monkeypatch.setenv("TIDEMARK_BASE_PATH", given)
+    with pytest.raises(EnvironmentProblem, match="must read"):
+        environment.base_path()
+
+
+def test_a_base_path_that_begins_as_the_servers_own_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TIDEMARK_BASE_PATH", "/jobs/tidemark")
+    with pytest.raises(EnvironmentProblem, match="own /jobs"):
+        environment.base_path()

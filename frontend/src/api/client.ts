@@ -4,9 +4,7 @@
  */
 
 import type { Routes } from '../gen/contract';
-
-/** Prefix of the server's routes: the part of the base path before `ui/`. */
-export const ROOT = import.meta.env.BASE_URL.replace(/ui\/$/, '');
+import { ROOT, csrfToken } from './root';
 
 export type Route = keyof Routes;
 export type Answer<R extends Route> = Routes[R]['answer'];
@@ -109,11 +107,6 @@ export function upload(file: File, onProgress: (share: number) => void): Promise
     sending.setRequestHeader('X-CSRFToken', csrfToken());
     sending.send(form);
   });
-}
-
-function csrfToken(): string {
-  const match = /(?:^|;\s*)csrftoken=([^;]+)/.exec(document.cookie);
-  return decodeURIComponent(match?.[1] ?? '');
 }
 
 /** `{"errors": ["…"]}` of Flink's routes, `{"errors": [{"message": "…"}]}` of Tidemark's own; else the status. */

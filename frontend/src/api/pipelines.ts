@@ -13,7 +13,8 @@ import type {
 } from '../gen/contract';
 import type { Catalog, Facts, NodeState, Ports, Problem, Validation } from '../model/pipeline/catalog';
 import type { PipelineDocument } from '../model/pipeline/document';
-import { ApiError, ROOT } from './client';
+import { ApiError } from './client';
+import { ROOT, csrfToken } from './root';
 
 const PIPELINES = `${ROOT}api/v1/pipelines`;
 /** The most that a browser sends after its page has gone. */
@@ -115,7 +116,6 @@ interface Failure {
 /** A request to a route below pipelines. Throws ApiError, or one of the errors above. */
 export async function send<T>(path: string, sent: Sent = {}): Promise<T> {
   const { method = 'GET', body, headers = {}, signal, keepalive = false } = sent;
-  const token = /(?:^|;\s*)csrftoken=([^;]+)/.exec(document.cookie)?.[1] ?? '';
   let response: Response;
   try {
     response = await fetch(PIPELINES + path, {
@@ -125,7 +125,7 @@ export async function send<T>(path: string, sent: Sent = {}): Promise<T> {
       headers: {
         Accept: 'application/json',
         ...(body === undefined ? {} : { 'Content-Type': 'application/json' }),
-        ...(method === 'GET' ? {} : { 'X-CSRFToken': decodeURIComponent(token) }),
+        ...(method === 'GET' ? {} : { 'X-CSRFToken': csrfToken() }),
         ...headers,
       },
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),

@@ -5,6 +5,7 @@ import { IconAlertTriangle } from '@tabler/icons-react';
 import { type SyntheticEvent, useEffect, useState } from 'react';
 import { Navigate, useSearchParams } from 'react-router';
 
+import { ROOT } from '../api/root';
 import { Brand } from '../components/Brand/Brand';
 import { Panel } from '../components/Panel/Panel';
 import { ThemeSwitch } from '../components/Shell/ThemeSwitch';
@@ -24,7 +25,7 @@ export function LoginPage() {
   const isLoggedIn = session !== undefined && session !== null;
   const path = safeReturnPath(params.get('next'));
   useEffect(() => {
-    if (isLoggedIn && isAdminPath(path)) window.location.replace(path);
+    if (isLoggedIn && isAdminPath(path)) window.location.replace(ROOT + path.slice(1));
   }, [isLoggedIn, path]);
   if (isLoggedIn) return isAdminPath(path) ? null : <Navigate to={path} replace />;
 

@@ -3,6 +3,7 @@
 import { createBrowserRouter } from 'react-router';
 
 import { beginOpening } from '../api/opening';
+import { PAGE_ROOT } from '../api/root';
 import { Shell } from '../components/Shell/Shell';
 import { LoginPage } from './LoginPage';
 import { NotFoundPage, RouteFailure } from './NotFoundPage';
@@ -64,5 +65,5 @@ export const router = createBrowserRouter(
     },
   ],
   // with a trailing slash, which links to the first page keep
-  { basename: import.meta.env.BASE_URL },
+  { basename: PAGE_ROOT },
 );

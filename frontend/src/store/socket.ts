@@ -2,7 +2,7 @@
 
 import { WebSocket as ReconnectingWebSocket } from 'partysocket';
 
-import { ROOT } from '../api/client';
+import { ROOT } from '../api/root';
 import { LiveConnection, type LiveSocket } from './liveConnection';
 
 /** The version of the messages and documents that this page understands. */

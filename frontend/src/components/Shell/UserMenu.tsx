@@ -4,6 +4,7 @@ import { Button, Menu } from '@mantine/core';
 import { IconCheck, IconChevronDown, IconLogout, IconRoute, IconTable, IconUser } from '@tabler/icons-react';
 import { useState, useSyncExternalStore } from 'react';
 
+import { ROOT } from '../../api/root';
 import type { Session } from '../../gen/contract';
 import { useLogout } from '../../hooks/useSession';
 import { useTour } from '../../hooks/useTour';
@@ -63,7 +64,7 @@ export function UserMenu({ user }: Props) {
           {tour.state === 'paused' ? `Continue the tour (step ${tour.step + 1})` : 'Take the tour'}
         </Menu.Item>
         {mayAdminister(user.role) && (
-          <Menu.Item component="a" href="/admin/" leftSection={<IconTable size={16} stroke={1.7} />}>
+          <Menu.Item component="a" href={`${ROOT}admin/`} leftSection={<IconTable size={16} stroke={1.7} />}>
             Administration
           </Menu.Item>
         )}
