@@ -2,7 +2,7 @@
 
 import { Button, Menu, Tooltip } from '@mantine/core';
 import { useDisclosure } from '@mantine/hooks';
-import { useRef, useState } from 'react';
+import { Suspense, lazy, useRef, useState } from 'react';
 import {
   IconArrowsDiagonal,
   IconBan,
@@ -25,10 +25,11 @@ import { isCancellable, isTerminal } from '../../model/states';
 import { CancelJob } from './CancelJob';
 import classes from './JobActions.module.css';
 import { RescaleJob } from './RescaleJob';
-import { RestoreJob } from './RestoreJob';
 import { StopJob } from './StopJob';
 import { TakeSavepoint } from './TakeSavepoint';
 import { useClone } from './useClone';
+
+const RestoreJob = lazy(async () => ({ default: (await import('./RestoreJob')).RestoreJob }));
 
 const ICON = { size: 16, stroke: 1.8 } as const;
 
@@ -116,7 +117,11 @@ function Active({ job }: { readonly job: Job }) {
       <TakeSavepoint job={job} isOpen={savepointIsOpen} onClose={savepoint.close} onClosed={focusMenu} />
       <StopJob job={job} isOpen={stopIsOpen} onClose={stop.close} />
       <CancelJob job={job} isOpen={cancelIsOpen} onClose={cancel.close} onClosed={focusMenu} />
-      <RestoreJob job={job} isOpen={restoring.isOpen} onClose={restoring.close} onClosed={focusMenu} />
+      {restoring.wasOpened && (
+        <Suspense fallback={null}>
+          <RestoreJob job={job} isOpen={restoring.isOpen} onClose={restoring.close} onClosed={focusMenu} />
+        </Suspense>
+      )}
       {/* a new one for each opening: its fields begin with the parallelism of that moment */}
       <RescaleJob key={rescaleNumber} job={job} isOpen={rescaleIsOpen} onClose={rescale.close} onClosed={focusMenu} />
     </>
@@ -124,7 +129,7 @@ function Active({ job }: { readonly job: Job }) {
 }
 
 function Ended({ job }: { readonly job: Job }) {
-  const { isAllowed, why, isOpen, open, close } = useRestoring(job.id);
+  const { isAllowed, why, isOpen, wasOpened, open, close } = useRestoring(job.id);
   const clone = useClone(job.id);
   return (
     <>
@@ -146,7 +151,11 @@ function Ended({ job }: { readonly job: Job }) {
           Run again
         </Button>
       </Tooltip>
-      <RestoreJob job={job} isOpen={isOpen} onClose={close} />
+      {wasOpened && (
+        <Suspense fallback={null}>
+          <RestoreJob job={job} isOpen={isOpen} onClose={close} />
+        </Suspense>
+      )}
     </>
   );
 }
@@ -158,8 +167,9 @@ function useRestoring(jobId: string) {
   const isDrawn = useJobPipeline(jobId) !== null;
   const isInRole = isDrawn ? mayOperate(role) : maySubmit(role);
   const why = refusal !== '' ? refusal : `Requires the role ${isDrawn ? 'operator' : 'developer'}`;
-  const [isOpen, { open, close }] = useDisclosure(false);
-  return { isAllowed: isInRole && refusal === '', why, isOpen, open, close };
+  const [wasOpened, setWasOpened] = useState(false);
+  const [isOpen, { open, close }] = useDisclosure(false, { onOpen: () => setWasOpened(true) });
+  return { isAllowed: isInRole && refusal === '', why, isOpen, wasOpened, open, close };
 }
 
 function useCheckpointNow(jobId: string) {

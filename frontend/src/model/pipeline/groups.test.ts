@@ -129,7 +129,7 @@ describe('a collapsed group', () => {
     const clip = copied(collapsed(), ['n2', 'n3']);
     if (clip === null) throw new Error('no clip');
     const { groups: known = [], ...earlier } = clip;
-    expect(readClip(JSON.stringify(earlier))).toEqual(earlier);
+    expect(readClip(JSON.stringify(earlier))).toEqual({ ...readClip(JSON.stringify(clip)), groups: undefined });
     expect(readClip(JSON.stringify({ ...clip, groups: [...known, ...known] }))).toBeNull();
     expect(readClip(JSON.stringify({ ...clip, groups: [{ name: 'x' }] }))).toBeNull();
   });
