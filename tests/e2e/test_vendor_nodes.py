@@ -16,6 +16,7 @@ from playwright.sync_api import Browser, Page, expect
 from tests.cluster.stack import running_stack
 from tests.e2e.site import Site, cell
 from tests.e2e.test_deploy import create, deploy_first, numbers, rows
+from tests.e2e.test_pointer import middle
 from tests.e2e.test_preview import status
 from tests.pipeline.test_catalog import VENDOR
 from tests.support.waiting import wait_until
@@ -74,7 +75,7 @@ def test_a_node_of_a_third_party_is_drawn_previewed_and_deployed(vendor_site: Si
     document["edges"] = {"e1": {"from": ["n1", "out"], "to": ["n3", "in"]}}
     pipeline = create(vendor_site, page, document)
     # from the edge between what is there
-    page.locator('.react-flow__edge[data-id="e1"] path').first.click()
+    page.mouse.click(*middle(page.locator('.react-flow__edge[data-id="e1"] path').first))
     page.get_by_role("button", name="Insert a node here").click()
     page.get_by_role("combobox", name="Search nodes to add").fill("doubled")
     offered = page.get_by_role("option", name="Doubled")
