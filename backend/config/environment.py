@@ -40,6 +40,7 @@ ROUTES = {
     "api",
     "applications",
     "config",
+    "datasets",
     "jars",
     "jobmanager",
     "jobs",
