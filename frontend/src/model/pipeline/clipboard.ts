@@ -145,7 +145,7 @@ function hasOddText(value: unknown): boolean {
   return /(?:^|[^\\])(?:\\\\)*\\u(?:0000|d[89a-f])/i.test(JSON.stringify(value));
 }
 
-function knownOf(node: PipelineNode): PipelineNode {
+function knownOf(node: Omit<PipelineNode, 'type_version'> & { readonly type_version?: number }): PipelineNode {
   const { type, type_version = 1, name, uid, params, disabled = false, schema } = node;
   const { parallelism = null, max_parallelism = null, slot_group = null, chaining = 'always' } = node;
   const made = { type, type_version, name, uid, params, parallelism, max_parallelism, slot_group, chaining, disabled };
