@@ -22,6 +22,7 @@ from backend.administration.models import Savepoint
 from backend.cluster import services
 from backend.cluster.job_requests import SAVEPOINT_FORMATS
 from backend.cluster.models import Job, Operation
+from backend.cluster.withheld import UnsealedError, given_of
 from backend.dispatcher.api.operations import place
 from backend.dispatcher.programs import CLAIM_MODES, read_program_request
 from backend.dispatcher.submissions import find_artifact, run_program
@@ -195,10 +196,14 @@ class RestoreJob(Act):
         obstacle = self.obstacle(row)
         if obstacle is not None:
             raise RefusedAct(obstacle)
-        submission = row.submission
+        try:
+            before = given_of(row)
+        except UnsealedError as error:
+            raise RefusedAct(str(error)) from error
+        submission = before.submission
         body = {
             "jobId": job_id,
-            "programArgsList": row.program_args,
+            "programArgsList": before.args,
             "entryClass": submission.get("entry"),
             "parallelism": submission.get("parallelism"),
             "flinkConfiguration": submission.get("configuration", {}),

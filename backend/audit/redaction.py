@@ -33,6 +33,8 @@ _FLAG = re.compile(rf"-{{1,2}}[\w.-]{{0,60}}?(?:{SECRET_WORDS})[\w.-]{{0,60}}", 
 #: of the cluster, in which uploaded programs are
 _ARTIFACT_DIRECTORY = re.compile(r'[^\s"]*/artifacts/[0-9a-f]{64}(?:\.(?:[0-9a-f]{8}-)?[0-9a-f]{8})?/')
 _HAS_ANY = re.compile(rf"{SECRET_WORDS}|://", re.I)
+#: shorter values are found in words, too
+_SHORTEST_TELLING = 8
 #: what follows such a name and is not a secret: "token: None", "password=******"
 _NO_SECRET = ("none", "null", "true", "false", HIDDEN, '""', "''")
 
@@ -62,6 +64,31 @@ def redacted_arguments(arguments: Sequence[str]) -> list[str]:
         is_value = index > 0 and _FLAG.fullmatch(arguments[index - 1]) is not None and not argument.startswith("--")
         shown.append(HIDDEN if is_value else redacted_text(argument))
     return shown
+
+
+def secret_options(options: Mapping[str, Any]) -> dict[str, str]:
+    """Return the values that `redacted` hides in options, by their names, to be looked for in other texts. Without
+    numbers and short ones, which are in texts by chance.
+    """
+    shown = redacted(options)
+    return {key: str(value) for key, value in options.items() if shown[key] != str(value) and _is_telling(str(value))}
+
+
+def secret_arguments(arguments: Sequence[str]) -> dict[str, str]:
+    """Return those that `redacted_arguments` hides in a command line, by the names before them, or else positions."""
+    found: dict[str, str] = {}
+    shown = redacted_arguments(arguments)
+    for index, argument in enumerate(arguments):
+        if shown[index] == argument:
+            continue
+        name, has_name, value = argument.partition("=")
+        if shown[index] == HIDDEN:
+            found[arguments[index - 1].lstrip("-")] = argument
+        elif has_name and _FLAG.fullmatch(name):
+            found[name.lstrip("-")] = value
+        else:
+            found[str(index)] = argument
+    return {name: value for name, value in found.items() if _is_telling(value)}
 
 
 def redacted_json(value: Any) -> Any:
@@ -94,6 +121,10 @@ class RedactingFilter(logging.Filter):
         if record.exc_text:
             record.exc_text = redacted_text(record.exc_text)
         return True
+
+
+def _is_telling(value: str) -> bool:
+    return len(value) >= _SHORTEST_TELLING and not value.isdecimal() and value.lower() not in _NO_SECRET
 
 
 def _redacted_value(key: str, value: str) -> str:

@@ -37,6 +37,7 @@ from backend.cluster.resource_manager import ResourceManager
 from backend.cluster.slot_provider import ClusterSlotProvider
 from backend.cluster.state_history import StateRecord
 from backend.cluster.wall_dates import WallDates
+from backend.cluster.withheld import JobSecrets, given_of
 from backend.config import environment
 from runtime.checkpoint.statistics import CheckpointsSnapshot, StatisticsRecord
 from runtime.common.configuration import Configuration
@@ -233,7 +234,7 @@ class JobRunner:
             was_suspended=newest_state == SUSPENDED,
             has_run=self._has_run,
             statistics=past.statistics,
-            secrets=environment.secret_store(),
+            secrets=JobSecrets(environment.secret_store(), given_of(self.job)),
         )
 
     # --- called by the jobmanager's loop ------------------------------------------------------------------------------

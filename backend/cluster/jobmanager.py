@@ -73,6 +73,7 @@ from backend.cluster.row_retention import RowRetention
 from backend.cluster.scaling_history import ScalingHistory
 from backend.cluster.slot_pool import StageKey
 from backend.cluster.snapshot_disposal import SnapshotDisposal
+from backend.cluster.withheld import given_of
 from runtime.common import options
 from runtime.core.clock import SYSTEM_CLOCK, Clock
 from runtime.core.ids import Attempt, JobId, OperatorId
@@ -341,7 +342,7 @@ class JobManager:
     def _create_runner(self, job: Job) -> JobRunner:
         """Return the runner of a job that this leader has taken; see `LedJobs` for errors."""
         storage = cluster_storage()
-        graph = replace(job_graph_from_json(job.graph), job_id=JobId(job.id))
+        graph = replace(job_graph_from_json(given_of(job).graph), job_id=JobId(job.id))
         checked = with_cluster_directories(graph.configuration, storage, self._locations.check)
         graph = replace(graph, configuration=checked)
         python_files = graph.configuration.get(options.PYTHON_FILES.key)

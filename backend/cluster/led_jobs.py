@@ -40,6 +40,7 @@ from backend.cluster.models import Job, Operation
 from backend.cluster.publisher import Publisher
 from backend.cluster.state_history import STATES
 from backend.cluster.task_metrics import ACCUMULATORS, accumulators_document
+from backend.cluster.withheld import UnsealedError
 from runtime.checkpoint.errors import CheckpointStorageError
 from runtime.checkpoint.settings import CheckpointSettings
 from runtime.common.config_options import ConfigurationError
@@ -55,7 +56,7 @@ logger = logging.getLogger(__name__)
 Document = dict[str, Any]
 
 #: how a job refuses to be run at all, in words for its user
-REFUSALS = (GraphFormatError, ConfigurationError, RescaleError, CheckpointStorageError)
+REFUSALS = (GraphFormatError, ConfigurationError, RescaleError, CheckpointStorageError, UnsealedError)
 
 
 class LedJobs:

@@ -90,9 +90,12 @@ class Job(models.Model):
     submitted_by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+")
     artifact = models.ForeignKey(Artifact, null=True, on_delete=models.SET_NULL, related_name="jobs")
     program_args = models.JSONField(default=list)
+    """With secrets hidden, as in the three columns of options below."""
     configuration = models.JSONField(default=dict)
     submission = models.JSONField(default=dict)
     """Parameters of the submission besides the arguments: {"entry", "parallelism", "configuration"}."""
+    withheld = models.TextField(default="", blank=True)
+    """Seal of what is hidden in arguments, options, submission and graph; see `backend.cluster.withheld`."""
     tags = models.JSONField(default=list)
     """Words by which people find it, in their order; see `backend.cluster.job_tags`."""
     graph = models.JSONField()

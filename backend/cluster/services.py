@@ -44,6 +44,7 @@ from backend.cluster.snapshot_users import Need, SnapshotUses, is_being_deleted,
 from backend.cluster.stack_document import VertexStacks
 from backend.cluster.storage_calls import check_in_time
 from backend.cluster.task_metrics import ACCUMULATORS, JOB_METRICS, Metrics, subtask_field
+from backend.cluster.withheld import Given, withhold
 from runtime.checkpoint.settings import CheckpointSettings, ClaimMode
 from runtime.checkpoint.snapshot_files import snapshot_directory
 from runtime.common import options
@@ -247,6 +248,9 @@ def submit_job(
     elif Job.objects.filter(id=graph.job_id).exists():
         graph = replace(graph, job_id=new_job_id())
     now = now_ms()
+    shown, withheld = withhold(
+        graph.job_id, Given(job_graph_to_json(graph), list(args), configuration, submission or {})
+    )
     job = Job(
         id=graph.job_id,
         name=graph.name,
@@ -255,11 +259,12 @@ def submit_job(
         created_at=now,
         submitted_by_id=_user_id(user),
         artifact=artifact,
-        program_args=list(args),
-        configuration=dict(configuration),
-        submission=dict(submission or {}),
+        program_args=list(shown.args),
+        configuration=dict(shown.configuration),
+        submission=dict(shown.submission),
+        withheld=withheld,
         tags=tags_of_option(configuration_of_job.get(options.PIPELINE_TAGS)),
-        graph=job_graph_to_json(graph),
+        graph=dict(shown.graph),
         plan=job_plan(graph),
         parallelism=max(vertex.parallelism for vertex in graph.vertices),
         requirements=requirements_to_json(default_requirements(graph), graph),

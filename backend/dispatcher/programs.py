@@ -10,7 +10,7 @@ import json
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -22,11 +22,13 @@ from rest_framework import exceptions
 from backend.accounts.errors import Unavailable
 from backend.accounts.submission import check_program
 from backend.accounts.views import is_clean_text
+from backend.audit.redaction import HIDDEN, redacted_text
 from backend.cluster.checkpoint_home import cluster_storage
 from backend.cluster.connections import without_connection
 from backend.cluster.models import Artifact
 from backend.cluster.program_files import program_files
 from backend.cluster.storage_calls import ask_location
+from backend.cluster.withheld import secrets_of
 from backend.dispatcher.api.base import check_id, whole_number
 from backend.dispatcher.errors import BadRequest
 from backend.dispatcher.planning_queue import ClientLeftError, PlanningQueue, QueueFullError
@@ -34,6 +36,9 @@ from runtime.checkpoint.errors import CheckpointStorageError
 from runtime.client.errors import OUTPUT_HEADING, ExtractionAbandonedError, ExtractionError
 from runtime.client.extract import ExtractedJob, extract_job_graph
 from runtime.common import options
+from runtime.common.secrets import Redaction
+from runtime.graph.codec import job_graph_to_json
+from runtime.graph.plan import job_plan
 from runtime.state.handles import DamagedSnapshotError
 
 MAX_EXTRACTIONS = 2
@@ -101,8 +106,11 @@ def read_program_request(body: Any, query: QueryDict) -> ProgramRequest:
     configuration = body.get("flinkConfiguration") or {}
     if not isinstance(configuration, dict) or not all(map(is_clean_text, [*configuration, *configuration.values()])):
         raise BadRequest("flinkConfiguration must be an object with string values.")
+    args = _arguments(body, query)
+    if any(HIDDEN in text for text in (*args, *configuration.values())):
+        raise BadRequest(f"Give the secrets again that answers show as {HIDDEN}.")
     return ProgramRequest(
-        args=_arguments(body, query),
+        args=args,
         entry=entry,
         parallelism=None if parallelism is None else whole_number("parallelism", parallelism, 1, MAX_PARALLELISM),
         configuration=configuration,
@@ -177,11 +185,14 @@ def extract(
         ClientLeft: the client is gone.
         StorageProblem: the program cannot be read.
         SubmissionRefused: the cluster does not run it; it may have done when the program was uploaded.
+
+    Texts of the program are without the secrets among its arguments and options, as far as it has them whole.
     """
+    redact = Redaction(secrets_of(wanted.args, wanted.configuration))
     check_program(artifact.file_name, artifact.id, wanted.configuration)
     files = program_files()
     # the wait may be long, so release the database connection
-    with without_connection(), _turn(artifact.file_name, has_left), files.opened(artifact.path) as program:
+    with without_connection(), _turn(artifact.file_name, has_left, redact), files.opened(artifact.path) as program:
         extracted = extract_job_graph(
             program,
             wanted.args,
@@ -196,7 +207,7 @@ def extract(
             confinement=settings.TIDEMARK_CONFINEMENT,
         )
     _check_texts(extracted.graph_json)
-    return extracted
+    return _without_secrets(extracted, redact)
 
 
 def extract_text(source: str, file_name: str, has_left: Callable[[], bool]) -> ExtractedJob:
@@ -218,7 +229,7 @@ def extract_text(source: str, file_name: str, has_left: Callable[[], bool]) -> E
 
 
 @contextmanager
-def _turn(file_name: str, has_left: Callable[[], bool]) -> Iterator[None]:
+def _turn(file_name: str, has_left: Callable[[], bool], redact: Callable[[str], str] = str) -> Iterator[None]:
     """Hold a planning turn for the block; errors of the extraction become those of the routes."""
     try:
         with _queue.turn(has_left):
@@ -229,13 +240,38 @@ def _turn(file_name: str, has_left: Callable[[], bool]) -> Iterator[None]:
         logger.info("%s is not planned: its client disconnected", file_name)
         raise ClientLeft from error
     except ExtractionError as error:
-        raise BadRequest(_told(error)) from error
+        raise BadRequest([redacted_text(redact(text)) for text in _told(error)]) from error
 
 
 def _told(error: ExtractionError) -> list[str]:
     """Return the message, and if present the traceback of the program's own code and the output before the error."""
     printed = f"{OUTPUT_HEADING}\n{error.output}" if error.output.strip() else ""
     return [text for text in (str(error), error.traceback, printed) if text]
+
+
+def _without_secrets(extracted: ExtractedJob, redact: Callable[[str], str]) -> ExtractedJob:
+    """Return a job with names, descriptions, warnings and output redacted; what its functions hold stays."""
+    graph = extracted.graph
+    vertices = [
+        replace(
+            vertex,
+            name=redact(vertex.name),
+            operators=[
+                replace(operator, name=redact(operator.name), description=redact(operator.description))
+                for operator in vertex.operators
+            ],
+        )
+        for vertex in graph.vertices
+    ]
+    shown = replace(graph, name=redact(graph.name), vertices=vertices)
+    return replace(
+        extracted,
+        graph=shown,
+        graph_json=extracted.graph_json if shown == graph else job_graph_to_json(shown),
+        plan_json=extracted.plan_json if shown == graph else job_plan(shown),
+        stdout_tail=redacted_text(redact(extracted.stdout_tail)),
+        warnings=[redacted_text(redact(text)) for text in extracted.warnings],
+    )
 
 
 def _check_texts(graph: Mapping[str, Any]) -> None:

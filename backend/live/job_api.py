@@ -9,9 +9,8 @@ from rest_framework import exceptions
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from backend.accounts.roles import Role, role_of
 from backend.accounts.views import ProductView
-from backend.audit.redaction import redacted, redacted_arguments
+from backend.audit.redaction import HIDDEN, redacted, redacted_arguments
 from backend.cluster import services
 from backend.cluster.models import Job, Operation
 from backend.cluster.snapshot_users import left_of_start
@@ -50,7 +49,7 @@ class RestorePointsView(ProductView):
     def get(self, request: Request, job_id: str) -> Response:
         check_job(job_id)
         job = services.get_job(job_id)
-        return Response({"program": _program(job, role_of(request.user)), "points": restore_points(job)})
+        return Response({"program": _program(job), "points": restore_points(job)})
 
 
 def restore_points(job: Job) -> list[dict[str, Any]]:
@@ -73,24 +72,25 @@ def checkpoint_points(job: Job) -> Iterator[dict[str, Any]]:
         }
 
 
-def _program(job: Job, role: Role) -> dict[str, Any] | None:
-    """Return the job's program and its submission parameters; None if the program has been deleted. Who may not submit
-    it again sees its arguments without what looks like a secret.
+def _program(job: Job) -> dict[str, Any] | None:
+    """Return the job's program and its submission parameters, without what looks like a secret; None if the program has
+    been deleted.
     """
     if job.artifact is None:
         return None
     given = job.submission
     configuration = dict(given.get("configuration", {}))
     shown = redacted(configuration)
+    hidden = {key for key, value in configuration.items() if shown[key] != value or HIDDEN in value}
     return {
         "id": job.artifact.public_id,
         "name": job.artifact.file_name,
-        "args": job.program_args if role >= Role.DEVELOPER else redacted_arguments(job.program_args),
+        "args": redacted_arguments(job.program_args),
         "entry": given.get("entry"),
         "parallelism": given.get("parallelism"),
-        "configuration": {key: value for key, value in configuration.items() if shown[key] == value},
+        "configuration": {key: value for key, value in configuration.items() if key not in hidden},
         # secrets, which the user must enter again
-        "hidden": sorted(key for key, value in configuration.items() if shown[key] != value),
+        "hidden": sorted(hidden),
     }
 
 

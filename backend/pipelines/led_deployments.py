@@ -20,6 +20,7 @@ from backend.cluster.containment import Containment
 from backend.cluster.leadership import Leadership
 from backend.cluster.location_checks import CheckLocation, StorageSilentError
 from backend.cluster.models import Checkpoint, CheckpointStatistics, Job, Operation
+from backend.cluster.withheld import UnsealedError, given_of
 from backend.pipelines.deployment_machine import (
     START_PATIENCE_MS,
     Action,
@@ -48,7 +49,7 @@ logger = logging.getLogger(__name__)
 
 #: begins the line of a deployment's message that names the storage that it waits for
 _WAITS = "it waits: "
-_REFUSALS = (ConfigurationError, GraphFormatError, RescaleError, cluster_services.ClusterError)
+_REFUSALS = (ConfigurationError, GraphFormatError, RescaleError, UnsealedError, cluster_services.ClusterError)
 
 
 class LedDeployments:
@@ -233,7 +234,8 @@ class LedDeployments:
             options.IGNORE_UNCLAIMED_STATE.key: "false",
         }
         try:
-            graph = rescaled(job_graph_from_json(old.graph), old.vertex_parallelism)
+            before = given_of(old)
+            graph = rescaled(job_graph_from_json(before.graph), old.vertex_parallelism)
             graph_json = job_graph_to_json(graph)
             configuration = {**graph_json["configuration"], **given}
             locations = cluster_services.check_locations(configuration, self._check)
@@ -241,10 +243,10 @@ class LedDeployments:
                 cluster_services.submit_job(
                     {**graph_json, "configuration": configuration},
                     old.artifact,
-                    old.program_args,
-                    {**old.configuration, **given},
+                    before.args,
+                    {**before.configuration, **given},
                     old.submitted_by,
-                    old.submission,
+                    before.submission,
                     row.rollback_job_id,
                     locations,
                 )

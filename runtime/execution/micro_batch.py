@@ -21,7 +21,7 @@ from runtime.common import options
 from runtime.common.accumulators import GROUP as ACCUMULATORS
 from runtime.common.accumulators import is_accumulator
 from runtime.common.configuration import Configuration
-from runtime.common.secrets import Redaction, providing
+from runtime.common.secrets import providing
 from runtime.core.checkpoint_options import AfterSnapshot, CheckpointOptions
 from runtime.core.clock import Clock
 from runtime.core.elements import CheckpointBarrier
@@ -54,6 +54,7 @@ from runtime.task.messages import (
     TriggerCheckpoint,
 )
 from runtime.task.python_files import add_to_python_path
+from runtime.task.slot_redaction import redaction_of
 from runtime.task.slot_reports import SlotReports
 from runtime.task.working_directory import WorkingDirectory
 
@@ -305,8 +306,7 @@ class MicroBatchHost:
 
     def _deploy(self, slot: _HostedSlot, deploy: Deploy) -> None:
         configuration = Configuration.from_dict(dict(deploy.configuration))
-        if deploy.secrets:
-            slot.reports.redact = slot.reports.client.redact = Redaction(deploy.secrets)
+        slot.reports.redact = slot.reports.client.redact = redaction_of(deploy.secrets)
         if self._facts is None:
             name = f"{deploy.job_id[:8]}-{self._attempt}-passes"
             self._directory = WorkingDirectory(configuration, name, 0)

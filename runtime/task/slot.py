@@ -15,7 +15,7 @@ from collections.abc import Callable
 from runtime.checkpoint.file_system import CheckpointFileSystem
 from runtime.checkpoint.state_files import DEFAULT_RETRIES, Retries
 from runtime.common import options
-from runtime.common.secrets import Redaction, providing
+from runtime.common.secrets import providing
 from runtime.core.clock import Clock
 from runtime.core.elements import CheckpointBarrier
 from runtime.core.ids import Attempt, SlotId
@@ -51,6 +51,7 @@ from runtime.task.peeks import SlotPeeks
 from runtime.task.processing_time import TimerQueue
 from runtime.task.python_files import add_to_python_path
 from runtime.task.slot_host import SlotHost
+from runtime.task.slot_redaction import redaction_of
 from runtime.task.slot_reports import SlotReports
 from runtime.task.slot_sources import SlotSources
 from runtime.task.slot_storage import SlotStorage
@@ -296,8 +297,7 @@ class Slot:
         self._host.deployed(deploy)
         if deploy.stopped_by is not None:
             self._reports.ledger.deployed_to_stop(deploy.stopped_by)
-        if deploy.secrets:
-            self._reports.redact = self.client.redact = Redaction(deploy.secrets)
+        self._reports.redact = self.client.redact = redaction_of(deploy.secrets)
         with providing(deploy.secrets):
             if self._can_import() and self._sources.create(deploy):
                 self._tasks.create(deploy.tasks, self._host)

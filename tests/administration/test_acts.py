@@ -14,6 +14,7 @@ from rest_framework.test import APIClient
 from backend.audit.models import AuditEvent
 from backend.cluster import services
 from backend.cluster.models import Checkpoint, Job, Operation
+from backend.cluster.withheld import given_of
 from tests.administration.asking import confirm, hidden, text_of
 from tests.cluster.snapshots import completed
 from tests.dispatcher import rows
@@ -222,7 +223,11 @@ def test_a_savepoint_is_listed_and_disposed_of_by_the_leader(browser: Client, jo
 
 def test_a_job_is_restored_as_the_program_was_started(browser: Client, root: User, api: APIClient, home: Path) -> None:
     name = jar_id(upload(api, "tiny.py", PROGRAM))
-    body = {"programArgs": "--year 2013", "parallelism": 2, "flinkConfiguration": {"restart-strategy.type": "none"}}
+    body = {
+        "programArgs": "--year 2013 --token c4n4ry-77",
+        "parallelism": 2,
+        "flinkConfiguration": {"restart-strategy.type": "none"},
+    }
     first = Job.objects.get(id=api.post(f"/v1/jars/{name}/run", body, format="json").json()["jobid"])
     path = ask("restore", first)
     assert "end it first" in text_of(browser.get(path))
@@ -236,7 +241,9 @@ def test_a_job_is_restored_as_the_program_was_started(browser: Client, root: Use
     for _ in range(2):
         assert browser.post(f"{JOBS}ask/restore/", form).status_code == 302
     restored = Job.objects.exclude(id=first.id).get()
-    assert (restored.submitted_by, restored.program_args, restored.parallelism) == (root, ["--year", "2013"], 2)
+    arguments = ["--year", "2013", "--token", "c4n4ry-77"]
+    assert (restored.submitted_by, given_of(restored).args, restored.parallelism) == (root, arguments, 2)
+    assert restored.program_args == ["--year", "2013", "--token", "******"]
     assert restored.graph["configuration"]["execution.state-recovery.path"] == location
     assert restored.configuration["restart-strategy.type"] == "none"
     # what is not among its snapshots cannot be named

@@ -7,7 +7,15 @@ import logging
 
 import pytest
 
-from backend.audit.redaction import HIDDEN, RedactingFilter, redacted, redacted_arguments, redacted_text
+from backend.audit.redaction import (
+    HIDDEN,
+    RedactingFilter,
+    redacted,
+    redacted_arguments,
+    redacted_text,
+    secret_arguments,
+    secret_options,
+)
 
 CANARY = "c4n4ry-Secret"
 
@@ -109,3 +117,20 @@ def test_long_text_takes_no_time() -> None:
     """Patterns that try again from every place would take minutes."""
     for text in ("a" * 200_000 + " token", "password" * 20_000, "://" + "x" * 200_000, "token='" + "\\" * 100_000):
         redacted_text(text)
+
+
+def test_what_is_hidden_can_be_looked_for_elsewhere() -> None:
+    given = [
+        "--db-password",
+        CANARY,
+        f"--token={CANARY}1",
+        f"redis://:{CANARY}@h",
+        "--max-tokens",
+        "1000",
+        "--pwd",
+        "short",
+    ]
+    url = f"redis://:{CANARY}@h"
+    assert secret_arguments(given) == {"db-password": CANARY, "token": f"{CANARY}1", "3": url}
+    options = {"a.password": CANARY, "url": url, "b": "c", "my.token": "None", "x.secret": "12345678"}
+    assert secret_options(options) == {"a.password": CANARY, "url": url}

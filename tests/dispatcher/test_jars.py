@@ -20,6 +20,7 @@ from backend.audit.models import AuditEvent
 from backend.cluster import services
 from backend.cluster.checkpoint_home import cluster_storage
 from backend.cluster.models import Artifact, Job
+from backend.cluster.withheld import given_of
 from backend.dispatcher import programs, submissions
 from backend.dispatcher.planning_queue import PlanningQueue
 from backend.dispatcher.programs import ProgramRequest
@@ -225,6 +226,41 @@ def test_running_a_program_leaves_a_job_for_the_leader(api: APIClient, alice: Us
     assert job.configuration["restart-strategy.type"] == "fixed-delay"
     assert job.graph["configuration"]["restart-strategy.type"] == "fixed-delay"
     assert api.post(f"/v1/jars/{name}/run", body, format="json").status_code == 409
+
+
+def test_secrets_that_a_program_is_given_are_in_no_answer_row_or_event(api: APIClient) -> None:
+    canary = "c4n4ry-of-jars"
+    source = PROGRAM.replace('.name("add one")', '.name("to " + sys.argv[2]).uid("add")').replace(
+        "env.from_coll", "env.get_config().set_global_job_parameters({'db.password': sys.argv[2]})\nenv.from_coll"
+    )
+    name = jar_id(upload(api, "tiny.py", source))
+    body = {
+        "programArgsList": ["--db-password", canary, "--rate", "3"],
+        "flinkConfiguration": {"api.token": canary},
+    }
+    told = []
+    for route in ("plan", "run"):
+        answer = api.post(f"/v1/jars/{name}/{route}", body, format="json")
+        assert answer.status_code == 200, answer.content
+        assert "arguments ['--db-password', '" in answer.json()["output"]
+        told.append(answer.content.decode())
+    job = Job.objects.get()
+    given = given_of(job)
+    assert (given.args, given.submission["configuration"]["api.token"]) == (body["programArgsList"], canary)
+    assert given.graph["job_parameters"] == {"db.password": canary}
+    program = api.get(f"/api/v1/jobs/{job.id}/restore-points").json()["program"]
+    assert program["args"] == ["--db-password", "******", "--rate", "3"] and program["hidden"] == ["api.token"]
+    for path in ("", "/config", "/plan", "/vertices/" + job.plan["nodes"][0]["id"]):
+        told.append(api.get(f"/v1/jobs/{job.id}{path}").content.decode())
+    told += [str(list(model.objects.values())) for model in (Job, AuditEvent)]
+    failing = jar_id(upload(api, "failing.py", "import sys\nprint(sys.argv)\nraise ValueError(sys.argv[2])"))
+    refused = api.post(f"/v1/jars/{failing}/run", body, format="json")
+    assert refused.status_code == 400 and "ValueError" in refused.content.decode()
+    for text in (*told, refused.content.decode()):
+        assert canary not in text
+    # what was hidden is not taken for the secret
+    again = body | {"programArgsList": program["args"]}
+    assert api.post(f"/v1/jars/{name}/run", again, format="json").status_code == 400
 
 
 @pytest.mark.parametrize("route", ["plan", "run"])

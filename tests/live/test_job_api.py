@@ -118,19 +118,19 @@ def test_what_an_ended_job_had_claimed_is_listed_unless_its_checkpoints_have_tak
 
 def test_a_program_is_told_as_it_was_started_but_for_secrets(api: APIClient, job: Job) -> None:
     artifact = Artifact.objects.create(id="d" * 64, file_name="job.zip", size=1, uploaded_at=1)
-    job.artifact, job.program_args = artifact, ["--rate", "3"]
-    given = {"a.b": "c", "s3.secret-key": "hunter2", "url": "postgres://me:pw@host/db"}
+    job.artifact, job.program_args = artifact, ["--rate", "3", "--token", "hunter2"]
+    given = {"a.b": "c", "s3.secret-key": "hunter2", "api.token": "******", "url": "postgres://me:pw@host/db"}
     job.submission = {"entry": "main", "parallelism": 2, "configuration": given}
     job.save()
     answer = api.get(f"/api/v1/jobs/{job.id}/restore-points")
     assert answer.json()["program"] == {
         "id": f"{'d' * 64}_job.zip",
         "name": "job.zip",
-        "args": ["--rate", "3"],
+        "args": ["--rate", "3", "--token", "******"],
         "entry": "main",
         "parallelism": 2,
         "configuration": {"a.b": "c"},
-        "hidden": ["s3.secret-key", "url"],
+        "hidden": ["api.token", "s3.secret-key", "url"],
     }
     assert b"hunter2" not in answer.content
 

@@ -34,6 +34,9 @@ interface Props {
   readonly chosenEntry: string;
 }
 
+/** What the server shows in place of a secret. */
+const HIDDEN = '******';
+
 export function RunForm({ program, mayRun, before, savepoint, chosenEntry }: Props) {
   const navigate = useNavigate();
   // a single file is its own entry, which the server lists under the file's name
@@ -52,7 +55,9 @@ export function RunForm({ program, mayRun, before, savepoint, chosenEntry }: Pro
       navigate(`/jobs/${jobid}`, { state: { warnings, output } satisfies ProgramSaid }),
   });
   const start = useSingleFlight(run.mutate);
-  const argumentsProblem = problemOf(() => splitArguments(programArguments));
+  const argumentsProblem = programArguments.includes(HIDDEN)
+    ? `Enter the secrets again that stand as ${HIDDEN}`
+    : problemOf(() => splitArguments(programArguments));
   const configurationProblem = problemOf(() => parseConfiguration(configuration));
   const isValid = argumentsProblem === null && configurationProblem === null;
 
@@ -120,7 +125,7 @@ export function RunForm({ program, mayRun, before, savepoint, chosenEntry }: Pro
           </div>
           {before !== null && before.hidden.length > 0 && (
             <Alert color="orange" mt="md" icon={<IconAlertTriangle size={18} />}>
-              Secret options are not stored: enter {before.hidden.join(', ')} again.
+              Secret options are not shown: enter {before.hidden.join(', ')} again.
             </Alert>
           )}
           {failure !== null && (

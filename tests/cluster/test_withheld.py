@@ -1,0 +1,104 @@
+"""Secrets in what a job is submitted with: not in its row, and still there for those who run it."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any
+
+import pytest
+from django.db import connection
+from pytest_django import Settings
+
+from backend.cluster.models import Job
+from backend.cluster.withheld import Given, JobSecrets, UnsealedError, given_of, withhold
+from runtime.common.secrets import GivenSecrets, Redaction
+
+JOB = "a" * 32
+CANARY = "c4n4ry-Withheld"
+OTHER = "another-canary"
+GIVEN = Given(
+    graph={
+        "name": "shop",
+        "configuration": {"a.password": CANARY, "execution.checkpointing.dir": "file:///token=kept", "b": "c"},
+        "job_parameters": {"db.url": f"postgresql://me:{CANARY}@db/shop", "rate": "3"},
+    },
+    args=["--db-password", CANARY, f"--url=postgresql://me:{OTHER}@db/shop", "--rate", "3", "--max-tokens", "1000"],
+    configuration={"s3.secret-key": CANARY, "pipeline.global-job-parameters": f"api.token:{CANARY},rate:3"},
+    submission={"entry": None, "parallelism": 2, "configuration": {"s3.secret-key": CANARY, "b": "c"}},
+)
+
+
+def _row(given: Given) -> Job:
+    shown, withheld = withhold(JOB, given)
+    return Job(
+        id=JOB,
+        name="shop",
+        created_at=1,
+        graph=dict(shown.graph),
+        program_args=list(shown.args),
+        configuration=dict(shown.configuration),
+        submission=dict(shown.submission),
+        withheld=withheld,
+        plan={},
+        parallelism=1,
+        slots_required=1,
+    )
+
+
+@pytest.mark.django_db
+def test_a_row_holds_no_secret_and_whoever_runs_the_job_gets_all() -> None:
+    _row(GIVEN).save()
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT * FROM cluster_job")
+        stored = str(cursor.fetchall())
+    assert CANARY not in stored and OTHER not in stored
+    row = Job.objects.get()
+    assert base64.b64decode(row.withheld).find(CANARY.encode()) == -1
+    assert given_of(row) == GIVEN
+    assert row.program_args[-4:] == ["--rate", "3", "--max-tokens", "******"]
+    assert row.submission == {"entry": None, "parallelism": 2, "configuration": {"s3.secret-key": "******", "b": "c"}}
+    # what others look up in rows is as it was given
+    assert row.graph["configuration"]["execution.checkpointing.dir"] == "file:///token=kept"
+    assert row.graph["job_parameters"]["rate"] == "3"
+
+
+def test_a_job_without_secrets_has_no_seal() -> None:
+    plain = Given({"configuration": {"b": "c"}, "job_parameters": {}}, ["--rate", "3"], {"b": "c"}, {})
+    assert withhold(JOB, plain) == (plain, "")
+    assert given_of(_row(plain)) == plain
+
+
+def test_a_seal_is_read_after_a_change_of_keys_and_not_without_its_key(settings: Settings) -> None:
+    row = _row(GIVEN)
+    settings.SECRET_KEY, settings.SECRET_KEY_FALLBACKS = "n" * 40, [settings.SECRET_KEY]
+    assert given_of(row) == GIVEN
+    settings.SECRET_KEY_FALLBACKS = []
+    with pytest.raises(UnsealedError, match="TIDEMARK_FORMER_SECRET_KEYS"):
+        given_of(row)
+
+
+def test_equal_secrets_have_different_seals_and_one_that_was_changed_or_moved_is_refused() -> None:
+    row = _row(GIVEN)
+    assert _row(GIVEN).withheld != row.withheld
+    other = _row(GIVEN)
+    other.id = "b" * 32
+    with pytest.raises(UnsealedError):
+        given_of(other)
+    raw = base64.b64decode(row.withheld)
+    for place in (0, 40, len(raw) - 1):
+        row.withheld = base64.b64encode(raw[:place] + bytes([raw[place] ^ 1]) + raw[place + 1 :]).decode()
+        with pytest.raises(UnsealedError):
+            given_of(row)
+    for damaged in ("AAAA", "no base64", "é"):
+        row.withheld = damaged
+        with pytest.raises(UnsealedError):
+            given_of(row)
+
+
+def test_slots_hide_what_the_job_was_submitted_with_and_no_numbers() -> None:
+    secrets = JobSecrets(GivenSecrets({("pg", "url"): "redis://:hunter22@h"}), GIVEN).resolve([("pg", "url")])
+    redact = Redaction(secrets)
+    text = json.dumps([CANARY, OTHER, "hunter22", "1000 rows"])
+    shown: Any = json.loads(redact(text))
+    assert shown[0].startswith("<") and shown[1].startswith("<") and shown[2:] == ["<pg.url>", "1000 rows"]
