@@ -2,6 +2,7 @@
 
 import type { JobTimeline, StateSpan, TimelineEvent } from '../gen/contract';
 import { formatDuration } from './format';
+import type { Vertex } from './job';
 
 /** Percent of the strip's width. */
 export interface Place {
@@ -48,4 +49,26 @@ export function stateText({ state, attempt, begin, end }: StateSpan, now: number
 /** How often the job was started: attempts among its states, those that are kept. */
 export function attemptsIn({ states }: JobTimeline): number {
   return new Set(states.map(({ attempt }) => attempt).filter((attempt) => attempt !== null)).size;
+}
+
+/** When a vertex of the newest attempt ran; null: it still does. */
+export interface Lane {
+  readonly id: string;
+  readonly name: string;
+  readonly state: Vertex['state'];
+  readonly begin: number;
+  readonly end: number | null;
+}
+
+/** Vertices in the order of the graph, those that have started. */
+export function lanesOf(vertices: readonly Vertex[]): Lane[] {
+  return vertices
+    .filter(({ start_time: start }) => start >= 0)
+    .map(({ id, name, state, start_time: begin, end_time: end }) => ({
+      id,
+      name,
+      state,
+      begin,
+      end: end < 0 ? null : end,
+    }));
 }

@@ -3,6 +3,7 @@ import { MantineProvider } from '@mantine/core';
 import { cleanup, render, screen } from '@testing-library/react';
 import { afterEach, expect, test } from 'vitest';
 
+import type { Vertex } from '../../model/job';
 import { Strip } from './JobTimeline';
 
 afterEach(cleanup);
@@ -11,6 +12,7 @@ test('the list says in words what the strip shows, the newest first', () => {
   render(
     <MantineProvider>
       <Strip
+        vertices={[]}
         timeline={{
           begin: 0,
           is_cut: false,
@@ -41,8 +43,30 @@ test('the summary says that it does not tell of the whole job', () => {
   const states = [{ state: 'RUNNING' as const, attempt: 400, begin: 50_000, end: null, cause: '' }];
   render(
     <MantineProvider>
-      <Strip timeline={{ begin: 50_000, is_cut: true, now: 60_000, states, events: [] }} />
+      <Strip vertices={[]} timeline={{ begin: 50_000, is_cut: true, now: 60_000, states, events: [] }} />
     </MantineProvider>,
   );
   expect(screen.getByText(/^The last 10.s: 1 attempt, 0 events; what was before is no longer kept$/)).toBeTruthy();
+});
+
+test('each vertex has a lane in which it lies where it ran', () => {
+  const ran = { parallelism: 1, max_parallelism: 128, inputs: [], operators: [] };
+  const vertices = [
+    { ...ran, id: 's', name: 'source', state: 'FINISHED', start_time: 5_000, end_time: 7_500 },
+    { ...ran, id: 'w', name: 'windows', state: 'RUNNING', start_time: 6_000, end_time: -1 },
+    { ...ran, id: 'x', name: 'has not started', state: 'CREATED', start_time: -1, end_time: -1 },
+  ] as unknown as Vertex[];
+  const { container } = render(
+    <MantineProvider>
+      <Strip vertices={vertices} timeline={{ begin: 0, is_cut: false, now: 10_000, states: [], events: [] }} />
+    </MantineProvider>,
+  );
+  const lanes = [...container.querySelectorAll('[data-lane="vertex"]')];
+  expect(lanes.map((lane) => lane.textContent)).toEqual(['source', 'windows']);
+  const bars = lanes.map((lane) => lane.querySelector<HTMLElement>('[data-tone]'));
+  expect(bars.map((bar) => [bar?.style.left, bar?.style.width, bar?.dataset.tone])).toEqual([
+    ['50%', '25%', 'done'],
+    ['60%', '40%', 'running'],
+  ]);
+  expect(bars[0]?.title).toMatch(/^source: FINISHED, .*, for [23].s$/);
 });

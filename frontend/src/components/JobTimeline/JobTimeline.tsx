@@ -1,14 +1,18 @@
-/** What a job has gone through: its states and attempts, operations and failures, as a strip and as a list. */
+/**
+ * What a job has gone through: its states and attempts, operations and failures, as a strip and as a list, and when each
+ * vertex of the newest attempt ran.
+ */
 
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
 
 import { fetchTimeline } from '../../api/jobs';
 import type { JobTimeline as Timeline } from '../../gen/contract';
-import { useJobId, useJobPart } from '../../hooks/useJob';
+import { useJobId, useJobPart, useVertices } from '../../hooks/useJob';
 import { useTimes } from '../../hooks/useTimes';
 import { formatDuration } from '../../model/format';
+import type { Vertex } from '../../model/job';
 import { isTerminal, toneOf } from '../../model/states';
-import { attemptsIn, entriesOf, lastedOf, placeOf, stateText } from '../../model/timeline';
+import { attemptsIn, entriesOf, lanesOf, lastedOf, placeOf, stateText } from '../../model/timeline';
 import { FailureState } from '../EmptyState/EmptyState';
 import { Panel } from '../Panel/Panel';
 import { StateBadge, ToneBadge } from '../StateBadge/StateBadge';
@@ -28,7 +32,8 @@ export function JobTimeline() {
     placeholderData: keepPreviousData,
     refetchInterval: isTerminal(state) ? false : REFRESH_MS,
   });
-  if (data !== undefined) return <Strip timeline={data} />;
+  const vertices = useVertices();
+  if (data !== undefined) return <Strip timeline={data} vertices={vertices} />;
   if (error === null) return null;
   return (
     <Panel title="Timeline">
@@ -37,7 +42,12 @@ export function JobTimeline() {
   );
 }
 
-export function Strip({ timeline }: { readonly timeline: Timeline }) {
+interface StripProps {
+  readonly timeline: Timeline;
+  readonly vertices: readonly Vertex[];
+}
+
+export function Strip({ timeline, vertices }: StripProps) {
   const times = useTimes();
   const { begin, is_cut: isCut, now, states, events } = timeline;
   const attempts = attemptsIn(timeline);
@@ -81,6 +91,17 @@ export function Strip({ timeline }: { readonly timeline: Timeline }) {
             />
           ))}
         </div>
+        {lanesOf(vertices).map(({ id, name, state, begin: started, end }) => (
+          <div key={id} className={classes.lane} data-lane="vertex">
+            <span
+              className={classes.state}
+              data-tone={toneOf(state)}
+              style={style({ begin: started, end })}
+              title={`${name}: ${state}, ${times.dateTime(started)}, for ${formatDuration((end ?? now) - started)}`}
+            />
+            <span className={classes.vertexName}>{name}</span>
+          </div>
+        ))}
         <div className={classes.axis}>
           <span>{times.dateTime(begin)}</span>
           <span>{times.dateTime(now)}</span>
