@@ -1,6 +1,6 @@
 /** The current user, the time zone, and logout. */
 
-import { Button, Menu } from '@mantine/core';
+import { Button, Menu, Text } from '@mantine/core';
 import { IconCheck, IconChevronDown, IconLogout, IconRoute, IconTable, IconUser } from '@tabler/icons-react';
 import { useState, useSyncExternalStore } from 'react';
 
@@ -39,7 +39,9 @@ export function UserMenu({ user }: Props) {
           rightSection={<IconChevronDown size={14} />}
           aria-label={`User ${user.name}`}
         >
-          {user.name}
+          <Text span inherit truncate>
+            {user.name}
+          </Text>
         </Button>
       </Menu.Target>
       <Menu.Dropdown>
