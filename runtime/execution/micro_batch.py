@@ -177,7 +177,7 @@ class MicroBatchHost:
         self._max_rows = 1
         self._takes_one = False
         self._started = 0
-        self._only_ends = False
+        self._only_ends = self._is_over = False
         #: messages that have to wait until the batch of another snapshot is over
         self._queued: list[tuple[_HostedSlot, JobMasterMessage]] = []
         self._batch: _Batch | None = None
@@ -564,7 +564,8 @@ class MicroBatchHost:
         slot.reports.committed()
 
     def _job_finished(self) -> None:
-        if self._last is not None:
+        is_told, self._is_over = self._is_over, True
+        if self._last is not None and not is_told:
             try:
                 self._last.job_finished()
             except PassFailedError as failed:

@@ -85,6 +85,12 @@ class MicroBatchSlots:
         for slot, attempt in list(self._hosts):
             self._remove(slot, attempt)
 
+    def lose_all(self, cause: str) -> None:
+        """Give up all slots, and tell the JobMaster."""
+        for slot, attempt in list(self._hosts):
+            self._remove(slot, attempt)
+            self._post(SlotLost(slot, attempt, cause))
+
     def step(self) -> bool:
         """Take one turn of every host. Returns whether anything was done."""
         worked = False

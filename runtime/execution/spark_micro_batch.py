@@ -16,6 +16,7 @@ from typing import Any
 
 from py4j.protocol import Py4JError
 from pyspark import SparkContext
+from pyspark.sql import SparkSession
 
 from runtime.checkpoint.settings import CheckpointSettings
 from runtime.common import options
@@ -77,8 +78,11 @@ class SparkPasses(Passes):
         self._ask_at_ms: float | None = None
         #: runs what is no batch
         self._beside = ThreadPoolExecutor(1, "passes")
+        self._running_beside: Future[Any] | None = None
+        #: of that thread
+        self._session: SparkSession | None = None
         self._group = f"passes-{id(self):x}"
-        self._is_closed = False
+        self._is_closed = self._has_given_up = False
 
     def running(self) -> None:
         configuration = self._host.facts.configuration
@@ -106,7 +110,8 @@ class SparkPasses(Passes):
         is_batch = plan.kind is PassKind.DATA and self._batch is not None
         self._has_begun = self._has_begun or is_batch
         submit = self._batch.submit if is_batch and self._batch is not None else self._submit_beside
-        return SparkPass(plan, submit, self._print, lambda: self._post(_nothing), self._abandoned)
+        on_abandon = self._give_up if is_batch else self._cancel_beside
+        return SparkPass(plan, submit, self._submit_beside, self._print, lambda: self._post(_nothing), on_abandon)
 
     def completed(self, run: JobPass) -> None:
         if run.plan.kind is PassKind.DATA:
@@ -128,7 +133,7 @@ class SparkPasses(Passes):
         if self._query is not None:
             self._query.stop()
         self._finish("the attempt has ended")
-        JvmCall(lambda: self._context.cancelJobGroup(self._group))
+        self._cancel_beside()
         self._beside.shutdown(wait=False, cancel_futures=True)
 
     # --- the query ----------------------------------------------------------------------------------------------------
@@ -152,7 +157,7 @@ class SparkPasses(Passes):
             self._ask_at_ms = self._host.clock.monotonic_ms() + _ASK_AGAIN_MS
 
     def _ended(self, error: str | None) -> None:
-        if self._is_closed:
+        if self._is_closed or self._has_given_up:
             return
         if error is not None:
             self._host.failed(FailureInfo(f"the query of the job has ended: {error.splitlines()[0]}", error))
@@ -171,25 +176,31 @@ class SparkPasses(Passes):
         if batch is not None:
             batch.finish(error)
 
-    def _abandoned(self) -> None:
+    def _give_up(self) -> None:
+        """End the query because its batch has failed, which the JobMaster knows."""
+        self._has_given_up = True
         self._finish("the batch was given up")
-        JvmCall(lambda: self._context.cancelJobGroup(self._group))
 
     # --- passes beside it ---------------------------------------------------------------------------------------------
 
     def _submit_beside(self, work: Work) -> Future[Any]:
-        future: Future[Any] = Future()
+        future = self._running_beside = Future[Any]()
         self._beside.submit(self._run_beside, future, work)
         return future
 
     def _run_beside(self, future: Future[Any], work: Work) -> None:
         try:
             self._context.setJobGroup(self._group, "a savepoint or a commit", interruptOnCancel=False)
-            session = new_session(self._context)
+            if self._session is None:
+                self._session = new_session(self._context)
         except Exception as error:
             future.set_exception(error)
         else:
-            run_order(future, work, session)
+            run_order(future, work, self._session)
+
+    def _cancel_beside(self) -> None:
+        if self._running_beside is not None and not self._running_beside.done():
+            JvmCall(lambda: self._context.cancelJobGroup(self._group))
 
     def _print(self, printed: TaskPrinted) -> None:
         self._host.client_of(printed.task).send(printed.channel, printed.payload)
@@ -286,5 +297,7 @@ class SparkMicroBatchSlots:
                 action()
                 while self._hosted.step():
                     pass
-            except Exception:
+            except Exception as error:
+                # a bug of ours: without its hosts, the attempt ends
                 logger.exception("the thread of the job's micro-batches has made an error")
+                self._hosted.lose_all(f"{type(error).__name__}: {error}")

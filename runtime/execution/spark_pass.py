@@ -26,6 +26,7 @@ class SparkPass(RemotePass):
     Args:
         plan: what its tasks are told.
         submit: runs an action where the pass belongs: in the query's batch, or beside it.
+        submit_beside: runs one that follows the job's last batch.
         take_print: is given what tasks print.
         wake: has the host look again; any thread.
         on_abandon: is called when the pass is given up.
@@ -35,12 +36,14 @@ class SparkPass(RemotePass):
         self,
         plan: PassPlan,
         submit: Submit,
+        submit_beside: Submit,
         take_print: Callable[[TaskPrinted], None],
         wake: Callable[[], None],
         on_abandon: Callable[[], None],
     ) -> None:
         super().__init__(plan, take_print, wake)
         self._submit = submit
+        self._submit_beside = submit_beside
         self._on_abandon = on_abandon
         self._is_abandoned = False
 
@@ -68,7 +71,7 @@ class SparkPass(RemotePass):
         def act(session: SparkSession) -> Reports:
             return _reports(map_rows(beginning(session, partitions), function))
 
-        return self._submit(act)
+        return self._submit_beside(act) if is_over else self._submit(act)
 
     def abandon(self) -> None:
         if not self._is_abandoned:

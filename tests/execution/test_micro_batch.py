@@ -146,14 +146,17 @@ class Stuttering(AsyncFunction[int, int]):
         return [-value]
 
 
+@pytest.mark.parametrize("chained", [True, False])
 @pytest.mark.parametrize("ordered", [True, False])
-def test_calls_of_a_batch_end_with_it(ordered: bool) -> None:
+def test_calls_of_a_batch_end_with_it(ordered: bool, chained: bool) -> None:
     wait = AsyncDataStream.ordered_wait_with_retry if ordered else AsyncDataStream.unordered_wait_with_retry
     retries = FixedDelayRetryStrategy[int](2, 10, None, lambda error: isinstance(error, OSError))
 
     def build(env: StreamExecutionEnvironment) -> DataStream:
-        numbers = env.from_source(CollectionSource(list(range(20))), PLAIN, "numbers").rebalance()
-        called = wait(numbers, Stuttering(), Time.milliseconds(200), retries, 5, Types.INT())
+        numbers = env.from_source(CollectionSource(list(range(20))), PLAIN, "numbers")
+        called = wait(
+            numbers if chained else numbers.rebalance(), Stuttering(), Time.milliseconds(200), retries, 5, Types.INT()
+        )
         return called.key_by(lambda n: n).process(Running(), Types.STRING())
 
     got = in_batches(build, 2, 3).values

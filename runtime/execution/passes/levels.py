@@ -20,16 +20,18 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from runtime.common import options
 from runtime.common.secrets import Redaction
 from runtime.core.clock import SYSTEM_CLOCK
 from runtime.core.closed_codec import ClosedCodec
 from runtime.core.ids import TaskId
-from runtime.execution.passes.plan import PassFailedError, PassPlan, TaskFailed, TaskOutcome, TaskPrinted
+from runtime.execution.passes.plan import JobFacts, PassFailedError, PassPlan, TaskFailed, TaskOutcome, TaskPrinted
 from runtime.execution.passes.task_pass import FrameOrder, TaskPass
 from runtime.execution.passes.task_run import Turn
 from runtime.network.channel import ChannelId
 from runtime.task.client_output import LineRedirect
 from runtime.task.messages import TaskDeployment
+from runtime.task.python_files import add_to_python_path
 from runtime.task.working_directory import WorkingDirectory
 
 Report = TaskOutcome | TaskFailed | TaskPrinted
@@ -103,6 +105,11 @@ def _with_tasks(plan: PassPlan, deployments: Sequence[TaskDeployment]) -> PassPl
     )
 
 
+def import_files(facts: JobFacts) -> None:
+    """Let functions be imported from the files that the job was given."""
+    add_to_python_path((facts.configuration.get(options.PYTHON_FILES) or "").split(","))
+
+
 def nothing() -> pa.RecordBatch:
     """Return rows that begin a level without input."""
     rows = Rows()
@@ -151,6 +158,7 @@ class LevelRun:
         self._has_failed = False
         self._behind: pa.RecordBatch | None = None
         facts = self._plan.facts
+        import_files(facts)
         name = f"{facts.job_id[:8]}-{facts.attempt}-pass-{self._plan.number}"
         self._directory = WorkingDirectory(facts.configuration, name, partition)
 
@@ -296,6 +304,7 @@ def commit(plan: PassPlan, task: int, is_over: bool) -> Iterator[pa.RecordBatch]
         task: number of the task.
         is_over: whether the job has finished, and what older attempts have left is swept.
     """
+    import_files(plan.facts)
     deployment = plan.deployments[task]
     directory = WorkingDirectory(plan.facts.configuration, f"{plan.facts.job_id[:8]}-commit", task)
     rows = Rows()

@@ -62,37 +62,44 @@ class RemotePass(JobPass):
 
     def commit(self, checkpoint_id: CheckpointId, restores: Mapping[TaskId, TaskRestore]) -> Iterator[Turn]:
         self._restores = restores
-        yield from self._commit(is_over=False)
+        yield from self._commit()
 
     def commit_restored(self) -> Iterator[Turn]:
-        yield from self._commit(is_over=False)
+        yield from self._commit()
 
     def commit_finished(self, tasks: Collection[TaskId]) -> None:
         """Do nothing: all was committed with the last snapshot, and no task is open."""
 
     def job_finished(self) -> None:
-        if self.plan.facts.attempt > 0:
-            # older attempts may have left something
-            for _ in self._commit(is_over=True):
-                pass
+        plan = self._committing(is_over=True)
+        # only older attempts may have left something
+        if self.plan.facts.attempt > 0 and plan.deployments:
+            self._take_all(self.run_commits(plan, is_over=True))
 
     def close(self) -> None:
         """Do nothing: no task is open."""
 
-    def _commit(self, is_over: bool) -> Iterator[Turn]:
+    def _commit(self) -> Iterator[Turn]:
+        plan = self._committing(is_over=False)
+        if plan.deployments:
+            yield from self._taken(self.run_commits(plan, is_over=False))
+
+    def _committing(self, is_over: bool) -> PassPlan:
+        """Return a plan with the tasks that have something to commit, or at a job's end with all."""
         restores = {
             task: restore for task, restore in self._restores.items() if is_over or _has_committables(task, restore)
         }
         deployments = [deployment for deployment in self.plan.deployments if deployment.task in restores]
-        if deployments:
-            plan = dataclasses.replace(self.plan, deployments=deployments, restores=restores, shares={})
-            yield from self._taken(self.run_commits(plan, is_over))
+        return dataclasses.replace(self.plan, deployments=deployments, restores=restores, shares={})
 
     def _taken(self, future: Future[Reports]) -> Iterator[Turn]:
         """Wait for reports, and take them."""
         future.add_done_callback(lambda _: self._wake())
         while not future.done():
             yield Turn.WAITS
+        self._take_all(future)
+
+    def _take_all(self, future: Future[Reports]) -> None:
         try:
             encoded = future.result()
         except Exception as error:

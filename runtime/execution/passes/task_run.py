@@ -248,7 +248,8 @@ class TaskRun:
         task = self.task
         yield from self._settle()
         before = task.num_records_read
-        while not self.is_finished:
+        # what is ending is ended with the snapshot, which waits for calls that are under way
+        while not (self.is_finished or task.is_ending):
             left = max_rows - (task.num_records_read - before)
             if left <= 0:
                 return
