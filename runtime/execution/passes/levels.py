@@ -21,7 +21,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from runtime.common import options
-from runtime.common.secrets import Redaction
 from runtime.core.clock import SYSTEM_CLOCK
 from runtime.core.closed_codec import ClosedCodec
 from runtime.core.ids import TaskId
@@ -32,6 +31,7 @@ from runtime.network.channel import ChannelId
 from runtime.task.client_output import LineRedirect
 from runtime.task.messages import TaskDeployment
 from runtime.task.python_files import add_to_python_path
+from runtime.task.slot_redaction import redaction_of
 from runtime.task.working_directory import WorkingDirectory
 
 Report = TaskOutcome | TaskFailed | TaskPrinted
@@ -269,8 +269,7 @@ class Reports:
         self._vertex = vertex
         self._task: TaskId = deployment.task
         self._sequence = itertools.count()
-        secrets = plan.facts.secrets
-        self.redact: Callable[[str], str] = Redaction(secrets) if secrets else str
+        self.redact: Callable[[str], str] = redaction_of(plan.facts.secrets)
 
     def add(self, report: Report) -> None:
         """Send a report to the driver."""
