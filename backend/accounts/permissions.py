@@ -14,6 +14,17 @@ from backend.accounts.submission import refusal
 from backend.accounts.submission_rate import note_submission
 
 
+def needed_role(view: APIView, method: str) -> Role:
+    """Return the role that a view needs for a method."""
+    roles: Mapping[str, Role] = getattr(view, "roles", {})
+    return roles.get(_handler(method), Role.VIEWER)
+
+
+def _handler(method: str) -> str:
+    # the framework answers HEAD by running the handler of GET
+    return "GET" if method == "HEAD" else method
+
+
 class HasRole(IsAuthenticated):
     """Requires a login and the role that the view's `roles` names for the method (default VIEWER).
 
@@ -24,10 +35,8 @@ class HasRole(IsAuthenticated):
     def has_permission(self, request: Request, view: APIView) -> bool:
         if not super().has_permission(request, view):
             return False
-        # the framework answers HEAD by running the handler of GET
-        method = "GET" if request.method == "HEAD" else request.method or ""
-        roles: Mapping[str, Role] = getattr(view, "roles", {})
-        needed = roles.get(method, Role.VIEWER)
+        method = _handler(request.method or "")
+        needed = needed_role(view, method)
         # the framework answers with the permission's message
         self.message = f"Requires the role {needed.group_name}."
         # every user is a viewer, so reads need no query

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, ClassVar
 
+from django.conf import settings
 from rest_framework import exceptions
 from rest_framework.negotiation import BaseContentNegotiation
 from rest_framework.parsers import BaseParser, JSONParser
@@ -16,7 +17,8 @@ from rest_framework.views import APIView
 from backend.accounts.answers import ProductErrors
 from backend.accounts.authentication import BearerAuthentication, CookieAuthentication, is_from_other_site
 from backend.accounts.errors import product_errors
-from backend.accounts.permissions import HasRole
+from backend.accounts.ownership import NotTheOwner, Owned, check_owner, owned_job
+from backend.accounts.permissions import HasRole, needed_role
 from backend.accounts.roles import Role
 from backend.accounts.submission import SubmissionRefused
 from backend.accounts.submission_rate import TooManySubmissions
@@ -62,6 +64,9 @@ class ShallowJson(JSONParser):
 class ClosedView(APIView):
     """A view that requires a login, and the role that `roles` names for the method.
 
+    Where owners count, methods that need more than the lowest role also require that what they act on (`owned`) is the
+    user's.
+
     Methods that run uploaded programs, or take them, are in `runs_programs`; those that run drafts in `runs_drafts`.
     A view whose GET does something names in `instead_of_get` what other clients are to send: with the session cookie, a
     GET is then taken from Tidemark's own page only. Such a view is also `audited`.
@@ -89,8 +94,22 @@ class ClosedView(APIView):
             )
         super().check_permissions(request)
 
+    def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
+        super().initial(request, *args, **kwargs)
+        if settings.TIDEMARK_OWNERS_ONLY and needed_role(self, request.method or "") is not Role.VIEWER:
+            check_owner(request.user, self.owned(**kwargs))
+
+    def owned(self, **kwargs: str) -> Owned | None:
+        """Return what a request acts on; None: it belongs to nobody in particular, or does not exist.
+
+        Args:
+            kwargs: the parameters of the route.
+        """
+        job_id = kwargs.get("job_id") or kwargs.get("application_id")
+        return None if job_id is None else owned_job(job_id)
+
     def handle_exception(self, exc: Exception) -> Response:
-        if isinstance(exc, (SubmissionRefused, TooManySubmissions)):
+        if isinstance(exc, (NotTheOwner, SubmissionRefused, TooManySubmissions)):
             # also of a GET: with a note it leaves an event
             trail.note(self.request._request, refused=str(exc.detail))
         return super().handle_exception(exc)

@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import redis
+from django.conf import settings
+from django.contrib.auth import get_user_model
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 from django.db import IntegrityError, transaction
 from django.db.models import QuerySet
@@ -102,6 +104,16 @@ class ProgramDeletedError(ClusterError):
 
     def __init__(self, name: str) -> None:
         super().__init__(f"{name} has been deleted: upload it again.")
+
+
+class TooManyJobsError(ClusterError):
+    """The user has as many jobs that have not ended as one user may have."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(
+            f"You have {limit} jobs that have not ended, as many as this cluster runs for one user "
+            "(TIDEMARK_JOBS_PER_USER): cancel one, or wait until one has ended"
+        )
 
 
 class JobExistsError(ClusterError):
@@ -207,6 +219,7 @@ def submit_job(
     submission: Mapping[str, Any] | None = None,
     job_id: str | None = None,
     locations: CheckedLocations | None = None,
+    is_limited: bool = True,
 ) -> Job:
     """Queue a job; a jobmanager takes it within a second.
 
@@ -219,6 +232,7 @@ def submit_job(
         submission: see `Job.submission`.
         job_id: an id chosen by the client: requests with the same id, even concurrent ones, create one job.
         locations: of the graph's options, from `check_locations`; None: checks them, which a transaction must not.
+        is_limited: whether it counts as one more of its user's jobs; False: it takes the place of another.
 
     Raises:
         StorageSilentError: a storage has not answered yet; nothing was done.
@@ -229,6 +243,7 @@ def submit_job(
         SnapshotDisposedError: the job would start from a snapshot that is being deleted.
         JobExistsError: a job already has the client's id.
         ProgramDeletedError: the program has been deleted in the meantime.
+        TooManyJobsError: the user has as many jobs as one may have.
     """
     graph = job_graph_from_json(dict(graph_json))
     try:
@@ -276,6 +291,8 @@ def submit_job(
         with transaction.atomic():
             if artifact is not None:
                 _keep(artifact)
+            if is_limited:
+                _refuse_too_many(user, job_id)
             if locations.uses is not None:
                 lock_snapshots()
                 _refuse_known(job_id)
@@ -293,6 +310,18 @@ def _refuse_known(job_id: str | None) -> None:
     """Refuse a request that has been carried out: its own job would be in its way."""
     if job_id is not None and Job.objects.filter(id=job_id).exists():
         raise JobExistsError(job_id)
+
+
+def _refuse_too_many(user: User, job_id: str | None) -> None:
+    """Refuse a job beyond its submitter's limit; in a transaction, so that two of a user wait for each other."""
+    limit: int = settings.TIDEMARK_JOBS_PER_USER
+    user_id = _user_id(user)
+    if not limit or user_id is None:
+        return
+    list(get_user_model().objects.select_for_update().filter(pk=user_id).values_list("pk"))
+    _refuse_known(job_id)
+    if Job.objects.filter(submitted_by_id=user_id).exclude(state__in=TERMINAL_STATES).count() >= limit:
+        raise TooManyJobsError(limit)
 
 
 def _keep(artifact: Artifact) -> None:

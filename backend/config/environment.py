@@ -29,6 +29,8 @@ DEFAULT_SUBMISSIONS_PER_MINUTE = 240
 """Two programs are planned at a time, for a second or so: a script that submits without a pause stays below."""
 DEFAULT_SAVEPOINTS_PER_MINUTE = 60
 """Of a user: a script that asks for one of each of many jobs stays below it, one that does not wait does not."""
+DEFAULT_JOBS_PER_USER = 200
+"""More than a user needs who shares a cluster, and fewer than a script starts that looks at nothing it has started."""
 DEFAULT_SOCKETS_PER_USER = 100
 """Each tab of a browser has one."""
 DEFAULT_QUOTA_MIB = 10_240
@@ -203,6 +205,11 @@ def submissions_per_minute() -> int:
 def savepoints_per_minute() -> int:
     """Return TIDEMARK_SAVEPOINTS_PER_MINUTE: so many savepoints and checkpoints a user may ask for; 0: no limit."""
     return integer("TIDEMARK_SAVEPOINTS_PER_MINUTE", DEFAULT_SAVEPOINTS_PER_MINUTE, 0, 1_000_000)
+
+
+def jobs_per_user() -> int:
+    """Return TIDEMARK_JOBS_PER_USER: so many jobs that have not ended a user may have; 0: no limit."""
+    return integer("TIDEMARK_JOBS_PER_USER", DEFAULT_JOBS_PER_USER, 0, 1_000_000)
 
 
 def sockets_per_user() -> int:

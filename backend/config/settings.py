@@ -141,7 +141,10 @@ TIDEMARK_ALLOWED_PROGRAMS = environment.allowed_programs()
 #: limits of each user, over all web processes; 0: none
 TIDEMARK_SUBMISSIONS_PER_MINUTE = environment.submissions_per_minute()
 TIDEMARK_SAVEPOINTS_PER_MINUTE = environment.savepoints_per_minute()
+TIDEMARK_JOBS_PER_USER = environment.jobs_per_user()
 TIDEMARK_SOCKETS_PER_USER = environment.sockets_per_user()
+#: whether only owners and administrators act on jobs, savepoints, programs and pipelines
+TIDEMARK_OWNERS_ONLY = environment.is_on("TIDEMARK_OWNERS_ONLY", default=False)
 #: what the programs of a user, and of an administrator, may take in the storage; 0: no limit
 TIDEMARK_QUOTA_MIB = environment.quota_mib()
 TIDEMARK_QUOTA_PROGRAMS = environment.quota_programs()

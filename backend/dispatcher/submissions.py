@@ -67,6 +67,7 @@ def run_program(
         services.SnapshotDisposedError,
         services.JobExistsError,
         services.ProgramDeletedError,
+        services.TooManyJobsError,
     ) as error:
         raise Conflict(str(error)) from error
     logger.info("%s runs %s (%s) as job %s", user, artifact.file_name, artifact.id, job.id)

@@ -103,7 +103,7 @@ class Kind:
 
 def list_connections() -> QuerySet[Connection]:
     """Return all connections, by name."""
-    return Connection.objects.order_by("name")
+    return Connection.objects.select_related("created_by").order_by("name")
 
 
 def get_connection(name: str) -> Connection:

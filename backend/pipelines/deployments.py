@@ -363,6 +363,7 @@ def submit(deployment: Deployment, location: str, locations: CheckedLocations) -
         {"entry": None, "parallelism": None, "configuration": {}},
         deployment.job_id,
         locations,
+        is_limited=deployment.previous_id is None,
     )
 
 

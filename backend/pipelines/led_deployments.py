@@ -249,6 +249,7 @@ class LedDeployments:
                     before.submission,
                     row.rollback_job_id,
                     locations,
+                    is_limited=False,
                 )
                 Deployment.objects.filter(id=previous.id).update(job_id=row.rollback_job_id)
                 self._record(row, Deployment.State.ROLLED_BACK, _reasons(row))

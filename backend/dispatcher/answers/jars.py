@@ -21,6 +21,7 @@ class JarFile(TypedDict):
     uploaded: int
     entry: list[JarEntry]
     size: int
+    owner: str | None
 
 
 class JarList(TypedDict):

@@ -112,7 +112,7 @@ ExecutionConfig = TypedDict(
         "user-config": dict[str, str],
     },
 )
-JobConfig = TypedDict("JobConfig", {"jid": str, "name": str, "execution-config": ExecutionConfig})
+JobConfig = TypedDict("JobConfig", {"jid": str, "name": str, "execution-config": ExecutionConfig, "owner": str | None})
 
 
 class ExceptionsQuery(TypedDict, total=False):

@@ -13,6 +13,7 @@ from rest_framework.response import Response
 
 from backend.accounts.answers import Nothing
 from backend.accounts.errors import Conflict
+from backend.accounts.ownership import check_owner, owned_program
 from backend.accounts.roles import Role
 from backend.audit import trail
 from backend.audit.middleware import audited
@@ -42,7 +43,7 @@ class PayloadTooLarge(exceptions.APIException):
 class JarsView(FlinkView):
     @operation(answers.JarList)
     def get(self, request: Request) -> Response:
-        rows = Artifact.objects.order_by("-uploaded_at")
+        rows = Artifact.objects.select_related("uploaded_by").order_by("-uploaded_at")
         return Response(
             {"address": f"{request.scheme}://{request.get_host()}", "files": [_listed(artifact) for artifact in rows]}
         )
@@ -82,6 +83,7 @@ class JarView(FlinkView):
         artifact = artifacts.find_row(jar_id)
         if artifact is None:
             raise exceptions.NotFound(f"File {jar_id} does not exist.")
+        check_owner(request.user, owned_program(artifact))
         try:
             artifacts.delete(artifact)
         except artifacts.ArtifactInUse as error:
@@ -136,6 +138,7 @@ def _listed(artifact: Artifact) -> dict[str, Any]:
         "uploaded": artifact.uploaded_at,
         "entry": [{"name": entry, "description": None}],
         "size": artifact.size,
+        "owner": None if artifact.uploaded_by is None else artifact.uploaded_by.get_username(),
     }
 
 

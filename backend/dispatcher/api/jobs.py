@@ -120,7 +120,11 @@ class JobConfigView(JobView):
     @operation(answers.JobConfig)
     def get(self, request: Request, job_id: str) -> Response:
         configuration = self.job.configuration
-        return Response(shapes.job_config(self.facts, redacted(configuration), _restart_strategy(configuration)))
+        return Response(
+            shapes.job_config(
+                self.facts, redacted(configuration), _restart_strategy(configuration), self.job.submitted_by
+            )
+        )
 
 
 class JobClusterConfigView(JobView):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from django.conf import settings
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from backend.accounts.ownership import check_owner, owned_snapshot
 from backend.accounts.roles import Role
 from backend.cluster.job_requests import SAVEPOINT_FORMATS
 from backend.cluster.models import Operation
@@ -65,6 +67,7 @@ class DisposalsView(FlinkView):
         path = place("savepoint-path", text(body, "savepoint-path"))
         if path is None:
             raise BadRequest("savepoint-path is missing.")
+        check_owner(request.user, owned_snapshot(path) if settings.TIDEMARK_OWNERS_ONLY else None)
         operation = ask(request, None, Operation.Kind.DISPOSE, {"path": path}, trigger_id_of(body))
         return Response({"request-id": operation.trigger_id})
 

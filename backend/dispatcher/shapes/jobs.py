@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from django.contrib.auth.models import User
+
 from backend.dispatcher.shapes.throwables import JOB_FAILED, throwable
 from backend.dispatcher.shapes.vertices import job_vertex, state_counts
 from runtime.common.configuration import Configuration
@@ -149,8 +151,10 @@ def plan(job: JobFacts) -> dict[str, Any]:
     return {**job.plan, "jid": job.id, "name": job.name}
 
 
-def job_config(job: JobFacts, user_config: Mapping[str, str], restart_strategy: str) -> dict[str, Any]:
-    """Return the response of /jobs/:jobid/config. `user_config` must have its secrets redacted."""
+def job_config(
+    job: JobFacts, user_config: Mapping[str, str], restart_strategy: str, owner: User | None
+) -> dict[str, Any]:
+    """Return the response of /jobs/:jobid/config, and the owner. `user_config` must have its secrets redacted."""
     options = job.configuration
     return {
         "jid": job.id,
@@ -161,6 +165,7 @@ def job_config(job: JobFacts, user_config: Mapping[str, str], restart_strategy: 
             "object-reuse-mode": options.get("pipeline.object-reuse", "false").lower() == "true",
             "user-config": dict(user_config),
         },
+        "owner": None if owner is None else owner.get_username(),
     }
 
 

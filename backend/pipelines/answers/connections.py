@@ -23,6 +23,8 @@ class ConnectionAnswer(TypedDict):
     kind: Literal["postgres", "redis"]
     options: dict[str, str]
     secrets: list[ConnectionSecret]
+    owner: str | None
+    """Who has created it; administrators change it."""
     updated_at: int
     tested_at: int | None
     test: ConnectionTest | None

@@ -13,6 +13,9 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from backend.accounts.errors import Conflict, as_api_exception, product_errors
+from backend.accounts.ownership import Owned, check_owner
+from backend.accounts.permissions import needed_role
+from backend.accounts.roles import Role
 from backend.accounts.views import ErrorHandler, ProductView, ShallowJson, is_clean_text
 from backend.dispatcher.uploads import MAX_DOCUMENT_BODY_BYTES
 from backend.pipelines import services
@@ -89,6 +92,8 @@ class PipelineView(PipelinesView):
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         super().initial(request, *args, **kwargs)
         self.pipeline = find_pipeline(kwargs["pipeline_id"])
+        if needed_role(self, request.method or "") is not Role.VIEWER:
+            check_owner(request.user, Owned(f"Pipeline {self.pipeline.name}", self.pipeline.owner))
 
 
 def _pipeline_errors(error: Exception, context: dict[str, Any]) -> Response:

@@ -18,7 +18,7 @@ from backend.contract.operation import operation
 from backend.pipelines import connections
 from backend.pipelines.answers import connections as answers
 from backend.pipelines.answers.connections import ConnectionAnswer
-from backend.pipelines.api.base import PipelinesView, body_of, text_of
+from backend.pipelines.api.base import PipelinesView, body_of, name_of, text_of
 from backend.pipelines.models import Connection
 from runtime.common.secrets import variable_of
 
@@ -126,6 +126,7 @@ def _answer(row: Connection) -> ConnectionAnswer:
         "secrets": [
             {"key": name[1], "variable": variable_of(name), "is_known": connections.is_known(name)} for name in secrets
         ],
+        "owner": name_of(row.created_by),
         "updated_at": row.updated_at,
         "tested_at": row.tested_at,
         "test": row.test_result,

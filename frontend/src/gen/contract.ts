@@ -496,6 +496,8 @@ export interface ConnectionAnswer {
   kind: 'postgres' | 'redis';
   options: Record<string, string>;
   secrets: ConnectionSecret[];
+  /** Who has created it; administrators change it. */
+  owner: string | null;
   updated_at: number;
   tested_at: number | null;
   /** Result of the last test. */
@@ -921,6 +923,7 @@ export interface JarFile {
   uploaded: number;
   entry: JarEntry[];
   size: number;
+  owner: string | null;
 }
 
 export interface JarList {
@@ -989,6 +992,7 @@ export interface JobConfig {
   jid: string;
   name: string;
   'execution-config': ExecutionConfig;
+  owner: string | null;
 }
 
 export interface JobDetail {

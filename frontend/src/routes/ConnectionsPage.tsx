@@ -96,6 +96,7 @@ function Rows({ connections, onEdit }: RowsProps) {
           <tr>
             <th scope="col">Name</th>
             <th scope="col">Kind</th>
+            <th scope="col">Owner</th>
             <th scope="col">Secret</th>
             <th scope="col">Last test</th>
             <th scope="col">
@@ -141,6 +142,7 @@ function Row({ connection, onDescribe, onEdit, onDelete }: RowProps) {
     <tr>
       <td>{name}</td>
       <td>{kind === 'postgres' ? 'PostgreSQL' : 'Redis'}</td>
+      <td>{connection.owner ?? '–'}</td>
       <td>
         {secrets.map(({ key, variable, is_known }) => (
           <div key={key} className={own.secret}>

@@ -23,6 +23,7 @@ export function JobConfiguration({ jobId }: { readonly jobId: string }) {
       <Panel title="Execution Configuration">
         <KeyValues
           rows={[
+            ['Owner', data.owner ?? '–'],
             ['Parallelism', execution['job-parallelism']],
             ['Restart Strategy', execution['restart-strategy']],
             ['Object Reuse Mode', execution['object-reuse-mode'] ? 'Enabled' : 'Disabled'],

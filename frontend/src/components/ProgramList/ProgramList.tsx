@@ -56,6 +56,7 @@ export function ProgramList({ programs, selected, mayDelete, onSelect, onDeleted
                   </span>
                   <span className={classes.when}>
                     {times.dateTime(program.uploaded)} · {formatBytes(program.size)}
+                    {program.owner !== null && ` · ${program.owner}`}
                   </span>
                 </span>
               </button>
