@@ -15,6 +15,8 @@ from runtime.core.secret_names import is_secret_column
 
 #: shorter values are found in words, too
 _SHORTEST: Final = 8
+#: set by shells; the directories are in every traceback
+_DIRECTORIES: Final = frozenset({"PWD", "OLDPWD"})
 #: ends of names of variables that say where a secret is
 _PLACES: Final = ("_FILE", "_PATH", "_DIR", "_URI", "CREDENTIALS")
 
@@ -26,8 +28,10 @@ def redaction_of(secrets: Mapping[SecretName, str]) -> Redaction:
 
 def _variables(environment: Mapping[str, str]) -> dict[str, str]:
     """Return the variables whose names say that they are secrets; numbers and places of files are none."""
-    return {
-        name: value
-        for name, value in environment.items()
-        if is_secret_column(name) and not name.endswith(_PLACES) and len(value) >= _SHORTEST and not value.isdecimal()
-    }
+    return {name: value for name, value in environment.items() if _is_secret(name, value)}
+
+
+def _is_secret(name: str, value: str) -> bool:
+    if name in _DIRECTORIES or name.endswith(_PLACES) or len(value) < _SHORTEST or value.isdecimal():
+        return False
+    return is_secret_column(name)
