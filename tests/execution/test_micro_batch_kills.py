@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import tempfile
+import warnings
 from functools import partial
 from pathlib import Path
 
@@ -47,6 +49,11 @@ def killed_and_run(directory: Path, lives: list[int], parallelisms: list[int], b
             # it has deleted its checkpoints, or is about to: there is nothing to go on from, and no reason to
             job.run()
             break
+        with warnings.catch_warnings():
+            # a process that is killed closes no files
+            warnings.simplefilter("ignore", ResourceWarning)
+            del job
+            gc.collect()
     else:
         begun(len(lives)).run()
     assert lines(out) == EXPECTED
