@@ -30,7 +30,10 @@ export function ConnectDialog({ id, onClose }: { readonly id: string; readonly o
         onChange={(event) => setText(event.currentTarget.value)}
         onKeyDown={(event) => {
           const [first] = shown;
-          if (event.key === 'Enter' && first?.refusal === null) choose(first);
+          if (event.key !== 'Enter' || first?.refusal !== null) return;
+          // the dialog gives the focus back at once, and this key would press what has it then
+          event.preventDefault();
+          choose(first);
         }}
       />
       <ul className={classes.targets} aria-label="Inputs">
