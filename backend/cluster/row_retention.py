@@ -136,13 +136,21 @@ class RowRetention:
         now_ms = self._clock.monotonic_ms()
         if now_ms < self._look_due_ms:
             return
-        self._look_due_ms = now_ms + LOOK_MS
+        # one transaction at each poll: other work of the leader comes between
+        self._look_due_ms = now_ms + LOOK_MS if self.delete(running) else now_ms
+
+    def delete(self, running: Collection[str] = ()) -> bool:
+        """Delete some of what is due; return whether that was all.
+
+        Args:
+            running: see `poll`.
+
+        Raises:
+            LeadershipLostError: another jobmanager leads.
+        """
         self._forget_disposed()
         is_all = self._delete_operations()
-        is_all = self._delete_jobs(running) and is_all
-        if not is_all:
-            # one transaction at each poll: other work of the leader comes between
-            self._look_due_ms = now_ms
+        return self._delete_jobs(running) and is_all
 
     def _delete_jobs(self, running: Collection[str]) -> bool:
         """Return whether there are no more to be deleted."""

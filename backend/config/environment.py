@@ -186,6 +186,18 @@ def drain_timeout_s() -> int:
     return integer("TIDEMARK_DRAIN_TIMEOUT", DEFAULT_DRAIN_TIMEOUT_S, 0, 86_400)
 
 
+def log_format() -> str:
+    """Return TIDEMARK_LOG_FORMAT, of the processes' own logs: "line" or "json".
+
+    Raises:
+        EnvironmentProblem: it is neither.
+    """
+    given = os.environ.get("TIDEMARK_LOG_FORMAT") or "line"
+    if given not in ("line", "json"):
+        raise EnvironmentProblem(f"TIDEMARK_LOG_FORMAT={given} must be line or json")
+    return given
+
+
 def kept_logs() -> int:
     """Return TIDEMARK_KEPT_LOGS: of so many of its newest attempts the logs of a job are kept."""
     return integer("TIDEMARK_KEPT_LOGS", DEFAULT_KEPT_LOGS, 1, 1_000_000)

@@ -46,6 +46,7 @@ INSTALLED_APPS = [
     "backend.supervisor",
 ]
 MIDDLEWARE = [
+    "backend.config.log_format.RequestId",
     "django.middleware.security.SecurityMiddleware",
     "backend.audit.middleware.AuditTrail",
     "whitenoise.middleware.WhiteNoiseMiddleware",
@@ -197,9 +198,14 @@ USE_TZ = True
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
-    "formatters": {"line": {"format": log_format.LINE_FORMAT}},
+    "formatters": {
+        "line": {"format": log_format.LINE_FORMAT},
+        "json": {"()": "backend.config.log_format.JsonFormatter"},
+    },
     "filters": {"redacting": {"()": "backend.audit.redaction.RedactingFilter"}},
-    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line", "filters": ["redacting"]}},
+    "handlers": {
+        "stderr": {"class": "logging.StreamHandler", "formatter": environment.log_format(), "filters": ["redacting"]}
+    },
     # one line per received and finished command is noise
     "loggers": {
         "celery.app.trace": {"level": "WARNING"},

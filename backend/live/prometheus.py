@@ -9,6 +9,8 @@ series is bounded: so many jobs, so many vertices of each, no subtasks.
 from __future__ import annotations
 
 import logging
+import os
+import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -24,12 +26,15 @@ from backend.cluster.freshness import as_of_the_beat
 from backend.cluster.jobmanager_list import jobmanager_entries
 from backend.cluster.leadership import ROLE
 from backend.cluster.models import TERMINAL_STATES, Checkpoint, Job, LeaderEpoch, Operation
+from backend.cluster.process_report import figures_of_process, read_processes
 from backend.live.exposition import CONTENT_TYPE, Exposition
 
 MAX_JOBS: Final = 200
 """Running jobs with figures of their own, newest first; the others are counted only."""
 MAX_VERTICES: Final = 100
 """Of a job."""
+MAX_PROCESSES: Final = 200
+"""TaskManagers whose processes have figures of their own, oldest first."""
 PORTION: Final = 20
 """Documents that are read, and held in memory, at once."""
 MAX_LABEL_CHARS: Final = 200
@@ -57,6 +62,17 @@ FAMILIES: Final[Mapping[str, str]] = {
     "tidemark_jobmanagers": "JobManagers that live, by role.",
     "tidemark_leader_beat_age_seconds": "Time since the leader's last beat, which vouches for all figures of jobs.",
     "tidemark_jobs_not_exposed": "Running jobs without figures of their own, because there are too many.",
+    "tidemark_processes_silent": "JobManagers and TaskManagers that live and have not reported their process.",
+    "tidemark_process_resident_bytes": "Memory of the process of a JobManager, a TaskManager, or this web process.",
+    "tidemark_process_cpu_seconds": "CPU time of the process since its start.",
+    "tidemark_process_open_descriptors": "Descriptors that the process has open.",
+    "tidemark_process_max_descriptors": "Descriptors that the process may have open.",
+    "tidemark_process_threads": "Python threads of the process.",
+    "tidemark_process_collection_seconds": "Time of the process in garbage collections since its start.",
+    "tidemark_process_late_seconds": "How late the process's reporter ran last, as other threads kept it from running.",
+    "tidemark_process_log_warnings": "Warnings that the process has logged since its start.",
+    "tidemark_process_log_errors": "Errors that the process has logged since its start.",
+    "tidemark_process_disk_free_bytes": "Bytes that are free where TIDEMARK_HOME of the process is.",
     "flink_jobmanager_numRegisteredTaskManagers": "TaskManagers that are registered.",
     "flink_jobmanager_taskSlotsTotal": "Task slots of all TaskManagers.",
     "flink_jobmanager_taskSlotsAvailable": "Task slots that are free.",
@@ -85,6 +101,18 @@ FAMILIES: Final[Mapping[str, str]] = {
     "flink_taskmanager_job_task_idleTimeMsPerSecond": "ms of a second; of the least idle subtask.",
 }
 
+#: family → figure of a process's report
+_PROCESS_FIGURES: Final = {
+    "resident_bytes": "resident_bytes",
+    "cpu_seconds": "cpu_s",
+    "open_descriptors": "descriptors",
+    "max_descriptors": "max_descriptors",
+    "threads": "threads",
+    "late_seconds": "late_s",
+    "log_warnings": "log_warnings",
+    "log_errors": "log_errors",
+    "disk_free_bytes": "disk_free_bytes",
+}
 _TASK_METRICS: Final = {
     "records_in": "numRecordsIn",
     "records_out": "numRecordsOut",
@@ -117,8 +145,10 @@ def exposed() -> Exposition:
     """Return all families, as far as their sources answer."""
     out = Exposition(FAMILIES)
     jobs, lease = _of_rows(out)
+    _of_process(out, "web", f"{socket.gethostname()}:{os.getpid()}", figures_of_process())
     try:
         _of_documents(out, jobs[:MAX_JOBS], lease)
+        _of_processes(out)
         out.add("tidemark_redis_up", 1)
     except redis.RedisError as error:
         logger.warning("metrics without Redis: %s", error)
@@ -174,6 +204,26 @@ def _of_documents(out: Exposition, jobs: Sequence[_JobRow], lease: LeaderEpoch |
         for row, read in zip(portion, bus.read_documents([bus.JOB_KEY.format(row.id) for row in portion]), strict=True):
             if read.document is not None:
                 _of_job(out, as_of_the_beat(read.document, read.vouched_for_ms), row)
+
+
+def _of_processes(out: Exposition) -> None:
+    """Add what the processes of the cluster say of themselves."""
+    taskmanagers = services.list_taskmanagers().values_list("id", flat=True)[:MAX_PROCESSES]
+    living = [("jobmanager", name) for name in bus.jobmanagers()] + [("taskmanager", name) for name in taskmanagers]
+    reports = read_processes([name for _, name in living])
+    out.add("tidemark_processes_silent", sum(report is None for report in reports))
+    for (kind, name), report in zip(living, reports, strict=True):
+        if report is not None:
+            _of_process(out, kind, name, report["figures"])
+
+
+def _of_process(out: Exposition, kind: str, name: str, figures: Mapping[str, float]) -> None:
+    labels = {"kind": kind, "process": name[:MAX_LABEL_CHARS]}
+    for family, figure in _PROCESS_FIGURES.items():
+        out.add(f"tidemark_process_{family}", figures.get(figure), **labels)
+    collections = [ms for figure, ms in figures.items() if figure.startswith("gc") and figure.endswith("_ms")]
+    if collections:
+        out.add("tidemark_process_collection_seconds", sum(collections) / 1000, **labels)
 
 
 def _of_job(out: Exposition, document: Mapping[str, Any], row: _JobRow) -> None:

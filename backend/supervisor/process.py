@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -37,6 +38,7 @@ class ManagedProcess:
         environment: its complete environment.
         log: the file that its output is appended to.
         stop_signal: ends it, whatever it does at that moment.
+        max_log_bytes: size at which its log begins anew.
     """
 
     def __init__(
@@ -46,7 +48,9 @@ class ManagedProcess:
         environment: Mapping[str, str],
         log: Path,
         stop_signal: signal.Signals = signal.SIGTERM,
+        max_log_bytes: int = MAX_LOG_BYTES,
     ) -> None:
+        self._max_log_bytes = max_log_bytes
         self.name = name
         self.log = log
         self._command = tuple(command)
@@ -64,8 +68,7 @@ class ManagedProcess:
 
     def start(self) -> None:
         """Start the process."""
-        if self.log.exists() and self.log.stat().st_size > MAX_LOG_BYTES:
-            self.log.replace(self.log.with_name(f"{self.log.name}.1"))
+        self._rotate()
         with self.log.open("ab") as output:
             self._process = subprocess.Popen(
                 self._command,
@@ -89,6 +92,7 @@ class ManagedProcess:
             return f"{self.name} started again (pid {self.pid})"
         code = self._process.poll()
         if code is None:
+            self._rotate()
             return None
         self._sweep()
         self._process = None
@@ -122,6 +126,24 @@ class ManagedProcess:
         self._sweep()
         self._process = None
         return f"{self.name} {told}"
+
+    def _rotate(self) -> None:
+        """Begin the log anew once it is large; what was in it is kept until the next time.
+
+        The process goes on to write to the same file, at its end: what it writes between copy and cut is lost.
+        """
+        try:
+            if self.log.stat().st_size <= self._max_log_bytes:
+                return
+            shutil.copyfile(self.log, self.log.with_name(f"{self.log.name}.1"))
+            os.truncate(self.log, 0)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            # a full disk: what is old is worth less than what comes
+            with suppress(OSError):
+                os.truncate(self.log, 0)
+            print(f"run: {self.log} could not be kept: {error}", flush=True)
 
     def _sweep(self) -> None:
         """Kill whatever the child left behind in its session."""

@@ -46,7 +46,34 @@ class Fault:
 UNREACHABLE = "The web process, its database or Redis does not answer."
 NO_LEADER = "No JobManager leads: jobs run on, but nobody restarts them or takes checkpoints."
 PLACE = {**JOB, "task_id": "b" * 32, "task_name": "by origin", "cause": "idle"}
+PROCESS = {"kind": "jobmanager", "process": "a:1"}
 FAULTS = [
+    Fault(
+        "TidemarkDiskFull",
+        "critical",
+        {"tidemark_process_disk_free_bytes": "5e9 1048576x5"},
+        2,
+        3,
+        "1MiB are free at the jobmanager a:1.",
+        PROCESS,
+    ),
+    Fault(
+        "TidemarkProcessSilent",
+        "warning",
+        {"tidemark_processes_silent": "0 1x6"},
+        3,
+        4,
+        "1 JobManagers or TaskManagers live and do not report.",
+    ),
+    Fault(
+        "TidemarkErrorsLogged",
+        "warning",
+        {"tidemark_process_log_errors": "0x10 6x5"},
+        10,
+        11,
+        "The jobmanager a:1 has logged 6 errors.",
+        PROCESS,
+    ),
     Fault("TidemarkUnreachable", "critical", {"up": "1 1 0x5"}, 2, 3, UNREACHABLE, {"job": "tidemark"}),
     Fault("TidemarkUnreachable", "critical", {"tidemark_redis_up": "1 1 0x5"}, 2, 3, UNREACHABLE),
     Fault("TidemarkNoLeader", "critical", {"tidemark_leader_present": "1 1 0x5"}, 2, 3, NO_LEADER),

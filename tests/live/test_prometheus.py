@@ -27,6 +27,7 @@ from tests.dispatcher import rows
 REPOSITORY = Path(__file__).parents[2]
 BOARD = REPOSITORY / "docker/grafana/tidemark.json"
 ALERTS = REPOSITORY / "docker/prometheus/alerts.yaml"
+FIGURES = dict.fromkeys(("cpu_s", "descriptors", "disk_free_bytes", "late_s", "log_warnings", "resident_bytes"), 1)
 SAMPLE = re.compile(r'(\w+)(?:\{((?:\w+="(?:[^"\\\n]|\\["\\n])*",?)*)\})? (\S+)')
 LABEL = re.compile(r'(\w+)="((?:[^"\\\n]|\\["\\n])*)"')
 
@@ -114,8 +115,16 @@ def test_figures_are_those_of_rows_and_documents(
     monkeypatch.setattr(bus, "JOBMANAGER_EXPIRY_MS", 60_000)
     bus.show_jobmanager("localhost:1")
     bus.show_jobmanager("localhost:2")
+    report = {"figures": {**FIGURES, "log_errors": 3, "gc0_ms": 1500, "gc1_ms": 500}}
+    store.set(bus.PROCESS_KEY.format("localhost:1"), json.dumps(report))
     found = scraped(client)
     assert found["tidemark_redis_up"] == {(): 1}
+    of_process = (("kind", "jobmanager"), ("process", "localhost:1"))
+    assert found["tidemark_process_log_errors"] == {of_process: 3}
+    assert found["tidemark_process_collection_seconds"] == {of_process: 2}
+    assert {dict(labels)["kind"] for labels in found["tidemark_process_resident_bytes"]} == {"jobmanager", "web"}
+    # the other JobManager and the TaskManager
+    assert found["tidemark_processes_silent"] == {(): 2}
     assert found["tidemark_leader_epoch"] == {(): 7} and found["tidemark_leader_present"] == {(): 1}
     assert found["tidemark_jobmanagers"] == {(("role", "leader"),): 1, (("role", "standby"),): 1}
     states = {labels[0][1]: count for labels, count in found["tidemark_jobs"].items()}

@@ -74,3 +74,42 @@ def runs(pid: int) -> bool:
         return "Z" not in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except OSError:
         return False
+
+
+def test_a_log_begins_anew_while_its_process_runs_and_the_last_one_is_kept(tmp_path: Path) -> None:
+    program = (
+        "import time\n"
+        "for number in range(400):\n"
+        "    print(f'line {number:03} ' + 'x' * 40, flush=True)\n"
+        "    time.sleep(0.005)\n"
+        "time.sleep(60)\n"
+    )
+    command = (sys.executable, "-c", program)
+    child = ManagedProcess("child", command, dict(os.environ), tmp_path / "child.log", max_log_bytes=4000)
+    child.start()
+    pid = child.pid
+    kept = tmp_path / "child.log.1"
+
+    def is_over() -> bool:
+        assert child.poll() is None
+        return "line 399 " in child.log.read_text() + (kept.read_text() if kept.exists() else "")
+
+    wait_until(is_over, 30, "the last line")
+    assert child.pid == pid
+    assert child.log.stat().st_size <= 8000 and 4000 < kept.stat().st_size <= 12000
+    # it is written on at its end: no hole where the process had been
+    assert "\0" not in child.log.read_text()
+    child.terminate()
+    child.wait(time.monotonic() + 5)
+
+
+def test_a_log_that_cannot_be_kept_begins_anew_all_the_same(tmp_path: Path) -> None:
+    child = ManagedProcess(
+        "child", (sys.executable, "-c", "import time; time.sleep(60)"), dict(os.environ), tmp_path / "child.log"
+    )
+    (tmp_path / "child.log").write_bytes(b"x" * (17 << 20))
+    (tmp_path / "child.log.1").mkdir()
+    child.start()
+    assert child.log.stat().st_size < 1000
+    child.terminate()
+    child.wait(time.monotonic() + 5)

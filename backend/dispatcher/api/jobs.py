@@ -18,6 +18,7 @@ from backend.audit.redaction import redacted
 from backend.cluster import services
 from backend.cluster.models import Job, JobException
 from backend.cluster.scaling_history import numbers_of_rescales
+from backend.config.base_path import page_route
 from backend.contract.operation import operation
 from backend.dispatcher.answers import jobs as answers
 from backend.dispatcher.answers.cluster import ConfigOption
@@ -141,7 +142,7 @@ class JobLogUrlView(JobView):
     @operation(answers.LogUrl)
     def get(self, request: Request, job_id: str, taskmanager_id: str = "") -> Response:
         page = f"taskmanagers/{quote(taskmanager_id, safe='')}" if taskmanager_id else "jobmanagers"
-        return Response({"url": request.build_absolute_uri(f"/ui/{page}")})
+        return Response({"url": request.build_absolute_uri(f"{page_route()}{page}")})
 
 
 class JobExceptionsView(JobView):
