@@ -28,7 +28,7 @@ from backend.accounts.answers import (
 )
 from backend.accounts.errors import Conflict
 from backend.accounts.roles import Role, role_of
-from backend.accounts.views import ProductView, is_clean_text
+from backend.accounts.views import ProductView, chosen, is_clean_text
 from backend.audit import trail
 from backend.audit.models import AuditEvent
 from backend.contract.operation import operation
@@ -82,7 +82,7 @@ class TokensView(ProductView):
 
     @operation(Tokens, query=TokensQuery)
     def get(self, request: Request) -> Response:
-        of_all = request.query_params.get("all") == "1"
+        of_all = chosen(request, "all", ("1",)) == "1"
         if of_all and role_of(request.user) < Role.ADMIN:
             raise exceptions.PermissionDenied("Requires the role admin.")
         return Response({"tokens": directory.list_tokens(_user(request), of_all=of_all)})
@@ -118,7 +118,7 @@ class AuditView(ProductView):
             events = events.filter(pk__lt=_whole(wanted["before"], "before"))
         if wanted.get("user"):
             events = events.filter(user=wanted["user"])
-        if wanted.get("result"):
+        if chosen(request, "result", ("done", "denied", "failed")):
             events = events.filter(result=wanted["result"])
         if wanted.get("action"):
             events = events.filter(action__icontains=wanted["action"])

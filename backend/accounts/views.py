@@ -32,6 +32,18 @@ def is_clean_text(value: object) -> bool:
     return isinstance(value, str) and "\0" not in value and not any("\ud800" <= c <= "\udfff" for c in value)
 
 
+def chosen(request: Request, name: str, values: Collection[str]) -> str:
+    """Return a parameter of the query that has one of some values; "" if it is missing.
+
+    Raises:
+        ValidationError: it has another one.
+    """
+    value: str | None = request.query_params.get(name)
+    if value is not None and value not in values:
+        raise exceptions.ValidationError({name: f"Must be one of {', '.join(values)}."})
+    return value or ""
+
+
 class AsciiJson(JSONRenderer):
     """JSON restricted to ASCII: a lone surrogate in a job name or a log must not break the response."""
 

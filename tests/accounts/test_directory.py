@@ -189,3 +189,10 @@ def test_a_token_that_cannot_be_is_refused(api: APIClient, given: dict[str, Any]
 
 def test_a_token_number_that_no_database_takes_is_unknown(api: APIClient) -> None:
     assert api.delete(f"/api/v1/tokens/{10**30}").status_code == 404
+
+
+def test_values_that_a_query_does_not_know_are_refused_and_not_taken_for_another(admin: APIClient) -> None:
+    for path in ("tokens?all=true", "tokens?all=", "audit?result=ok", "pipelines?archived=yes"):
+        assert admin.get(f"/api/v1/{path}").status_code == 400, path
+    for path in ("tokens?all=1", "audit?result=denied", "pipelines?archived=false"):
+        assert admin.get(f"/api/v1/{path}").status_code == 200, path

@@ -46,7 +46,7 @@ class ConnectionView(PipelinesView):
     @operation(answers.ConnectionAnswer, body=answers.ConnectionChange)
     def put(self, request: Request, name: str) -> Response:
         body = body_of(request)
-        options = body.get("options") or {}
+        options = body.get("options", {})
         is_texts = isinstance(options, dict) and all(map(is_clean_text, [*options, *options.values()]))
         if not is_texts or len(options) > MAX_OPTIONS:
             raise exceptions.ValidationError({"options": "Must be an object with texts."})

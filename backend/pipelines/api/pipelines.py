@@ -12,6 +12,7 @@ from rest_framework.response import Response
 
 from backend.accounts.answers import Nothing
 from backend.accounts.roles import Role
+from backend.accounts.views import chosen
 from backend.audit import trail
 from backend.contract.operation import operation
 from backend.pipelines import deployments, services
@@ -51,9 +52,8 @@ class PipelinesListView(PipelinesView):
     @operation(answers.PipelinesAnswer, query=answers.PipelinesQuery)
     def get(self, request: Request) -> Response:
         query = request.query_params
-        rows = services.list_pipelines(
-            archived=query.get("archived") == "true", text=_clean(query, "text"), tag=_clean(query, "tag")
-        )
+        archived = chosen(request, "archived", ("true", "false")) == "true"
+        rows = services.list_pipelines(archived=archived, text=_clean(query, "text"), tag=_clean(query, "tag"))
         return Response({"pipelines": listed(rows, self)})
 
     @operation(answers.PipelineAnswer, body=answers.NewPipeline, status=201)
