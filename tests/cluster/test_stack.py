@@ -13,8 +13,8 @@ from typing import Any
 
 import psutil
 import pytest
-import redis
 
+from tests.cluster.leaks import answers_with, frames_of, stored_with, subscribe
 from tests.cluster.log_reading import read_log
 from tests.cluster.proving import proving_job
 from tests.cluster.stack import ROOT, Stack, running_stack
@@ -84,29 +84,44 @@ env.execute("sampled")
 
 CANARY = "k4n4ry-8d1f0c"
 LEAKY = """
-from pathlib import Path
+import logging
+import os
+import sys
 from runtime.common import SecretRef
 from runtime.common.watermark_strategy import WatermarkStrategy
 from runtime.connectors.datagen import DataGeneratorSource
 from runtime.datastream import StreamExecutionEnvironment
+from runtime.operators import MapFunction
 
-url = SecretRef("pg-main", "url")
-def leak(number):
-    print("printed", url.reveal(), number)
-    if number == 200:
-        raise RuntimeError("cannot reach " + url.reveal())
-    return number
+secrets = [SecretRef("pg-main", "url"), SecretRef("shop", "url")]
 
+class Leak(MapFunction):
+    def open(self, context):
+        self.secrets = [*map(SecretRef.reveal, secrets), context.get_job_parameter("db.password", "none")]
+
+    def map(self, number):
+        if number % 100 == 50:
+            print("printed", self.secrets, sys.argv, dict(os.environ))
+            logging.getLogger("leaky").warning("logged %s %s", self.secrets, dict(os.environ))
+        if number == 200:
+            raise RuntimeError(f"cannot reach {self.secrets} with {os.environ['SHOP_PASSWORD']}")
+        return number
+
+print("planned", sys.argv, dict(os.environ))
 env = StreamExecutionEnvironment.get_execution_environment()
+env.get_config().set_global_job_parameters({"db.password": sys.argv[2], "db.url": sys.argv[3]})
 source = DataGeneratorSource(lambda index: index, rows_per_second=100)
-env.from_source(source, WatermarkStrategy.no_watermarks(), "numbers").map(leak).print()
+numbers = env.from_source(source, WatermarkStrategy.no_watermarks(), "numbers")
+numbers.map(Leak()).name("to " + sys.argv[2]).print()
 env.execute("leaky")
 """
+"""Shows what it was given wherever it can; what its functions need while they run has names there."""
 
 
 @pytest.fixture(scope="module")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    with running_stack(tmp_path_factory.mktemp("home"), TIDEMARK_SLOTS="4") as running:
+    canaries = {"SHOP_PASSWORD": CANARY, "TIDEMARK_SECRET_SHOP_URL": f"postgresql://tide:{CANARY}@db/shop"}
+    with running_stack(tmp_path_factory.mktemp("home"), TIDEMARK_SLOTS="4", **canaries) as running:
         yield running
 
 
@@ -173,26 +188,42 @@ def test_secrets_are_their_owners_only_and_not_in_the_slots_environment(stack: S
     assert not {"REDIS_URL", "DATABASE_URL", "TIDEMARK_ADMIN_TOKEN", "TIDEMARK_SECRET_KEY"} & set(names)
 
 
-def test_the_value_of_a_jobs_secret_is_in_nothing_that_the_cluster_stores(stack: Stack, tmp_path: Path) -> None:
+def test_a_secret_put_through_everything_is_in_nothing_that_the_cluster_tells_or_stores(
+    stack: Stack, tmp_path: Path
+) -> None:
     kept = stack.home / "secrets.json"
-    kept.write_text(json.dumps({"pg-main": {"url": f"postgresql://tide:{CANARY}@db/shop"}}))
+    url = f"postgresql://tide:{CANARY}@db/shop"
+    kept.write_text(json.dumps({"pg-main": {"url": url}}))
     kept.chmod(0o600)
     program = tmp_path / "leaky.py"
     program.write_text(LEAKY)
-    options = {"execution.checkpointing.interval": "500 ms"}
-    job = stack.client.run(stack.client.upload(program), parallelism=1, args=[], configuration=options, entry=None)
-    wait_until(lambda: stack.client.live(job)["restarts"] > 0, 60, "the failure that quotes the secret")
-    wait_until(lambda: stack.client.checkpoints(job)["counts"]["completed"] > 0, 60, "a checkpoint behind it")
-    assert "cannot reach <pg-main.url>" in stack.client.live(job)["exceptions"][0]["message"]
-    stack.client.cancel(job)
-    wait_until(lambda: stack.client.live(job)["state"] == "CANCELED", 20, "the job's end")
-    bus = redis.Redis.from_url((stack.home / "redis-url").read_text().strip())
-    found = [key for key in bus.scan_iter() if CANARY.encode() in (bus.dump(key) or b"")]
-    bus.close()
-    files = [path for path in stack.home.rglob("*") if path.is_file() and path != kept]
-    assert any("leaky" in path.name or job in str(path) for path in files)
-    found += [path for path in files if CANARY.encode() in path.read_bytes()]
-    assert not found and not any(CANARY in line for line in stack.lines)
+    options = {"execution.checkpointing.interval": "500 ms", "api.token": CANARY, "shop.url": url}
+    arguments = ["--db-password", CANARY, url, f"--token={CANARY}"]
+    with frames_of(stack) as (socket, frames):
+        subscribe(socket, "cluster")
+        job = stack.client.run(stack.client.upload(program), arguments, options, 1, None)
+        for topic in ("", "/operators"):
+            subscribe(socket, f"job:{job}{topic}")
+        wait_until(lambda: stack.client.live(job)["restarts"] > 0, 60, "the failure that quotes the secrets")
+        document = stack.client.live(job)
+        [vertex] = [vertex["id"] for vertex in document["vertices"] if "to <" in vertex["name"]]
+        subscribe(socket, f"job:{job}/vertex:{vertex}")
+        wait_until(lambda: stack.client.checkpoints(job)["counts"]["completed"] > 0, 60, "a checkpoint behind it")
+        message = document["exceptions"][0]["message"]
+        assert "cannot reach ['<" in message and "] with <" in message
+        names = {"job_id": job, "application_id": job, "vertex_id": vertex, "index": "0", "attempt": "0"}
+        found, good = answers_with(stack, CANARY, names | {"taskmanager_id": document["exceptions"][0]["taskmanager"]})
+        assert good > 50 and not found
+        stack.client.cancel(job)
+        wait_until(lambda: stack.client.live(job)["state"] == "CANCELED", 20, "the job's end")
+        wait_until(lambda: any('"snapshot"' in frame and vertex in frame for frame in frames), 10, "the vertex")
+    assert len(frames) > 5 and not any(CANARY in frame for frame in frames)
+    attempt = stack.home / "logs" / "jobs" / job / "attempt-0"
+    printed = [read_log(attempt / f"slot-0.{kind}") for kind in ("out", "log")]
+    assert any("printed ['<" in text for text in printed) and any("logged ['<" in text for text in printed)
+    assert not any(CANARY in text for text in printed)
+    assert not stored_with(stack, CANARY, {kept})
+    assert not any(CANARY in line for line in stack.lines)
     kept.unlink()
 
 
