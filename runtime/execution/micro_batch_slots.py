@@ -9,20 +9,18 @@ from runtime.common.configuration import Configuration
 from runtime.core.clock import Clock
 from runtime.core.ids import Attempt, SlotId
 from runtime.execution.local_link import LocalControlLink
+from runtime.execution.local_slots import LocalSlots
 from runtime.execution.micro_batch import MakePasses, MicroBatchHost, in_process
-from runtime.jobmaster.actions import SlotProcess
-from runtime.jobmaster.events import JobMasterEvent, SlotLost
+from runtime.jobmaster.events import JobMasterEvent
 from runtime.jobmaster.execution_graph import Region
-from runtime.jobmaster.placement import PlacedRegion
-from runtime.task.messages import JobMasterMessage
 from runtime.task.slot import MAX_WAIT_MS
 
 _POLL_MS = 5.0
 """Time between two looks at what is done elsewhere: the sources' first searches for splits, calls of functions."""
 
 
-class MicroBatchSlots:
-    """Implements SlotProvider: hosts the tasks of each region, instead of slots.
+class MicroBatchSlots(LocalSlots[MicroBatchHost]):
+    """One host for the tasks of each region, instead of slots.
 
     Args:
         post: takes events for the JobMaster.
@@ -38,58 +36,26 @@ class MicroBatchSlots:
         wake: Callable[[], None],
         make_passes: MakePasses = in_process,
     ) -> None:
-        self._post = post
+        super().__init__(post, wake)
         self._clock = clock
-        self._wake = wake
         self._make_passes = make_passes
-        self._hosts: dict[tuple[SlotId, Attempt], tuple[MicroBatchHost, LocalControlLink]] = {}
 
     @property
     def hosts(self) -> Sequence[MicroBatchHost]:
         """Return the hosts that have not left."""
-        return list({id(host): host for host, _ in self._hosts.values()}.values())
+        return list({id(host): host for host, _ in self.slots.values()}.values())
 
     def request_slots(self, attempt: Attempt, regions: Sequence[Region]) -> None:
         for region in regions:
             links = {slot: LocalControlLink(slot, attempt, self._post) for slot in region.slots}
             host = MicroBatchHost(attempt, links, self._clock, self._make_passes)
             for slot, link in links.items():
-                self._hosts[slot, attempt] = (host, link)
-
-    def send(self, slot: SlotId, attempt: Attempt, message: JobMasterMessage) -> None:
-        entry = self._hosts.get((slot, attempt))
-        if entry is not None:
-            entry[1].deliver(message)
-            self._wake()
-
-    def refuse(self, slot: SlotId, attempt: Attempt, cause: str) -> None:
-        self._remove(slot, attempt)
-
-    def record_placement(self, regions: Sequence[PlacedRegion]) -> None:
-        """Do nothing: the slots of an application end with it."""
-
-    def adopt_slots(self, regions: Sequence[PlacedRegion]) -> None:
-        """Do nothing: there is nobody to adopt."""
-
-    def kill_slots(self, attempt: Attempt, processes: Sequence[SlotProcess]) -> None:
-        for process in processes:
-            self._remove(process.slot, attempt)
-
-    def release_attempt(self, attempt: Attempt, regions: Sequence[Region] | None = None) -> None:
-        over = None if regions is None else {slot for region in regions for slot in region.slots}
-        for slot, of_attempt in list(self._hosts):
-            if of_attempt == attempt and (over is None or slot in over):
-                self._remove(slot, attempt)
-
-    def close(self) -> None:
-        for slot, attempt in list(self._hosts):
-            self._remove(slot, attempt)
+                self.slots[slot, attempt] = (host, link)
 
     def lose_all(self, cause: str) -> None:
         """Give up all slots, and tell the JobMaster."""
-        for slot, attempt in list(self._hosts):
-            self._remove(slot, attempt)
-            self._post(SlotLost(slot, attempt, cause))
+        for slot, attempt in list(self.slots):
+            self._lose(slot, attempt, cause)
 
     def step(self) -> bool:
         """Take one turn of every host. Returns whether anything was done."""
@@ -100,13 +66,12 @@ class MicroBatchSlots:
             except Exception as error:
                 # an error of the host itself is a bug of ours: its slots are lost
                 worked = True
-                for (slot, attempt), (owner, _) in list(self._hosts.items()):
+                for (slot, attempt), (owner, _) in list(self.slots.items()):
                     if owner is host:
-                        self._remove(slot, attempt)
-                        self._post(SlotLost(slot, attempt, f"{type(error).__name__}: {error}"))
-        for key, (host, _) in list(self._hosts.items()):
+                        self._lose(slot, attempt, f"{type(error).__name__}: {error}")
+        for key, (host, _) in list(self.slots.items()):
             if host.has_left(key[0]):
-                del self._hosts[key]
+                del self.slots[key]
         return worked
 
     def awaits_mail(self) -> bool:
@@ -119,10 +84,8 @@ class MicroBatchSlots:
             return 0.0
         return _POLL_MS if any(host.is_waiting for host in self.hosts) else MAX_WAIT_MS
 
-    def _remove(self, slot: SlotId, attempt: Attempt) -> None:
-        entry = self._hosts.pop((slot, attempt), None)
-        if entry is not None:
-            entry[0].release(slot)
+    def _release(self, host: MicroBatchHost, slot: SlotId) -> None:
+        host.release(slot)
 
 
 class MicroBatchStop:

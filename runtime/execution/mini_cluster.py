@@ -20,33 +20,29 @@ from runtime.common.secrets import SecretStore
 from runtime.core.clock import Clock
 from runtime.core.ids import Attempt, SlotId
 from runtime.execution.local_link import LocalControlLink
+from runtime.execution.local_slots import LocalSlots
 from runtime.execution.micro_batch_slots import MicroBatchSlots, MicroBatchStop
 from runtime.graph.job_graph import JobGraph
-from runtime.jobmaster.actions import SlotProcess
 from runtime.jobmaster.checkpoint_home import CheckpointHome
 from runtime.jobmaster.client_outputs import ClientOutputs
 from runtime.jobmaster.driver import JobMasterDriver
-from runtime.jobmaster.events import AfterSavepoint, JobMasterEvent, SlotLost
+from runtime.jobmaster.events import AfterSavepoint, JobMasterEvent
 from runtime.jobmaster.execution_graph import Region
 from runtime.jobmaster.life_cycle import FIRST_ATTEMPT
-from runtime.jobmaster.placement import PlacedRegion
 from runtime.network.local import LocalNetwork
-from runtime.task.messages import JobMasterMessage
 from runtime.task.slot import MAX_WAIT_MS, Slot
 from runtime.task.uploads import InlineUploads
 
 
-class _LocalSlots:
-    """Implements SlotProvider: slots are objects that the cluster's loop steps."""
+class _SteppedSlots(LocalSlots[Slot]):
+    """Slots are objects that the cluster's loop steps."""
 
     def __init__(
         self, post: Callable[[JobMasterEvent], None], clock: Clock, wake: Callable[[], None], window_bytes: int
     ) -> None:
+        super().__init__(post, wake)
         self._window_bytes = window_bytes
-        self._post = post
         self._clock = clock
-        self._wake = wake
-        self.slots: dict[tuple[SlotId, Attempt], tuple[Slot, LocalControlLink]] = {}
 
     def request_slots(self, attempt: Attempt, regions: Sequence[Region]) -> None:
         network = LocalNetwork(self._window_bytes)
@@ -58,39 +54,8 @@ class _LocalSlots:
                 new_slot.on_wake(self._wake)
                 self.slots[slot, attempt] = (new_slot, link)
 
-    def send(self, slot: SlotId, attempt: Attempt, message: JobMasterMessage) -> None:
-        entry = self.slots.get((slot, attempt))
-        if entry is not None:
-            entry[1].deliver(message)
-            self._wake()
-
-    def refuse(self, slot: SlotId, attempt: Attempt, cause: str) -> None:
-        self._remove(slot, attempt)
-
-    def record_placement(self, regions: Sequence[PlacedRegion]) -> None:
-        """Do nothing: the slots of an application end with it."""
-
-    def adopt_slots(self, regions: Sequence[PlacedRegion]) -> None:
-        """Do nothing: there is nobody to adopt."""
-
-    def kill_slots(self, attempt: Attempt, processes: Sequence[SlotProcess]) -> None:
-        for process in processes:
-            self._remove(process.slot, attempt)
-
-    def release_attempt(self, attempt: Attempt, regions: Sequence[Region] | None = None) -> None:
-        over = None if regions is None else {slot for region in regions for slot in region.slots}
-        for slot, of_attempt in list(self.slots):
-            if of_attempt == attempt and (over is None or slot in over):
-                self._remove(slot, attempt)
-
-    def close(self) -> None:
-        for slot, attempt in list(self.slots):
-            self._remove(slot, attempt)
-
-    def _remove(self, slot: SlotId, attempt: Attempt) -> None:
-        entry = self.slots.pop((slot, attempt), None)
-        if entry is not None:
-            entry[0].release()
+    def _release(self, host: Slot, slot: SlotId) -> None:
+        host.release()
 
     def step(self) -> bool:
         busy = False
@@ -101,8 +66,7 @@ class _LocalSlots:
                 busy = slot.step() or busy
             except Exception as error:
                 # an error of the slot itself is a bug of ours, or a broken process on a real cluster: the slot is lost
-                self._remove(slot_id, attempt)
-                self._post(SlotLost(slot_id, attempt, f"{type(error).__name__}: {error}"))
+                self._lose(slot_id, attempt, f"{type(error).__name__}: {error}")
                 busy = True
                 continue
             if slot.is_released:
@@ -141,7 +105,7 @@ class MiniCluster:
         self._clock = clock
         self._advance: Callable[[int], None] | None = getattr(clock, "advance", None)
         self._woken = threading.Event()
-        providers: list[_LocalSlots | MicroBatchSlots] = []
+        providers: list[_SteppedSlots | MicroBatchSlots] = []
         self._stop: MicroBatchStop | None = None
 
         configuration = Configuration.from_dict(dict(graph.configuration))
@@ -150,13 +114,13 @@ class MiniCluster:
             settings = CheckpointSettings.from_configuration(configuration)
             home = CheckpointHome.of(settings, graph.job_id, slots_are_local=True)
 
-        def create_provider(post: Callable[[JobMasterEvent], None]) -> _LocalSlots | MicroBatchSlots:
+        def create_provider(post: Callable[[JobMasterEvent], None]) -> _SteppedSlots | MicroBatchSlots:
             if ExecutionKind.of(configuration) is ExecutionKind.MICRO_BATCH:
                 hosts = MicroBatchSlots(post, clock, self._woken.set)
                 self._stop = MicroBatchStop.of(configuration, hosts)
                 providers.append(hosts)
             else:
-                providers.append(_LocalSlots(post, clock, self._woken.set, window_bytes))
+                providers.append(_SteppedSlots(post, clock, self._woken.set, window_bytes))
             return providers[0]
 
         self.driver = JobMasterDriver(
