@@ -1,4 +1,4 @@
-"""What the process of a jobmanager or TaskManager says of itself, every five seconds: environment, threads, figures.
+"""Reports of jobmanager and TaskManager processes about themselves, every five seconds: environment, threads, figures.
 
 A thread of its own writes it to Redis, with the newest lines of the log (`process_log`); REST and Prometheus read it.
 Figures are of this one process: what slots need is in the metrics of their tasks.

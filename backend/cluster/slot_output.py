@@ -13,7 +13,7 @@ from backend.cluster.log_segments import files_of, read_only, segments
 
 @dataclass(frozen=True, slots=True)
 class SlotOutput:
-    """What a slot has printed."""
+    """The printed output of a slot."""
 
     text: str
     """The newest whole lines."""

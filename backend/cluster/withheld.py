@@ -1,4 +1,4 @@
-"""What the row of a job withholds: arguments, options and job parameters that look like secrets.
+"""Secrets withheld from the row of a job: arguments, options and job parameters that look like some.
 
 Columns have them hidden, as answers show them, so that no reader of rows has to think of it. The values are sealed in
 one column more, under a key of the cluster's secret key: those that run the job, or start it again, ask for them here.
@@ -40,12 +40,12 @@ _READ_IN_ROWS: Final = frozenset(
 
 
 class UnsealedError(Exception):
-    """What a job withholds was sealed by a cluster with another secret key, or is damaged."""
+    """The withheld values were sealed by a cluster with another secret key, or are damaged."""
 
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What a job was submitted with.
+    """Arguments, options and graph with which a job was submitted.
 
     Attributes:
         graph: `runtime.graph.codec`'s JSON.

@@ -58,7 +58,7 @@ ROUTES = {
     "v1",
     "ws",
 }
-"""What the server's own paths begin with: no base path may, or nobody could tell which of the two is meant."""
+"""First parts of the server's own paths. A base path may not begin with one: nobody could tell which is meant."""
 MIN_KEPT_JOBS = 100
 """The overview lists as many."""
 REDIS_URL_FILE = "redis-url"

@@ -58,7 +58,7 @@ class Version(models.Model):
 
 
 class Draft(models.Model):
-    """What a user has changed and not saved as a version."""
+    """Changes of a user that are not saved as a version."""
 
     pipeline = models.ForeignKey(Pipeline, on_delete=models.CASCADE, related_name="drafts")
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")

@@ -59,7 +59,7 @@ logger = logging.getLogger(__name__)
 DEFAULT_JOB_NAME = "Flink Streaming Job"
 ENVIRONMENT_PREFIX = "TIDEMARK_CONF_"
 APPLICATION: Final = "runtime.execution.application"
-"""What runs a job. A program of which only the graph is wanted does not import it: a third of all imports."""
+"""The module that runs jobs. A program of which only the graph is wanted does not import it: a third of all imports."""
 
 
 class StreamExecutionEnvironment:

@@ -67,7 +67,7 @@ _SUMMED = ("numRecordsIn", "numRecordsOut", "numBytesIn", "numBytesOut", "numBuf
 
 
 class _HostedSlot:
-    """What the JobMaster takes for a slot."""
+    """A slot as the JobMaster sees it."""
 
     def __init__(self, slot: SlotId, attempt: Attempt, link: LocalControlLink, clock: Clock) -> None:
         self.slot_id = slot

@@ -1,4 +1,4 @@
-"""What Spark's JVM starts as its Python daemon: it has the zygote fork the daemon, and ends when that does.
+"""The process that Spark's JVM starts as its Python daemon: it has the zygote fork the daemon, and ends when that does.
 
 Imports next to nothing: the zygote imports the engine while the JVM starts. Without a zygote this process imports the
 engine itself, and is the daemon.

@@ -112,7 +112,7 @@ def run_order(future: Future[Any], work: Work, session: SparkSession) -> None:
 
 @dataclass(frozen=True, slots=True)
 class QueryFacts:
-    """What a query is made of."""
+    """The parts of a query."""
 
     name: str
     trigger: str

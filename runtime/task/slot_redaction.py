@@ -1,4 +1,4 @@
-"""What a slot takes out of the texts that it reports: values of the job's secrets, and of its own environment's.
+"""Redaction of the texts that a slot reports: it takes out values of the job's secrets, and of its own environment's.
 
 A program may print its environment, or a library quote it in an error: variables such as AWS_SECRET_ACCESS_KEY are the
 slot's, which needs them for the storage of snapshots. Called once an attempt, by the slot's thread.

@@ -43,7 +43,7 @@ class JobManagerLogView(FlinkView):
 
 
 class JobManagerOutputView(FlinkView):
-    """What the JobManager prints: nothing, as programs run in slots."""
+    """Standard output of the JobManager: empty, as programs run in slots."""
 
     @operation(str, answer_media_type=TEXT)
     def get(self, request: Request) -> HttpResponse:

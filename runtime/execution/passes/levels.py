@@ -63,7 +63,7 @@ _POLL_S: Final = 0.01
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """What the partitions of one stage are told."""
+    """The orders for the partitions of one stage."""
 
     plan: PassPlan
     """With the tasks of the level only."""
@@ -255,7 +255,7 @@ class LevelRun:
 
 
 class Reports:
-    """What one task has to say to the driver. Implements ClientChannel and LineChannel; any thread.
+    """The reports of one task to the driver. Implements ClientChannel and LineChannel; any thread.
 
     Args:
         rows: of the partition.

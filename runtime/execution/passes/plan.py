@@ -23,7 +23,7 @@ SplitShare = Sequence[AssignSplit | NoSplitNow | NoMoreSplits]
 
 
 class PassKind(enum.Enum):
-    """What a pass does with the job's input."""
+    """The way in which a pass treats the job's input."""
 
     DATA = "data"
     IDLE = "idle"
@@ -61,7 +61,7 @@ class PassFailedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class JobFacts:
-    """What all tasks of a job's attempt share."""
+    """Facts that all tasks of a job's attempt share."""
 
     job_id: str
     attempt: Attempt
@@ -108,7 +108,7 @@ class PassPlan:
 
 @dataclass(frozen=True, slots=True)
 class TaskOutcome:
-    """What a task has to say when its part of a pass is over."""
+    """The outcome of a task's part of a pass."""
 
     task: TaskId
     state: TaskStateHandle

@@ -1,4 +1,7 @@
-"""What Spark's workers run for a pass: imported by them before they are forked, so nothing of the driver's is here."""
+"""Functions that Spark's workers run for a pass.
+
+They are imported before workers are forked, so nothing of the driver's is here.
+"""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ class FrozenClock:
 
 
 class Turn(enum.Enum):
-    """What a task of a pass says between two slices of its work."""
+    """The answer of a task of a pass between two slices of its work."""
 
     WORKED = "worked"
     WAITS = "waits"
