@@ -12,10 +12,10 @@ def test_values_of_variables_with_secret_names_are_hidden(monkeypatch: pytest.Mo
     monkeypatch.setenv("SHOP_TOKEN_FILE", "/run/secrets/shop")
     monkeypatch.setenv("MAX_TOKENS", "10000000")
     monkeypatch.setenv("SHOP_PASSWORD", "short")
-    monkeypatch.setenv("OLDPWD", "/home/shop/programs")
-    monkeypatch.setenv("PWD", "/home/shop")
+    monkeypatch.setenv("OLDPWD", "/srv/shop/programs")
+    monkeypatch.setenv("PWD", "/srv/shop")
     monkeypatch.setenv("SHOP_NAME", "the name of it")
     redact = redaction_of({("pg", "url"): "redis://:hunter22@h"})
-    plain = "/run/secrets/shop 10000000 short the name of it /home/shop/programs/orders.py:7"
+    plain = "/run/secrets/shop 10000000 short the name of it /srv/shop/programs/orders.py:7"
     assert redact(plain) == plain
     assert redact("c4n4ry/of/aws hunter22") == "<environment.AWS_SECRET_ACCESS_KEY> <pg.url>"
