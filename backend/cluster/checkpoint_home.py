@@ -43,7 +43,7 @@ class ClusterStorage:
     allowed: AllowedRoots
 
     def checkpoints_of(self, configuration: Configuration) -> str:
-        """Return the checkpoint directory of a job with these options, which come from `with_cluster_directories`."""
+        """Return the checkpoint directory of a job with these options, which come from `with_cluster_options`."""
         return configuration.get(options.CHECKPOINT_DIRECTORY) or self.checkpoints
 
     def files(self) -> SnapshotFiles:
@@ -85,10 +85,11 @@ def check_location(location: str) -> str:
     return cluster_storage().allowed.check(location)
 
 
-def with_cluster_directories(
+def with_cluster_options(
     configuration: Mapping[str, str], storage: ClusterStorage, check: CheckLocation | None = None
 ) -> dict[str, str]:
-    """Return a job's options with the directories that it is to use.
+    """Return a job's options as they apply in the cluster: with the directories that it is to use, and run by it
+    whatever `execution.target` says.
 
     Args:
         configuration: the options that the job was submitted with.
@@ -112,4 +113,4 @@ def with_cluster_directories(
             checked[option.key] = (check or storage.allowed.check)(location)
         except CheckpointStorageError as error:
             raise ConfigurationError(option.key, location, f"what the cluster allows: {error}") from error
-    return {**configuration, **checked}
+    return {**configuration, **checked, options.EXECUTION_TARGET.key: "spark"}

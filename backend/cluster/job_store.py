@@ -13,7 +13,7 @@ from django.db.models import F, Q, QuerySet, Value
 from django.db.models.functions import Greatest
 
 from backend.cluster.checkpoint_counts import read_statistics, write_statistics
-from backend.cluster.checkpoint_home import cluster_storage, with_cluster_directories
+from backend.cluster.checkpoint_home import cluster_storage, with_cluster_options
 from backend.cluster.leader_machine import stop_in_vain
 from backend.cluster.leadership import Leadership
 from backend.cluster.location_checks import CheckLocation, StorageSilentError
@@ -411,7 +411,7 @@ def _checkpoint_root(job: Job, check: CheckLocation) -> str | None:
     """Return the directory of all jobs' checkpoints that a job used; None if it is no longer allowed."""
     storage = cluster_storage()
     try:
-        given = with_cluster_directories(job.graph["configuration"], storage, check)
+        given = with_cluster_options(job.graph["configuration"], storage, check)
     except ConfigurationError as error:
         logger.warning("checkpoints that job %s may have left are not deleted: %s", job.id, error)
         return None

@@ -30,7 +30,7 @@ from kombu.exceptions import OperationalError
 
 from backend.cluster import bus, commands
 from backend.cluster.checkpoint_counts import read_statistics
-from backend.cluster.checkpoint_home import check_location, cluster_storage, with_cluster_directories
+from backend.cluster.checkpoint_home import check_location, cluster_storage, with_cluster_options
 from backend.cluster.checkpoint_store import SqlCompletedStore, completed_checkpoints
 from backend.cluster.cluster_document import listed_jobs
 from backend.cluster.commands import SendCommand
@@ -343,7 +343,7 @@ class JobManager:
         """Return the runner of a job that this leader has taken; see `LedJobs` for errors."""
         storage = cluster_storage()
         graph = replace(job_graph_from_json(given_of(job).graph), job_id=JobId(job.id))
-        checked = with_cluster_directories(graph.configuration, storage, self._locations.check)
+        checked = with_cluster_options(graph.configuration, storage, self._locations.check)
         graph = replace(graph, configuration=checked)
         python_files = graph.configuration.get(options.PYTHON_FILES.key)
         if python_files:

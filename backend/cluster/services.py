@@ -20,7 +20,7 @@ from django.db.models import QuerySet
 
 from backend.cluster import bus
 from backend.cluster.checkpoint_document import DETAILS, TRACES, details_field
-from backend.cluster.checkpoint_home import cluster_storage, with_cluster_directories
+from backend.cluster.checkpoint_home import cluster_storage, with_cluster_options
 from backend.cluster.cluster_document import cluster_document_from_rows
 from backend.cluster.database_clock import now_ms as now_ms
 from backend.cluster.elasticity import Patience
@@ -50,7 +50,9 @@ from backend.cluster.withheld import Given, withhold
 from runtime.checkpoint.settings import CheckpointSettings, ClaimMode
 from runtime.checkpoint.snapshot_files import snapshot_directory
 from runtime.common import options
+from runtime.common.config_options import ConfigurationError
 from runtime.common.configuration import Configuration
+from runtime.common.execution_kind import ExecutionKind
 from runtime.core.ids import Attempt, JobId, new_job_id
 from runtime.graph.codec import job_graph_from_json, job_graph_to_json
 from runtime.graph.plan import job_plan
@@ -186,7 +188,7 @@ def check_locations(configuration: Mapping[str, str], check: CheckLocation = che
         ConfigurationError: an option of checkpoints is malformed, or names a directory that is not allowed.
         SnapshotNeededError, SnapshotDisposedError: the job cannot start from that snapshot, or not like this.
     """
-    checked = with_cluster_directories(configuration, cluster_storage(), check)
+    checked = with_cluster_options(configuration, cluster_storage(), check)
     restore = CheckpointSettings.from_configuration(Configuration.from_dict(checked)).restore
     if restore is None:
         return CheckedLocations()
@@ -256,6 +258,9 @@ def submit_job(
         started = {options.RECOVERY_PATH.key: locations.snapshot}
         graph = replace(graph, configuration={**graph.configuration, **started})
     configuration_of_job = Configuration.from_dict(dict(graph.configuration))
+    if ExecutionKind.of(configuration_of_job) is ExecutionKind.MICRO_BATCH and not settings.TIDEMARK_MICRO_BATCHES:
+        accepted = "continuous; micro-batches are switched off on this cluster (TIDEMARK_MICRO_BATCHES)"
+        raise ConfigurationError(options.EXECUTION_MODE.key, "micro-batch", accepted)
     AutoscalerSettings.of(configuration_of_job)
     Patience.of(configuration_of_job)
     if job_id is not None:

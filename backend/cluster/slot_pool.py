@@ -50,6 +50,8 @@ class SlotRequest:
     """Whether the job restarts: it is served before jobs that have not run, and slots are kept for it."""
     is_open: bool = False
     """Whether it is not decided yet how many slots the job begins with: another request will take its place."""
+    is_undivided: bool = False
+    """Whether the slots of a region have to be of one TaskManager."""
 
     @property
     def count(self) -> int:
@@ -196,7 +198,8 @@ class SlotPool:
         granted = []
         in_order = sorted(self._waiting.values(), key=lambda r: (not r.has_run, r.since_ms, r.job_id, r.attempt))
         for request in in_order:
-            if not request.is_open and 0 < request.count <= self.free - self._kept_from(request.job_id):
+            has_room = 0 < request.count <= self.free - self._kept_from(request.job_id)
+            if not request.is_open and has_room and self._fits(request):
                 del self._waiting[request.job_id, request.attempt]
                 self._note_needs(request)
                 granted.append((request, self._place(request)))
@@ -209,7 +212,8 @@ class SlotPool:
             job_id: the job.
             least: number of slots in all with which it would run; None: as many as it has requested.
         """
-        wanted = sum(request.count for (of, _), request in self._waiting.items() if of == job_id)
+        requests = [request for (of, _), request in self._waiting.items() if of == job_id]
+        wanted = sum(request.count for request in requests)
         if not wanted:
             return ""
         count = wanted if least is None else min(wanted, max(1, least - self.held(job_id)[0]))
@@ -219,7 +223,24 @@ class SlotPool:
         where = "" if count <= self.total else f" (the cluster has {self.total} in all)"
         kept = min(self.free, self._kept_from(job_id))
         for_whom = f", {kept} of them kept for jobs that restart" if kept else ""
+        undivided = max((len(slots) for r in requests if r.is_undivided for slots in r.regions), default=0)
+        if undivided and wanted <= self.free - kept:
+            most = max(entry.free for entry in self._taskmanagers.values())
+            return f"{needs}, {undivided} of them on one TaskManager, of which none has more than {most} free"
         return f"{needs}, {self.free} {'is' if self.free == 1 else 'are'} free{for_whom}{where}"
+
+    def _fits(self, request: SlotRequest) -> bool:
+        """Return whether each region finds a TaskManager with room for all of it, where that has to be so."""
+        if not request.is_undivided:
+            return True
+        free = sorted(entry.free for entry in self._taskmanagers.values())
+        for count in sorted(map(len, request.regions), reverse=True):
+            best = next((index for index, room in enumerate(free) if room >= count), None)
+            if best is None:
+                return False
+            free[best] -= count
+            free.sort()
+        return True
 
     def _note_needs(self, request: SlotRequest) -> None:
         needs = self._needs.setdefault(request.job_id, {})

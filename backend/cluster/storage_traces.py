@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from backend.cluster.background import BackgroundWork
-from backend.cluster.checkpoint_home import ClusterStorage, cluster_storage, with_cluster_directories
+from backend.cluster.checkpoint_home import ClusterStorage, cluster_storage, with_cluster_options
 from backend.cluster.job_logs import job_log_directory
 from backend.cluster.log_segments import epoch_of
 from backend.cluster.models import TERMINAL_STATES, Job
@@ -137,7 +137,7 @@ def _in_checkpoints(files: CheckpointFileSystem, root: str, job_id: str) -> list
 def _checkpoint_root(job: Job, storage: ClusterStorage) -> str | None:
     """Return the directory of all jobs' checkpoints that a job uses; None if it has none: the job cannot run."""
     try:
-        given = with_cluster_directories(job.graph["configuration"], storage)
+        given = with_cluster_options(job.graph["configuration"], storage)
         return storage.checkpoints_of(Configuration.from_dict(given))
     except ConfigurationError:
         return None

@@ -18,18 +18,12 @@ def check_micro_batch(graph: StreamGraph, is_submitted: bool = False) -> None:
 
     Args:
         graph: of the program.
-        is_submitted: whether a session cluster executes the job, not this process.
+        is_submitted: whether a session cluster executes the job, which has a directory for its savepoints.
 
     Raises:
         DataStreamError: it has something that works in a continuous job only; the message names it.
     """
     configuration = Configuration.from_dict(dict(graph.configuration))
-    if is_submitted and configuration.get(options.EXECUTION_TARGET) != "mini-cluster":
-        raise DataStreamError(
-            f"{options.EXECUTION_MODE.key}: micro-batch is for programs that are run by themselves (python job.py): "
-            "the TaskManagers of a session cluster host slots that run all the time, and no passes yet; leave the mode "
-            "out, to execute the job continuously"
-        )
     for node in graph.nodes.values():
         problem = _problem_of(node)
         if problem is not None:
@@ -38,7 +32,8 @@ def check_micro_batch(graph: StreamGraph, is_submitted: bool = False) -> None:
                 "leave the mode out, to execute the job continuously"
             )
     stops = configuration.get(options.MICRO_BATCH_TRIGGER) != "processing-time"
-    if stops and not configuration.get(options.SAVEPOINT_DIRECTORY) and not _is_bounded(graph):
+    has_directory = is_submitted or configuration.get(options.SAVEPOINT_DIRECTORY)
+    if stops and not has_directory and not _is_bounded(graph):
         raise DataStreamError(
             f"{options.MICRO_BATCH_TRIGGER.key}: the job stops with a savepoint that a later run continues from: "
             f"set its directory with {options.SAVEPOINT_DIRECTORY.key}"

@@ -295,14 +295,7 @@ def _start(
 
         def create_provider(post: Callable[[JobMasterEvent], None]) -> SlotProvider:
             if is_micro_batch:
-                return SparkMicroBatchSlots(
-                    acquire,
-                    graph.job_id,
-                    configuration,
-                    post,
-                    lambda: driver.trigger_checkpoint(),
-                    lambda: driver.trigger_savepoint(after=AfterSavepoint.SUSPEND),
-                )
+                return SparkMicroBatchSlots(acquire, graph.job_id, post)
             return SparkSlots(acquire, graph.job_id, configuration, post)
 
         driver = JobMasterDriver(

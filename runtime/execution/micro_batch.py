@@ -27,13 +27,13 @@ from runtime.core.clock import Clock
 from runtime.core.elements import CheckpointBarrier
 from runtime.core.ids import Attempt, CheckpointId, JobId, OperatorId, SlotId, TaskId
 from runtime.execution.batch_sources import BatchSources
-from runtime.execution.local_link import LocalControlLink
 from runtime.execution.passes.job_pass import JobPass, LocalPass
 from runtime.execution.passes.plan import JobFacts, PassFailedError, PassKind, PassPlan
 from runtime.execution.passes.restores import graph_of, restores_of
 from runtime.execution.passes.task_run import Turn
 from runtime.operators.operator import ClientChannel
 from runtime.state.snapshot import OperatorStateSnapshot
+from runtime.task.control_link import ControlLink, LeaderChanged
 from runtime.task.failures import describe_failure
 from runtime.task.messages import (
     CancelTasks,
@@ -54,6 +54,7 @@ from runtime.task.messages import (
     TriggerCheckpoint,
 )
 from runtime.task.python_files import add_to_python_path
+from runtime.task.slot import MAX_WAIT_MS
 from runtime.task.slot_redaction import redaction_of
 from runtime.task.slot_reports import SlotReports
 from runtime.task.working_directory import WorkingDirectory
@@ -62,6 +63,10 @@ logger = logging.getLogger(__name__)
 
 _SLICE_MS = 20.0
 """How long a pass goes on before control messages are looked at, as a slot's slices."""
+_POLL_MS = 5.0
+"""Time between two looks at what is done elsewhere: the sources' first searches for splits, calls of functions."""
+_ASK_AGAIN_MS = 200.0
+"""Time after which the JobMaster is asked again for what it has not begun: while regions restart it takes nothing."""
 _SUMMED = ("numRecordsIn", "numRecordsOut", "numBytesIn", "numBytesOut", "numBuffersOut", "numLateRecordsDropped")
 """Ends of the names of metrics that count: passes are added up."""
 
@@ -69,12 +74,19 @@ _SUMMED = ("numRecordsIn", "numRecordsOut", "numBytesIn", "numBytesOut", "numBuf
 class _HostedSlot:
     """A slot as the JobMaster sees it."""
 
-    def __init__(self, slot: SlotId, attempt: Attempt, link: LocalControlLink, clock: Clock) -> None:
+    def __init__(self, slot: SlotId, attempt: Attempt, link: ControlLink, host: str, clock: Clock) -> None:
         self.slot_id = slot
         self.link = link
-        self.reports = SlotReports(link, RegisterSlot(slot, attempt, os.getpid(), "localhost", ""), clock)
+        self.reports = SlotReports(link, RegisterSlot(slot, attempt, os.getpid(), host, ""), clock)
         self.tasks: list[TaskId] = []
         self.is_released = False
+        self._heartbeat = Heartbeat(slot, attempt, 0, {})
+
+    def publish(self, metrics: Mapping[TaskId, Mapping[str, object]] | None = None) -> None:
+        """Say that the host is at work, and what its tasks have counted; None: as before."""
+        if metrics is not None:
+            self._heartbeat = Heartbeat(self.slot_id, self._heartbeat.attempt, 0, metrics)
+        self.link.publish(self._heartbeat)
 
 
 @dataclass
@@ -119,31 +131,17 @@ class Passes(ABC):
 
 
 class LocalPasses(Passes):
-    """Runs the tasks in the host's thread.
+    """Runs the tasks of a host in its thread."""
 
-    Args:
-        clock: measures durations.
-        client_of: the way of a task's prints to the client.
-        directory: for local files; made when it is needed.
-    """
-
-    def __init__(
-        self, clock: Clock, client_of: Callable[[TaskId], ClientChannel], directory: Callable[[], Path]
-    ) -> None:
-        self._clock = clock
-        self._client_of = client_of
-        self._directory = directory
+    def __init__(self, host: MicroBatchHost) -> None:
+        self._host = host
 
     def begin(self, plan: PassPlan) -> JobPass:
-        return LocalPass(plan, self._clock, self._client_of, self._directory())
+        host = self._host
+        return LocalPass(plan, host.clock, host.client_of, host.local_directory())
 
 
 MakePasses = Callable[["MicroBatchHost"], Passes]
-
-
-def in_process(host: MicroBatchHost) -> Passes:
-    """Run the passes of a host in its own thread."""
-    return LocalPasses(host.clock, host.client_of, host.local_directory)
 
 
 class MicroBatchHost:
@@ -154,18 +152,20 @@ class MicroBatchHost:
         slots: with the control stream of each.
         clock: gives each pass its time.
         make_passes: says where the tasks run.
+        host: name of the machine.
     """
 
     def __init__(
         self,
         attempt: Attempt,
-        slots: Mapping[SlotId, LocalControlLink],
+        slots: Mapping[SlotId, ControlLink],
         clock: Clock,
-        make_passes: MakePasses = in_process,
+        make_passes: MakePasses = LocalPasses,
+        host: str = "localhost",
     ) -> None:
         self._attempt = attempt
         self.clock = clock
-        self._slots = {slot: _HostedSlot(slot, attempt, link, clock) for slot, link in slots.items()}
+        self._slots = {slot: _HostedSlot(slot, attempt, link, host, clock) for slot, link in slots.items()}
         self._deployments: dict[TaskId, TaskDeployment] = {}
         self._slot_of: dict[TaskId, _HostedSlot] = {}
         self._states: dict[TaskId, TaskState] = {}
@@ -189,7 +189,20 @@ class MicroBatchHost:
         #: batches that were completed, and whether the last of them found nothing more to read
         self.num_completed = 0
         self.has_caught_up = False
+        #: when the JobMaster is asked again to stop the job; None: there are more batches
+        self._ask_to_stop_at_ms: float | None = None
         self._passes = make_passes(self)
+
+    def ask_for_checkpoint(self) -> None:
+        """Tell the JobMaster that a batch can begin: it has a checkpoint begin, soon or never."""
+        slot = next(iter(self._slots.values()))
+        slot.reports.checkpoint_due()
+
+    def publish(self) -> None:
+        """Say to the JobMaster that this thread is not held up."""
+        for slot in self._slots.values():
+            if not slot.is_released:
+                slot.publish()
 
     def client_of(self, task: TaskId) -> ClientChannel:
         """Return the way of a task's prints to the client."""
@@ -222,6 +235,19 @@ class MicroBatchHost:
         return bool(self._states) and all(state is TaskState.FINISHED for state in self._states.values())
 
     @property
+    def has_more(self) -> bool:
+        """Return whether there is another batch, as `execution.micro-batch.trigger` says."""
+        if self.has_finished:
+            return False
+        match self.facts.configuration.get(options.MICRO_BATCH_TRIGGER):
+            case "once":
+                return self.num_completed == 0
+            case "available-now":
+                return not self.has_caught_up
+            case _:
+                return True
+
+    @property
     def is_working(self) -> bool:
         """Return whether something of a pass can be done now."""
         return self._batch is not None and self._batch.work is not None and not self._batch.is_waiting
@@ -231,6 +257,12 @@ class MicroBatchHost:
         """Return whether a pass, or the first batch, waits for what is done elsewhere."""
         waits = self._batch is not None and self._batch.work is not None and self._batch.is_waiting
         return waits or bool(self._sources.first_searches)
+
+    def idle_ms(self) -> float:
+        """Return how long there is nothing to do if no message comes."""
+        if self.is_working:
+            return 0.0
+        return _POLL_MS if self.is_waiting else MAX_WAIT_MS
 
     @property
     def awaits_mail(self) -> bool:
@@ -264,11 +296,15 @@ class MicroBatchHost:
                 worked = True
                 self._handle(slot, message)
         self._passes.tick()
+        if self._ask_to_stop_at_ms is not None and self.clock.monotonic_ms() >= self._ask_to_stop_at_ms:
+            self._ask_to_stop_at_ms = None
+            if not self.has_finished and not self.is_released:
+                self._ask_to_stop()
         return self._work() or self._end_first_searches() or worked
 
     # --- messages -----------------------------------------------------------------------------------------------------
 
-    def _handle(self, slot: _HostedSlot, message: JobMasterMessage) -> None:
+    def _handle(self, slot: _HostedSlot, message: JobMasterMessage | LeaderChanged) -> None:
         match message:
             case Deploy():
                 self._deploy(slot, message)
@@ -301,7 +337,7 @@ class MicroBatchHost:
             case ClientAck(channel, position):
                 slot.reports.client.acknowledge(channel, position)
             case _:
-                # resynchronisation with another JobMaster: there is none within a process
+                # what concerns tasks that live, or another JobMaster: slots in micro-batches end with theirs
                 pass
 
     def _deploy(self, slot: _HostedSlot, deploy: Deploy) -> None:
@@ -525,6 +561,8 @@ class MicroBatchHost:
             for task in self._deployments:
                 self._report(task, TaskState.FINISHED, self._added_up(task, {}))
         self._passes.completed(run)
+        if run.plan.kind is PassKind.DATA and not (self.has_more or self.has_finished):
+            self._ask_to_stop()
         self._batch_over()
 
     def _aborted(self, slot: _HostedSlot, checkpoint_id: CheckpointId) -> None:
@@ -572,6 +610,12 @@ class MicroBatchHost:
                 # all of the result is visible; what is left over harms nobody
                 logger.warning("%s was not cleaned up completely", failed.info.task_name, exc_info=True)
 
+    def _ask_to_stop(self) -> None:
+        """Tell the JobMaster, until it acts, that there is no other batch."""
+        self._ask_to_stop_at_ms = self.clock.monotonic_ms() + _ASK_AGAIN_MS
+        for slot in self._slots.values():
+            slot.reports.stop_due()
+
     def _abandon_batch(self) -> None:
         batch, self._batch, self._queued = self._batch, None, []
         if batch is not None:
@@ -605,8 +649,7 @@ class MicroBatchHost:
 
     def _publish(self, run: JobPass) -> None:
         for slot in self._slots.values():
-            metrics = {task: self._added_up(task, run.outcomes[task].metrics) for task in slot.tasks}
-            slot.link.publish(Heartbeat(slot.slot_id, self._attempt, 0, metrics))
+            slot.publish({task: self._added_up(task, run.outcomes[task].metrics) for task in slot.tasks})
         for task, outcome in run.outcomes.items():
             added_up = self._added_up(task, outcome.metrics)
             self._counted[task] = {name: added_up[name] for name in added_up if _merge_of(name) is not None}

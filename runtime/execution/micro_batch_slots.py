@@ -4,19 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from runtime.common import options
-from runtime.common.configuration import Configuration
 from runtime.core.clock import Clock
 from runtime.core.ids import Attempt, SlotId
 from runtime.execution.local_link import LocalControlLink
 from runtime.execution.local_slots import LocalSlots
-from runtime.execution.micro_batch import MakePasses, MicroBatchHost, in_process
+from runtime.execution.micro_batch import LocalPasses, MakePasses, MicroBatchHost
 from runtime.jobmaster.events import JobMasterEvent
 from runtime.jobmaster.execution_graph import Region
 from runtime.task.slot import MAX_WAIT_MS
-
-_POLL_MS = 5.0
-"""Time between two looks at what is done elsewhere: the sources' first searches for splits, calls of functions."""
 
 
 class MicroBatchSlots(LocalSlots[MicroBatchHost]):
@@ -34,7 +29,7 @@ class MicroBatchSlots(LocalSlots[MicroBatchHost]):
         post: Callable[[JobMasterEvent], None],
         clock: Clock,
         wake: Callable[[], None],
-        make_passes: MakePasses = in_process,
+        make_passes: MakePasses = LocalPasses,
     ) -> None:
         super().__init__(post, wake)
         self._clock = clock
@@ -80,40 +75,7 @@ class MicroBatchSlots(LocalSlots[MicroBatchHost]):
 
     def idle_ms(self) -> float:
         """Return how long there is nothing to do if no message comes."""
-        if any(host.is_working for host in self.hosts):
-            return 0.0
-        return _POLL_MS if any(host.is_waiting for host in self.hosts) else MAX_WAIT_MS
+        return min((host.idle_ms() for host in self.hosts), default=MAX_WAIT_MS)
 
     def _release(self, host: MicroBatchHost, slot: SlotId) -> None:
         host.release(slot)
-
-
-class MicroBatchStop:
-    """Says when a job that takes one batch, or what is there now, is to stop with a savepoint.
-
-    Args:
-        trigger: "once" or "available-now".
-        slots: of the job.
-    """
-
-    def __init__(self, trigger: str, slots: MicroBatchSlots) -> None:
-        self._trigger = trigger
-        self._slots = slots
-        self._has_been_due = False
-
-    @classmethod
-    def of(cls, configuration: Configuration, slots: MicroBatchSlots) -> MicroBatchStop | None:
-        """Return one for a job that stops by itself, else None."""
-        trigger = configuration.get(options.MICRO_BATCH_TRIGGER)
-        return None if trigger == "processing-time" else cls(trigger, slots)
-
-    def is_due(self) -> bool:
-        """Return whether the job is to stop now; True at most once."""
-        hosts = self._slots.hosts
-        if self._has_been_due or not hosts:
-            return False
-        self._has_been_due = all(
-            host.num_completed > 0 and (self._trigger == "once" or host.has_caught_up) and not host.has_finished
-            for host in hosts
-        )
-        return self._has_been_due

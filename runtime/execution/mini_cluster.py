@@ -21,12 +21,12 @@ from runtime.core.clock import Clock
 from runtime.core.ids import Attempt, SlotId
 from runtime.execution.local_link import LocalControlLink
 from runtime.execution.local_slots import LocalSlots
-from runtime.execution.micro_batch_slots import MicroBatchSlots, MicroBatchStop
+from runtime.execution.micro_batch_slots import MicroBatchSlots
 from runtime.graph.job_graph import JobGraph
 from runtime.jobmaster.checkpoint_home import CheckpointHome
 from runtime.jobmaster.client_outputs import ClientOutputs
 from runtime.jobmaster.driver import JobMasterDriver
-from runtime.jobmaster.events import AfterSavepoint, JobMasterEvent
+from runtime.jobmaster.events import JobMasterEvent
 from runtime.jobmaster.execution_graph import Region
 from runtime.jobmaster.life_cycle import FIRST_ATTEMPT
 from runtime.network.local import LocalNetwork
@@ -106,7 +106,6 @@ class MiniCluster:
         self._advance: Callable[[int], None] | None = getattr(clock, "advance", None)
         self._woken = threading.Event()
         providers: list[_SteppedSlots | MicroBatchSlots] = []
-        self._stop: MicroBatchStop | None = None
 
         configuration = Configuration.from_dict(dict(graph.configuration))
         window_bytes = configuration.get(options.CHANNEL_WINDOW_BYTES)
@@ -116,9 +115,7 @@ class MiniCluster:
 
         def create_provider(post: Callable[[JobMasterEvent], None]) -> _SteppedSlots | MicroBatchSlots:
             if ExecutionKind.of(configuration) is ExecutionKind.MICRO_BATCH:
-                hosts = MicroBatchSlots(post, clock, self._woken.set)
-                self._stop = MicroBatchStop.of(configuration, hosts)
-                providers.append(hosts)
+                providers.append(MicroBatchSlots(post, clock, self._woken.set))
             else:
                 providers.append(_SteppedSlots(post, clock, self._woken.set, window_bytes))
             return providers[0]
@@ -150,8 +147,6 @@ class MiniCluster:
         """Step the JobMaster and every slot once; waits a little if there was nothing to do."""
         busy = self.driver.step()
         busy = self._slots.step() or busy
-        if self._stop is not None and self._stop.is_due():
-            self.driver.trigger_savepoint(after=AfterSavepoint.SUSPEND)
         if busy or self.driver.ended.is_set():
             return
         wait_ms = self._wait_ms()

@@ -20,7 +20,6 @@ from pyspark.sql import SparkSession
 
 from runtime.checkpoint.settings import CheckpointSettings
 from runtime.common import options
-from runtime.common.configuration import Configuration
 from runtime.core.clock import SYSTEM_CLOCK
 from runtime.core.ids import Attempt, JobId, SlotId
 from runtime.execution.errors import ExecutionError
@@ -40,11 +39,13 @@ from runtime.task.messages import FailureInfo, JobMasterMessage, TriggerCheckpoi
 logger = logging.getLogger(__name__)
 
 _ASK_AGAIN_MS = 200.0
-"""Time until a checkpoint for a batch is asked for again that the JobMaster could not take just then. Less: it is asked
-for nothing while some regions restart."""
+"""Time after which a checkpoint for a batch is asked for again: while regions restart the JobMaster takes none."""
 _CLOSE_TIMEOUT_S = 5.0
 
-AskForCheckpoint = Callable[[], "Future[Any]"]
+
+def group_beside(group: str) -> str:
+    """Return the job group of the passes that no query runs."""
+    return f"{group}-beside"
 
 
 class SparkPasses(Passes):
@@ -53,23 +54,15 @@ class SparkPasses(Passes):
     Args:
         host: whose passes they are.
         context: where they run.
-        ask: asks the JobMaster for a checkpoint.
-        stop: has the job stop with a savepoint.
+        group: begins the names of the query and of the job group.
         post: runs an action in the host's thread.
     """
 
     def __init__(
-        self,
-        host: MicroBatchHost,
-        context: SparkContext,
-        ask: AskForCheckpoint,
-        stop: Callable[[], object],
-        post: Callable[[Callable[[], None]], None],
+        self, host: MicroBatchHost, context: SparkContext, group: str, post: Callable[[Callable[[], None]], None]
     ) -> None:
         self._host = host
         self._context = context
-        self._ask = ask
-        self._stop = stop
         self._post = post
         self._query: BatchQuery | None = None
         #: the query's call that waits for its batch to be complete
@@ -81,7 +74,7 @@ class SparkPasses(Passes):
         self._running_beside: Future[Any] | None = None
         #: of that thread
         self._session: SparkSession | None = None
-        self._group = f"passes-{id(self):x}"
+        self._name, self._group_beside = f"{group} {id(self):x}", group_beside(group)
         self._is_closed = self._has_given_up = False
 
     def running(self) -> None:
@@ -89,7 +82,7 @@ class SparkPasses(Passes):
         settings = CheckpointSettings.from_configuration(configuration)
         directory = self._host.local_directory()
         facts = QueryFacts(
-            name=f"{self._host.facts.job_id[:8]}-{self._host.facts.attempt}-{id(self):x}",
+            name=self._name,
             trigger=configuration.get(options.MICRO_BATCH_TRIGGER),
             interval_ms=settings.interval_ms or 0,
             location=directory / "query",
@@ -116,15 +109,14 @@ class SparkPasses(Passes):
     def completed(self, run: JobPass) -> None:
         if run.plan.kind is PassKind.DATA:
             if self._query is not None:
-                self._query.say_more(self._has_more())
+                self._query.say_more(self._host.has_more)
             self._finish()
 
     def tick(self) -> None:
-        now_ms = self._host.clock.monotonic_ms()
-        if self._ask_at_ms is not None and now_ms >= self._ask_at_ms:
+        if self._ask_at_ms is not None and self._host.clock.monotonic_ms() >= self._ask_at_ms:
             self._ask_at_ms = None
             if self._batch is not None and not self._has_begun:
-                self._ask_now(self._batch)
+                self._ask()
 
     def close(self) -> None:
         if self._is_closed:
@@ -143,33 +135,19 @@ class SparkPasses(Passes):
             batch.finish("the attempt has ended")
             return
         self._batch, self._has_begun = batch, False
-        self._ask_now(batch)
+        self._ask()
 
-    def _ask_now(self, batch: QueryBatch) -> None:
-        def answered(answer: Future[Any]) -> None:
-            if answer.exception() is not None:
-                self._post(lambda: self._refused(batch))
-
-        self._ask().add_done_callback(answered)
-
-    def _refused(self, batch: QueryBatch) -> None:
-        if batch is self._batch and not self._has_begun and not self._is_closed:
-            self._ask_at_ms = self._host.clock.monotonic_ms() + _ASK_AGAIN_MS
+    def _ask(self) -> None:
+        self._host.ask_for_checkpoint()
+        self._ask_at_ms = self._host.clock.monotonic_ms() + _ASK_AGAIN_MS
 
     def _ended(self, error: str | None) -> None:
         if self._is_closed or self._has_given_up:
             return
         if error is not None:
             self._host.failed(FailureInfo(f"the query of the job has ended: {error.splitlines()[0]}", error))
-        elif not self._host.has_finished:
-            self._stop()
-
-    def _has_more(self) -> bool:
-        if self._host.has_finished:
-            return False
-        if self._host.facts.configuration.get(options.MICRO_BATCH_TRIGGER) == "available-now":
-            return not self._host.has_caught_up
-        return True
+        elif self._host.has_more:
+            self._host.failed(FailureInfo("the query of the job has ended although there are more batches"))
 
     def _finish(self, error: str | None = None) -> None:
         batch, self._batch = self._batch, None
@@ -190,7 +168,7 @@ class SparkPasses(Passes):
 
     def _run_beside(self, future: Future[Any], work: Work) -> None:
         try:
-            self._context.setJobGroup(self._group, "a savepoint or a commit", interruptOnCancel=False)
+            self._context.setJobGroup(self._group_beside, "a savepoint or a commit", interruptOnCancel=False)
             if self._session is None:
                 self._session = new_session(self._context)
         except Exception as error:
@@ -200,7 +178,7 @@ class SparkPasses(Passes):
 
     def _cancel_beside(self) -> None:
         if self._running_beside is not None and not self._running_beside.done():
-            JvmCall(lambda: self._context.cancelJobGroup(self._group))
+            JvmCall(lambda: self._context.cancelJobGroup(self._group_beside))
 
     def _print(self, printed: TaskPrinted) -> None:
         self._host.client_of(printed.task).send(printed.channel, printed.payload)
@@ -216,25 +194,19 @@ class SparkMicroBatchSlots:
     Args:
         acquire: gives a context that is sound.
         job_id: names the thread.
-        configuration: the job's.
         post: takes events, from any thread.
-        ask, stop: see SparkPasses.
     """
 
     def __init__(
         self,
         acquire: Callable[[], SparkContext],
         job_id: JobId,
-        configuration: Configuration,
         post: Callable[[JobMasterEvent], None],
-        ask: AskForCheckpoint,
-        stop: Callable[[], object],
     ) -> None:
         acquire()
         self._acquire = acquire
+        self._job_id = job_id
         self._post_event = post
-        self._ask = ask
-        self._stop = stop
         self._actions: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._context: SparkContext | None = None
         self._hosted = MicroBatchSlots(post, SYSTEM_CLOCK, lambda: None, self._passes_of)
@@ -285,7 +257,7 @@ class SparkMicroBatchSlots:
 
     def _passes_of(self, host: MicroBatchHost) -> SparkPasses:
         assert self._context is not None
-        return SparkPasses(host, self._context, self._ask, self._stop, self._actions.put)
+        return SparkPasses(host, self._context, f"{self._job_id}-{id(host):x}", self._actions.put)
 
     def _run(self) -> None:
         while not self._is_closed:

@@ -1,4 +1,5 @@
-"""SparkStages: barrier stages of one SparkContext, each hosting slots of one job's attempt for the attempt's life.
+"""SparkStages: barrier stages of one SparkContext, each hosting slots of one job's attempt for the attempt's life. The
+slots of a job in micro-batches are hosted by a driver beside them instead (`batch_drivers`).
 
 Spark only starts and ends processes: it never retries, and how a stage ended is told to a callback. Stages run in
 threads of their own, because a Spark action blocks. Used by an application's own JobMaster and by TaskManagers.
@@ -17,6 +18,7 @@ from pathlib import Path
 
 from pyspark import SparkContext
 
+from runtime.execution.batch_drivers import MODULE, BatchDrivers
 from runtime.execution.session_health import JvmCall
 from runtime.execution.spark_session import log_file
 from runtime.execution.spark_slot import SlotSpec
@@ -36,6 +38,7 @@ class SparkStages:
 
     def __init__(self, context: SparkContext) -> None:
         self._context = context
+        self._drivers = BatchDrivers()
         self._lock = threading.Lock()
         self._groups: dict[str, list[threading.Thread]] = {}
 
@@ -44,7 +47,7 @@ class SparkStages:
         self._context = context
 
     def start(self, group: str, spec: SlotSpec, on_end: Callable[[str | None], None]) -> None:
-        """Start a stage with one slot per partition.
+        """Start a stage with one slot per partition, or the driver of slots in micro-batches.
 
         The caller neither waits for the JVM nor hears of its death: that is how the stage ends, as told to `on_end`.
 
@@ -88,6 +91,8 @@ class SparkStages:
 
         Returns at once: a JVM that hangs never answers, and one that is dead or stopped has no stages.
         """
+        if self._threads(group):
+            self._drivers.cancel(group)
         context = self._context
         JvmCall(lambda: context.cancelJobGroup(group))
 
@@ -111,8 +116,11 @@ class SparkStages:
         count = len(spec.slots)
         error: str | None = None
         try:
-            self._context.setJobGroup(group, f"Tidemark {group}")
-            self._context.parallelize(range(count), count).barrier().mapPartitions(spec).collect()
+            if spec.in_micro_batches:
+                error = self._drivers.run(self._context, group, spec)
+            else:
+                self._context.setJobGroup(group, f"Tidemark {group}")
+                self._context.parallelize(range(count), count).barrier().mapPartitions(spec).collect()
         except Exception as failure:
             error = _first_cause(str(failure))
         finally:
@@ -125,14 +133,18 @@ class SparkStages:
             threads.remove(thread)
             if not threads:
                 del self._groups[group]
+                self._drivers.forget(group)
 
 
 def kill_worker(host: str, pid: int) -> bool:
-    """kill -9 a slot's process, if it is on this machine and that pid is still a Spark worker's."""
+    """kill -9 a slot's process, if it is on this machine and that pid is still a slot's: a worker of Spark, or what
+    drives micro-batches.
+    """
     if host != socket.gethostname():
         return False
     with suppress(OSError):
-        if b"pyspark" in Path(f"/proc/{pid}/cmdline").read_bytes():
+        command = Path(f"/proc/{pid}/cmdline").read_bytes()
+        if b"pyspark" in command or MODULE.encode() in command:
             os.kill(pid, signal.SIGKILL)
             return True
     return False

@@ -148,7 +148,14 @@ class JobMasterMachine:
         region_owner = RegionOwner(self._begin_region, lambda region: self._deploy((region,)), self._fail)
         self._regions = RegionRestarts(self._run, self.options, region_owner, journal)
         self._adoption = Adoption(placement, journal)
-        watch_owner = SlotWatchOwner(self._fail, self._advance, self._adoption.report, lambda: self._is_working)
+        watch_owner = SlotWatchOwner(
+            self._fail,
+            self._advance,
+            self._adoption.report,
+            lambda: self._is_working,
+            self._operations.batch_due,
+            self._operations.stop_due,
+        )
         self._watch = SlotWatch(self._run, self._regions, self._checkpoints, self.options, watch_owner, journal)
 
     @property

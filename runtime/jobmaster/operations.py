@@ -41,8 +41,9 @@ storage that is away for a moment uses up the failures that are tolerated."""
 RESCALE_COSTS = 3
 """Rescalings whose cost is remembered: the largest is what the next one may cost."""
 
-#: request id of the checkpoint at the end of the job
-_FINAL = "final"
+#: request ids of what nobody outside has requested: the checkpoint at the end of the job, that of a batch, and the
+#: savepoint behind the last batch
+_FINAL, _BATCH, _LAST_BATCH = "final", "batch", "last batch"
 
 
 BATCH_REFUSAL = (
@@ -225,6 +226,17 @@ class JobOperations:
             self._answer(request.request_id, BATCH_REFUSAL)
             return
         self._take(TriggerRequested(request.request_id, request.kind), _Purpose.SNAPSHOT)
+
+    def batch_due(self) -> None:
+        """Take the checkpoint that a batch waits for, unless one is requested already."""
+        if _BATCH not in self._purposes:
+            self._take(TriggerRequested(_BATCH), _Purpose.SNAPSHOT)
+
+    def stop_due(self) -> None:
+        """Stop the job with a savepoint behind its last batch, unless it is being stopped."""
+        is_stopping = _Purpose.STOP in self._purposes.values() or self._snapshots.stopped_by is not None
+        if not is_stopping and not self._all_finished:
+            self.request_savepoint(SavepointRequested(_LAST_BATCH, after=AfterSavepoint.SUSPEND))
 
     def request_rescale(self, request: RescaleRequested, graph: JobGraph, state: JobState) -> None:
         """Take a checkpoint, once the last rescaling is long enough ago, then RedeployJob; answered when it runs.

@@ -22,6 +22,7 @@ from runtime.jobmaster.phases import Phase
 from runtime.jobmaster.regions import RegionRestarts
 from runtime.task.messages import (
     AcknowledgeCheckpoint,
+    CheckpointDue,
     ClientOutput,
     CoordinatorsSnapshotted,
     DeclineCheckpoint,
@@ -36,6 +37,7 @@ from runtime.task.messages import (
     SlotLeaving,
     SlotMessage,
     SlotReport,
+    StopDue,
     TaskState,
     TaskStateChanged,
 )
@@ -56,6 +58,10 @@ class SlotWatchOwner:
     """Takes the report of a slot that has come over from an earlier JobMaster."""
     is_working: Callable[[], bool]
     """Returns whether the job runs, in part at least."""
+    batch_due: Callable[[], None]
+    """Takes the checkpoint that a batch waits for."""
+    stop_due: Callable[[], None]
+    """Stops the job with a savepoint: no slot has another batch."""
 
 
 class SlotWatch:
@@ -87,6 +93,8 @@ class SlotWatch:
         self._owner = owner
         self._journal = journal
         self._heartbeat_sequence = 0
+        #: slots that have no more batches
+        self._stop_due: set[SlotId] = set()
         self.watch(run)
 
     def watch(self, run: AttemptRun) -> None:
@@ -211,6 +219,12 @@ class SlotWatch:
                 self._fail(failure, message.slot, is_symptom=failure.task is None)
             case SlotCommitted():
                 self._on_committed(message)
+            case CheckpointDue():
+                self._owner.batch_due()
+            case StopDue(slot):
+                self._stop_due.add(slot)
+                if self._stop_due.issuperset(self._run.slots.live()):
+                    self._owner.stop_due()
             case SlotLeaving():
                 self._on_leaving(message.slot)
 
@@ -219,6 +233,7 @@ class SlotWatch:
         if not self._run.slots.register(slot, message.pid, message.host, message.data_address, self._journal.now_ms):
             self._refuse(message, f"slot {slot} is unknown, registered already, or given up")
             return
+        self._stop_due.discard(slot)
         self._journal.tell(f"slot {slot} registered: pid {message.pid} on {message.host}")
         if self._regions.is_going_down(slot):
             self._run.release((slot,))

@@ -473,6 +473,26 @@ class EdgePeeked:
 
 
 @dataclass(frozen=True, slots=True)
+class CheckpointDue:
+    """The job's next checkpoint may begin: what drives a job in micro-batches is ready for a batch. Repeated until it
+    has begun.
+    """
+
+    slot: SlotId
+    attempt: Attempt
+
+
+@dataclass(frozen=True, slots=True)
+class StopDue:
+    """The slot's tasks have taken all batches that `execution.micro-batch.trigger` asks for: the job is to stop with a
+    savepoint once all slots say so. Repeated until they end.
+    """
+
+    slot: SlotId
+    attempt: Attempt
+
+
+@dataclass(frozen=True, slots=True)
 class SlotLeaving:
     """Last message of a slot that ends in good order; a stream that ends without it is a lost slot."""
 
@@ -538,5 +558,7 @@ SlotMessage = (
     | ClientOutput
     | StacksSampled
     | EdgePeeked
+    | CheckpointDue
+    | StopDue
     | SlotLeaving
 )

@@ -19,6 +19,7 @@ from runtime.task.client_output import SlotClientChannel
 from runtime.task.control_link import ControlLink
 from runtime.task.messages import (
     AcknowledgeCheckpoint,
+    CheckpointDue,
     ClientOutput,
     CoordinatorsSnapshotted,
     DeclineCheckpoint,
@@ -29,6 +30,7 @@ from runtime.task.messages import (
     SlotFailed,
     SlotLeaving,
     SlotReport,
+    StopDue,
     TaskReport,
     TaskState,
     TaskStateChanged,
@@ -120,6 +122,14 @@ class SlotReports:
         """Tell that all sinks have committed."""
         self.has_committed = True
         self._link.send(SlotCommitted(self._slot, self._attempt))
+
+    def checkpoint_due(self) -> None:
+        """Tell that the job's next checkpoint may begin."""
+        self._link.send(CheckpointDue(self._slot, self._attempt))
+
+    def stop_due(self) -> None:
+        """Tell that there is no other batch."""
+        self._link.send(StopDue(self._slot, self._attempt))
 
     def leaving(self) -> None:
         """Say good-bye, and end the stream."""

@@ -45,6 +45,26 @@ def test_a_region_that_fits_nowhere_is_cut_into_one_stage_per_taskmanager() -> N
     assert {s.key.stage for s in stages} == {0, 1}
 
 
+def test_what_may_not_be_cut_waits_for_a_taskmanager_with_room_for_it() -> None:
+    slots = pool(a=2, b=3)
+    slots.request(replace(request("job", 4), is_undivided=True))
+    assert slots.grant() == []
+    assert slots.shortage("job") == "needs 4 slots, 4 of them on one TaskManager, of which none has more than 3 free"
+    slots.add("c", 4)
+    [(_, [stage])] = slots.grant()
+    assert (stage.taskmanager, len(stage.slots)) == ("c", 4)
+
+
+def test_each_region_that_may_not_be_cut_has_room_beside_the_others() -> None:
+    slots = pool(a=3, b=3)
+    slots.request(replace(request("three", 2, 2, 2), is_undivided=True))
+    assert slots.grant() == []
+    slots.request(replace(request("two", 3, 2), is_undivided=True))
+    [(granted, stages)] = slots.grant()
+    assert granted.job_id == "two"
+    assert sorted((s.region, s.taskmanager, len(s.slots)) for s in stages) == [(0, "a", 3), (1, "b", 2)]
+
+
 def test_a_job_waits_until_all_its_slots_are_there_and_says_what_it_lacks() -> None:
     slots = pool()
     slots.request(request("a", 2))

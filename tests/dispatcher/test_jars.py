@@ -295,6 +295,17 @@ def test_two_requests_of_one_id_at_the_same_moment_are_one_job(
     assert Job.objects.get().id == wanted
 
 
+def test_micro_batches_can_be_switched_off(api: APIClient, settings: Settings) -> None:
+    name = jar_id(upload(api, "tiny.py", PROGRAM))
+    request = {"flinkConfiguration": {"execution.mode": "micro-batch"}}
+    settings.TIDEMARK_MICRO_BATCHES = False
+    answer = api.post(f"/v1/jars/{name}/run", request, format="json")
+    assert answer.status_code == 400 and not Job.objects.exists()
+    assert "micro-batches are switched off on this cluster" in answer.json()["errors"][0]
+    settings.TIDEMARK_MICRO_BATCHES = True
+    assert api.post(f"/v1/jars/{name}/run", request, format="json").status_code == 200
+
+
 def test_an_archive_is_run_by_its_package(api: APIClient) -> None:
     content = archive(job__slash____init__="", job__slash____main__=PROGRAM)
     name = jar_id(upload(api, "job.zip", content))

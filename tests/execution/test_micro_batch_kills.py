@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runtime.execution.micro_batch import MakePasses, in_process
+from runtime.execution.micro_batch import LocalPasses, MakePasses
 from runtime.execution.micro_batch_slots import MicroBatchSlots
 from tests.checkpoint.running_jobs import KEEP_CHECKPOINTS, JobClock, RunningJob, checkpoints_in
 from tests.execution.test_micro_batch import MICRO, counting, lines
@@ -60,7 +60,7 @@ def killed_and_run(directory: Path, lives: list[int], parallelisms: list[int], b
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("make_passes", [in_process, ShuffledPasses], ids=["in one process", "level by level"])
+@pytest.mark.parametrize("make_passes", [LocalPasses, ShuffledPasses], ids=["in one process", "level by level"])
 def test_a_job_that_is_killed_at_any_moment_goes_on(make_passes: MakePasses, monkeypatch: pytest.MonkeyPatch) -> None:
     slots = partial(MicroBatchSlots, make_passes=make_passes)
     monkeypatch.setattr("runtime.execution.mini_cluster.MicroBatchSlots", slots)

@@ -1,0 +1,162 @@
+"""Jobs in micro-batches on a cluster: a TaskManager drives them, whatever is killed, and they move on by savepoint."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from runtime.client.rest import RestoreRequest
+from runtime.execution.batch_drivers import MODULE
+from tests.cluster.stack import Stack, running_stack
+from tests.support.waiting import wait_until
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+
+COUNTS = """
+import sys
+from runtime.common import Encoder, Types, WatermarkStrategy
+from runtime.connectors.datagen import DataGeneratorSource
+from runtime.datastream import StreamExecutionEnvironment
+from runtime.datastream.connectors.file_system import FileSink
+
+directory, count, rate = sys.argv[1], int(sys.argv[2]), float(sys.argv[3])
+env = StreamExecutionEnvironment.get_execution_environment()
+source = DataGeneratorSource(lambda index: index, count, rows_per_second=rate, type_info=Types.LONG())
+numbers = env.from_source(source, WatermarkStrategy.no_watermarks(), "numbers").uid("numbers")
+def check(number):
+    if number % 1000 == 0:
+        print("seen", number)
+    return number
+counted = numbers.map(check, Types.LONG()).key_by(lambda number: number % 7, Types.LONG())
+counted = counted.map(lambda number: (number % 7, number), Types.TUPLE([Types.LONG(), Types.LONG()])).uid("count")
+sink = FileSink.for_row_format(directory, Encoder.simple_string_encoder()).build()
+counted.map(lambda pair: str(pair[1]), Types.STRING()).sink_to(sink).uid("files")
+env.execute("counts")
+"""
+BATCHES = {
+    "execution.mode": "micro-batch",
+    "execution.checkpointing.interval": "500 ms",
+    "restart-strategy.type": "fixed-delay",
+    "restart-strategy.fixed-delay.attempts": "20",
+    "restart-strategy.fixed-delay.delay": "100 ms",
+}
+
+
+@pytest.fixture(scope="module")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    with running_stack(tmp_path_factory.mktemp("home"), TIDEMARK_SLOTS="6") as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def program(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> str:
+    written = tmp_path_factory.mktemp("program") / "counts.py"
+    written.write_text(COUNTS)
+    return stack.client.upload(written)
+
+
+def drivers(stack: Stack) -> list[psutil.Process]:
+    """The processes that drive micro-batches."""
+    return [process for process in stack.processes() if MODULE in " ".join(process.cmdline())]
+
+
+def free_slots(stack: Stack) -> int:
+    [taskmanager] = stack.client.cluster()["taskmanagers"]
+    return int(taskmanager["free_slots"])
+
+
+def batches(stack: Stack, job: str) -> int:
+    return int(stack.client.checkpoints(job)["counts"]["completed"])
+
+
+def state(stack: Stack, job: str) -> str:
+    return str(stack.client.live(job)["state"])
+
+
+def committed(directory: Path) -> list[int]:
+    files = [file for file in directory.rglob("part-*") if not file.name.startswith(".")]
+    return sorted(int(line) for file in files for line in file.read_text().split())
+
+
+def savepoint(stack: Stack, job: str) -> str:
+    """Stop a job; returns the location of its savepoint."""
+    request = stack.client.stop(job, None, "CANONICAL", drain=False)
+    wait_until(lambda: stack.client.operation(job, request)["state"] == "COMPLETED", 60, "the savepoint")
+    result: dict[str, Any] = stack.client.operation(job, request)["result"]
+    assert "location" in result, result
+    return str(result["location"])
+
+
+def test_killed_drivers_repeat_nothing_and_the_job_goes_on_continuously(
+    stack: Stack, program: str, tmp_path: Path
+) -> None:
+    written = tmp_path / "written"
+    slow, fast = [[str(written), "100000", rate] for rate in ("100", "1e6")]
+    job = stack.client.run(program, slow, BATCHES, 2, None)
+    wait_until(lambda: state(stack, job) == "RUNNING" and batches(stack, job) > 2, 120, "batches")
+    [subtask] = stack.client.live(job)["vertices"][0]["subtasks"][:1]
+    [driver] = drivers(stack)
+    assert subtask["pid"] == driver.pid and len(committed(written)) > 0
+    for _ in range(2):
+        [driver] = drivers(stack)
+        known = batches(stack, job)
+        driver.send_signal(signal.SIGKILL)
+        wait_until(lambda known=known: batches(stack, job) > known + 2, 120, "batches of another driver")  # type: ignore[misc]
+    assert stack.client.live(job)["restarts"] >= 2
+    location = savepoint(stack, job)
+    wait_until(lambda: state(stack, job) == "FINISHED" and not drivers(stack), 60, "the job's end")
+    options = {"execution.checkpointing.interval": "500 ms"}
+    following = stack.client.run(program, slow, options, 2, None, RestoreRequest(location))
+    wait_until(lambda: batches(stack, following) > 2, 120, "checkpoints of the continuous job")
+    location = savepoint(stack, following)
+    assert 0 < len(committed(written)) < 100_000
+    back = stack.client.run(program, fast, BATCHES, 1, None, RestoreRequest(location))
+    wait_until(lambda: state(stack, back) == "FINISHED", 240, "the end of the input")
+    assert committed(written) == list(range(100_000))
+
+
+def test_a_cancelled_job_leaves_nothing(stack: Stack, program: str, tmp_path: Path) -> None:
+    free = free_slots(stack)
+    job = stack.client.run(program, [str(tmp_path / "written"), "100000", "100"], BATCHES, 2, None)
+    wait_until(lambda: state(stack, job) == "RUNNING" and batches(stack, job) > 1, 120, "batches")
+    assert free_slots(stack) == free - 2
+    stack.client.cancel(job)
+    wait_until(lambda: state(stack, job) == "CANCELED", 30, "the job's end")
+    wait_until(lambda: not drivers(stack) and free_slots(stack) == free, 15, "the driver's end")
+
+
+def test_a_leader_that_dies_costs_no_batch(stack: Stack, program: str, tmp_path: Path) -> None:
+    written = tmp_path / "written"
+    slow, fast = [[str(written), "50000", rate] for rate in ("100", "1e6")]
+    job = stack.client.run(program, slow, BATCHES, 2, None)
+    wait_until(lambda: state(stack, job) == "RUNNING" and batches(stack, job) > 1, 120, "batches")
+    [before] = drivers(stack)
+    known = batches(stack, job)
+    os.kill(stack.pid_of("jobmanager"), signal.SIGKILL)
+    wait_until(lambda: batches(stack, job) > known + 2, 120, "batches under the next leader")
+    [after] = drivers(stack)
+    assert after.pid != before.pid
+    location = savepoint(stack, job)
+    following = stack.client.run(program, fast, BATCHES, 2, None, RestoreRequest(location))
+    wait_until(lambda: state(stack, following) == "FINISHED", 240, "the end of the input")
+    assert committed(written) == list(range(50_000))
+
+
+def test_a_job_that_takes_what_is_there_stops_by_itself(stack: Stack, program: str, tmp_path: Path) -> None:
+    once = BATCHES | {"execution.micro-batch.trigger": "once"}
+    job = stack.client.run(program, [str(tmp_path / "written"), "100000", "100"], once, 2, None)
+    wait_until(lambda: state(stack, job) == "FINISHED", 120, "the job's end")
+    assert any(saved["job_id"] == job for saved in stack.client.savepoints())
+
+
+def test_a_job_that_fits_on_no_taskmanager_says_so(stack: Stack, program: str, tmp_path: Path) -> None:
+    slots = int(stack.client.cluster()["taskmanagers"][0]["slots"])
+    job = stack.client.run(program, [str(tmp_path / "written"), "100", "100"], BATCHES, slots + 1, None)
+    wait_until(lambda: f"needs {slots + 1} slots" in str(stack.client.live(job)["waiting_for"]), 60, "the reason")
+    stack.client.cancel(job)
