@@ -84,6 +84,10 @@ class JobPast:
     """URI of the savepoint with which it was to stop; None: it was not."""
 
 
+STOP_RETRY_MS = 10_000.0
+"""Time between two requests for the stop of a job that has no more batches."""
+
+
 class JobRunner:
     """Runs one job.
 
@@ -143,6 +147,9 @@ class JobRunner:
         self._begun = False
         self._abandoned = False
         self._is_cancelled = False
+        #: set by the driver's thread while the job has no more batches, and nobody has requested its stop
+        self._wants_to_stop = threading.Event()
+        self._stop_requested_ms = float("-inf")
         #: location of the savepoint that it stops with, as last observed; None: it does not stop
         self.stops_with: str | None = None
         #: since when it has been RUNNING, monotonic; None: it was not when it was observed last
@@ -235,6 +242,7 @@ class JobRunner:
             has_run=self._has_run,
             statistics=past.statistics,
             secrets=JobSecrets(environment.secret_store(), given_of(self.job)),
+            stop=self._wants_to_stop.set,
         )
 
     # --- called by the jobmanager's loop ------------------------------------------------------------------------------
@@ -438,6 +446,14 @@ class JobRunner:
     def statistics_are_recorded(self, record: StatisticsRecord) -> None:
         """Note that SQL has these counts."""
         self._checkpoints.statistics = record
+
+    def request_stop(self) -> None:
+        """Request the stop of a job that has no more batches; at most every few seconds, should stops fail."""
+        now_ms = self._clock.monotonic_ms()
+        if self._wants_to_stop.is_set() and now_ms - self._stop_requested_ms >= STOP_RETRY_MS:
+            self._wants_to_stop.clear()
+            self._stop_requested_ms = now_ms
+            self._store.request_stop(self.job.id, self._clock.now_ms())
 
     def record_placements(self) -> None:
         """Record where the job runs, as far as that could not be recorded when it was placed.

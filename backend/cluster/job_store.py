@@ -226,6 +226,24 @@ class JobStore:
         rows = rows.defer("job__graph")
         return list(rows.order_by("created_at"))
 
+    def request_stop(self, job_id: str, now: int) -> None:
+        """Request the stop of a job of its own, with a savepoint, unless that is requested already.
+
+        Args:
+            job_id: the job.
+            now: epoch ms.
+
+        Raises:
+            LeadershipLostError: another leader has taken over; nothing was changed.
+        """
+        kind = Operation.Kind.STOP
+        with self._leadership.fenced():
+            mine = Job.objects.filter(id=job_id, leader_epoch=self._epoch).exclude(state__in=TERMINAL_STATES)
+            requested = Operation.objects.filter(job_id=job_id, kind=kind).exclude(state=Operation.State.COMPLETED)
+            if mine.exists() and not requested.exists():
+                parameters = {"target_directory": None, "drain": False, "format": "CANONICAL"}
+                Operation.objects.create(job_id=job_id, kind=kind, parameters=parameters, created_at=now)
+
     def give_up_stop(self, job_id: str) -> None:
         """Record that a job goes on without the savepoint that it was to stop with, even if that is completed later.
 

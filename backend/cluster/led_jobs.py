@@ -239,6 +239,7 @@ class LedJobs:
                     self._act_on_runner(action, runner)
                 if not runner.job.is_terminal:
                     runner.record_placements()
+                    runner.request_stop()
                 self._record_statistics(runner)
 
     def seen(self, runner: JobRunner, answers: Mapping[str, Document] | None = None) -> RunnerSeen:

@@ -20,6 +20,7 @@ import numpy.typing as npt
 import polars as pl
 from polars.exceptions import PolarsError
 
+from runtime.common.execution_kind import ExecutionKind
 from runtime.common.typeinfo import RowTypeInfo, TypeInformation, Types
 from runtime.connectors.flights import FIRST_DAY_MS, FLIGHT_TYPE, flights
 from runtime.core.batch import RecordBatch
@@ -192,8 +193,6 @@ class ReplaySource(Source):
         self.recording = recording
         self.speed = speed
         self.repeat = repeat
-        # the pace is that of one reader
-        self.survives_batches = speed is None
         self.boundedness = Boundedness.CONTINUOUS_UNBOUNDED if repeat else Boundedness.BOUNDED
 
     @staticmethod
@@ -270,7 +269,8 @@ class ReplaySource(Source):
 
     def create_reader(self, split: SourceSplit, position: Any | None, context: ReaderContext) -> SplitReader:
         assert isinstance(split, LaneSplit)
-        return LaneReader(self, split, position or 0, context.clock)
+        in_batches = ExecutionKind.of(context.configuration) is ExecutionKind.MICRO_BATCH
+        return LaneReader(self, split, position or 0, context.clock, in_batches=in_batches)
 
     def split_to_json(self, split: SourceSplit) -> Any:
         return _lane_to_json(split)
@@ -332,16 +332,26 @@ class _LaneEnumerator(SplitEnumerator):
 
 
 class LaneReader(SplitReader):
-    """Emits the rows of a lane when they are due. Its position is the number of those it has emitted.
+    """Emits the rows of a lane when they are due. Its position is the number of those it has emitted; in micro-batches,
+    between which it goes on with its pace, with the wall-clock ms since the slice's start.
 
     Args:
         source: the replay.
         split: the lane.
-        position: number of rows that were emitted before.
+        position: from which it reads.
         clock: that rows wait for.
+        in_batches: whether a reader lives for one micro-batch.
     """
 
-    def __init__(self, source: ReplaySource, split: LaneSplit, position: int, clock: Clock) -> None:
+    def __init__(
+        self,
+        source: ReplaySource,
+        split: LaneSplit,
+        position: int | Sequence[float],
+        clock: Clock,
+        *,
+        in_batches: bool = False,
+    ) -> None:
         recording, speed = source.recording, source.speed
         slices = slices_of(recording).frames
         self._type = recording.row_type
@@ -356,14 +366,17 @@ class LaneReader(SplitReader):
         self._due: npt.NDArray[np.float64] | None = None if speed is None else due / speed
         self._slice_ms = 0.0 if speed is None else recording.slice_ms / speed
         self._clock = clock
-        self._next = position
+        self._in_batches = in_batches
+        number, *elapsed = [position] if isinstance(position, int) else position
+        self._next = int(number)
         #: monotonic time at which the slice began, or would have if it had been read from its start
-        self._began = clock.monotonic_ms() - (self._next_due() if position else 0.0)
+        self._began = clock.monotonic_ms() - (elapsed[0] if elapsed else self._next_due() if self._next else 0.0)
 
     def read(self, max_rows: int) -> RecordBatch | ReadStatus:
         elapsed = self._clock.monotonic_ms() - self._began
         behind = elapsed - self._next_due() - MAX_CATCH_UP_MS
-        if behind > 0.0:
+        # a batch may be long after the one before it, and has a limit of its own
+        if behind > 0.0 and not self._in_batches:
             self._began += behind
             elapsed -= behind
         end = len(self._times) if self._due is None else int(np.searchsorted(self._due, elapsed, side="right"))
@@ -376,7 +389,7 @@ class LaneReader(SplitReader):
 
     @property
     def position(self) -> Any:
-        return self._next
+        return [self._next, self._clock.monotonic_ms() - self._began] if self._in_batches else self._next
 
     def next_read_ms(self) -> int | None:
         return self._clock.now_ms() + POLL_MS

@@ -102,6 +102,13 @@ class JobStateChanged:
 
 
 @dataclass(frozen=True, slots=True)
+class StopWanted:
+    """The job has no more batches and is to stop with a savepoint, which is to be requested as by a user. Repeated until
+    it is.
+    """
+
+
+@dataclass(frozen=True, slots=True)
 class DeliverClientOutput:
     """Bytes for the program that started the job; the driver answers the slot with ClientAck as they are taken."""
 
@@ -139,6 +146,7 @@ JobMasterAction = (
     | KillSlots
     | ReleaseAttempt
     | JobStateChanged
+    | StopWanted
     | DeliverClientOutput
     | RequestAnswered
     | StoreCheckpoint

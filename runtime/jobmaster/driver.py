@@ -50,6 +50,7 @@ from runtime.jobmaster.actions import (
     RequestAnswered,
     RequestSlots,
     SendToSlot,
+    StopWanted,
 )
 from runtime.jobmaster.checkpoint_home import CheckpointHome
 from runtime.jobmaster.client_outputs import Outputs
@@ -113,6 +114,7 @@ class JobMasterDriver:
             fails the attempt. None: the slot provider does, or nobody needs it.
         statistics: of checkpoints, as an earlier JobMaster has recorded them; None = they begin here.
         secrets: where the job's secrets have their values; None = in this process.
+        stop: requests that a job without more batches stops with a savepoint; None = as `trigger_savepoint`.
 
     Raises:
         ConfigurationError: an option of the job cannot be read, or it needs a checkpoint directory and names none.
@@ -134,6 +136,7 @@ class JobMasterDriver:
         record_attempt: Callable[[Attempt], None] | None = None,
         statistics: StatisticsRecord | None = None,
         secrets: SecretStore | None = None,
+        stop: Callable[[], object] | None = None,
     ) -> None:
         self._clock = clock
         self._secret_store = SecretStore.of_process() if secrets is None else secrets
@@ -141,6 +144,7 @@ class JobMasterDriver:
         self._secrets: Mapping[SecretName, str] = {}
         self._has_placement = bool(placement)
         self._record_attempt = record_attempt
+        self._stop = stop or partial(self.trigger_savepoint, after=AfterSavepoint.SUSPEND)
         self._outputs = outputs
         #: called after each `post`, by its thread: for a loop that waits elsewhere
         self.on_post: Callable[[], None] = lambda: None
@@ -485,6 +489,8 @@ class JobMasterDriver:
                 self._storage.put(action)
             case RequestAnswered():
                 self._answer(action)
+            case StopWanted():
+                self._stop()
             case JobStateChanged():
                 pass
 

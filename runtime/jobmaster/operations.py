@@ -20,7 +20,7 @@ from runtime.checkpoint.messages import RequestDone, TriggerRequested
 from runtime.checkpoint.settings import CheckpointSettings
 from runtime.core.checkpoint_options import AfterSnapshot
 from runtime.graph.job_graph import JobGraph
-from runtime.jobmaster.actions import RequestAnswered
+from runtime.jobmaster.actions import RequestAnswered, StopWanted
 from runtime.jobmaster.decisions import CancelJob, CommitJob, Decision, FailAttempt, RedeployJob
 from runtime.jobmaster.events import (
     AfterSavepoint,
@@ -41,9 +41,8 @@ storage that is away for a moment uses up the failures that are tolerated."""
 RESCALE_COSTS = 3
 """Rescalings whose cost is remembered: the largest is what the next one may cost."""
 
-#: request ids of what nobody outside has requested: the checkpoint at the end of the job, that of a batch, and the
-#: savepoint behind the last batch
-_FINAL, _BATCH, _LAST_BATCH = "final", "batch", "last batch"
+#: request ids of what nobody outside has requested: the checkpoint at the end of the job, and that of a batch
+_FINAL, _BATCH = "final", "batch"
 
 
 BATCH_REFUSAL = (
@@ -233,10 +232,10 @@ class JobOperations:
             self._take(TriggerRequested(_BATCH), _Purpose.SNAPSHOT)
 
     def stop_due(self) -> None:
-        """Stop the job with a savepoint behind its last batch, unless it is being stopped."""
+        """Have the job stop with a savepoint behind its last batch, unless it is being stopped."""
         is_stopping = _Purpose.STOP in self._purposes.values() or self._snapshots.stopped_by is not None
         if not is_stopping and not self._all_finished:
-            self.request_savepoint(SavepointRequested(_LAST_BATCH, after=AfterSavepoint.SUSPEND))
+            self._journal.act(StopWanted())
 
     def request_rescale(self, request: RescaleRequested, graph: JobGraph, state: JobState) -> None:
         """Take a checkpoint, once the last rescaling is long enough ago, then RedeployJob; answered when it runs.

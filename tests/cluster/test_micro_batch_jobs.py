@@ -122,10 +122,11 @@ def test_killed_drivers_repeat_nothing_and_the_job_goes_on_continuously(
 
 
 def test_a_cancelled_job_leaves_nothing(stack: Stack, program: str, tmp_path: Path) -> None:
+    wait_until(lambda: not drivers(stack), 15, "the end of earlier jobs")
     free = free_slots(stack)
     job = stack.client.run(program, [str(tmp_path / "written"), "100000", "100"], BATCHES, 2, None)
     wait_until(lambda: state(stack, job) == "RUNNING" and batches(stack, job) > 1, 120, "batches")
-    assert free_slots(stack) == free - 2
+    wait_until(lambda: free_slots(stack) == free - 2, 15, "the slots are taken")
     stack.client.cancel(job)
     wait_until(lambda: state(stack, job) == "CANCELED", 30, "the job's end")
     wait_until(lambda: not drivers(stack) and free_slots(stack) == free, 15, "the driver's end")
@@ -136,6 +137,7 @@ def test_a_leader_that_dies_costs_no_batch(stack: Stack, program: str, tmp_path:
     slow, fast = [[str(written), "50000", rate] for rate in ("100", "1e6")]
     job = stack.client.run(program, slow, BATCHES, 2, None)
     wait_until(lambda: state(stack, job) == "RUNNING" and batches(stack, job) > 1, 120, "batches")
+    wait_until(lambda: len(drivers(stack)) == 1, 15, "the end of earlier jobs")
     [before] = drivers(stack)
     known = batches(stack, job)
     os.kill(stack.pid_of("jobmanager"), signal.SIGKILL)

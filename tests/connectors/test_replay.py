@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 import pytest
 
@@ -40,6 +41,11 @@ def reader(
     slice_number: int, lane: int, lanes: int, clock: ManualClock, position: int = 0, source: ReplaySource = FLIGHTS
 ) -> LaneReader:
     return LaneReader(source, lane_split(slice_number, lane, lanes), position, clock)
+
+
+def due_ms(lane: LaneReader) -> npt.NDArray[np.float64]:
+    assert lane._due is not None
+    return lane._due
 
 
 def read_all(lane: LaneReader, clock: ManualClock, limit: int | None = None) -> list[tuple[float, Row, int]]:
@@ -105,6 +111,25 @@ def test_a_reader_goes_on_where_another_stopped() -> None:
     later = ManualClock(5_000)
     tail = [row for _, row, _ in read_all(reader(3, 1, 2, later, first.position), later)]
     assert head + tail == whole
+
+
+def test_readers_of_micro_batches_keep_the_pace_of_one_reader() -> None:
+    clock, steady = ManualClock(), ManualClock()
+    one = reader(3, 1, 2, steady)
+    expected, found = 0, 0
+    position: Any = 0
+    for _ in range(8):
+        steady.advance(2_500)
+        expected = int(np.searchsorted(due_ms(one), steady.monotonic_ms(), side="right"))
+        of_batch = LaneReader(FLIGHTS, lane_split(3, 1, 2), position, clock, in_batches=True)
+        clock.advance(2_500)
+        while isinstance(batch := of_batch.read(8192), RecordBatch):
+            found += batch.num_rows
+        position = of_batch.position
+        assert found == expected
+    assert found > 100
+    # and on with the pace that it had, in either execution
+    assert LaneReader(FLIGHTS, lane_split(3, 1, 2), position, clock).position == found
 
 
 def test_the_second_year_is_the_first_one_365_days_later() -> None:

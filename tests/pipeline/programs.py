@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -82,7 +83,11 @@ def seen_by_the_engine(program: Program) -> dict[tuple[str, str], EngineView]:
 
 
 def run_with_taps(
-    program: Program, taps: Path, timeout_s: float = 60.0, watermark_interval: str | None = None
+    program: Program,
+    taps: Path,
+    timeout_s: float = 60.0,
+    watermark_interval: str | None = None,
+    options: Mapping[str, str] | None = None,
 ) -> dict[tuple[str, str], Any]:
     """Run a program on a MiniCluster to its end, with a tap at every port; returns the streams.
 
@@ -91,6 +96,7 @@ def run_with_taps(
         taps: directory for what the taps write down.
         timeout_s: after so long the job is cancelled.
         watermark_interval: "0 ms": a watermark follows each row; None: as the program says, and its clock stands still.
+        options: others of the job.
     """
     names = executed(program)
     env = environment_of(names)
@@ -98,6 +104,8 @@ def run_with_taps(
     env.get_configuration().set_string(RESTART_STRATEGY.key, "none")
     if watermark_interval is not None:
         env.get_configuration().set_string(AUTO_WATERMARK_INTERVAL.key, watermark_interval)
+    for key, value in (options or {}).items():
+        env.get_configuration().set_string(key, value)
     streams = {place: names[variable] for place, variable in program.streams.items()}
     for (node, port), stream in streams.items():
         stream.sink_to(TapSink(str(taps), f"{node}.{port}")).name(f"tap {node}.{port}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -82,3 +83,18 @@ def by_subtask(directory: Path, name: str) -> list[list[dict[str, Any]]]:
 def what_flowed(directory: Path, name: str) -> list[dict[str, Any]]:
     """Return what a tap has written down, batch by batch."""
     return [line for lines in by_subtask(directory, name) for line in lines if "watermark" not in line]
+
+
+def settled_rows(rows: list[Any]) -> list[str]:
+    """Return the rows that are left when all changes are done."""
+    left: Counter[str] = Counter()
+    for row in rows:
+        values = dict(row) if isinstance(row, dict) else {"value": row}
+        taken = values.pop("$kind", "INSERT") in ("UPDATE_BEFORE", "DELETE")
+        left[json.dumps(values, sort_keys=True)] += -1 if taken else 1
+    assert min(left.values(), default=0) >= 0, "a row is taken back that was not there"
+    return sorted(left.elements())
+
+
+def in_order(rows: list[Any]) -> list[str]:
+    return sorted(json.dumps(row, sort_keys=True) for row in rows)

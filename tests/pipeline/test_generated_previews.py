@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import random
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +12,7 @@ from runtime.pipeline import compile_pipeline, load_catalog, read_document
 from runtime.pipeline.facts import StreamFacts
 from tests.pipeline.generator import SERVERS, grown
 from tests.pipeline.programs import previewed, run_with_taps
-from tests.pipeline.taps import what_flowed
+from tests.pipeline.taps import in_order, settled_rows, what_flowed
 
 CATALOG = load_catalog([])
 GROWN = [kind for kind in CATALOG.types if kind not in SERVERS]
@@ -53,21 +51,6 @@ def check_preview(kind: str, number: int, directory: Path) -> None:
         declared = facts.to_json()["columns"]
         if flowed and declared is not None:
             assert frame["columns"] == [[column["name"], column["type"]] for column in declared], place
-
-
-def settled_rows(rows: list[Any]) -> list[str]:
-    """Return the rows that are left when all changes are done."""
-    left: Counter[str] = Counter()
-    for row in rows:
-        values = dict(row)
-        taken = values.pop("$kind", "INSERT") in ("UPDATE_BEFORE", "DELETE")
-        left[json.dumps(values, sort_keys=True)] += -1 if taken else 1
-    assert min(left.values(), default=0) >= 0, "a row is taken back that was not there"
-    return sorted(left.elements())
-
-
-def in_order(rows: list[Any]) -> list[str]:
-    return sorted(json.dumps(row, sort_keys=True) for row in rows)
 
 
 @pytest.mark.parametrize(("kind", "number"), pipelines(range(FEW)))
