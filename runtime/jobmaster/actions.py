@@ -103,9 +103,7 @@ class JobStateChanged:
 
 @dataclass(frozen=True, slots=True)
 class StopWanted:
-    """The job has no more batches and is to stop with a savepoint, which is to be requested as by a user. Repeated until
-    it is.
-    """
+    """The job has no more batches and is to stop with a savepoint, requested as by a user. Repeated until it is."""
 
 
 @dataclass(frozen=True, slots=True)
