@@ -56,6 +56,7 @@ class _Purpose(enum.Enum):
     """Why a snapshot is taken."""
 
     SNAPSHOT = "savepoint or checkpoint"
+    BATCH = "checkpoint of a batch"
     CANCEL = "cancel with a savepoint"
     STOP = "stop with a savepoint"
     FINAL = "checkpoint at the end of the job"
@@ -229,7 +230,7 @@ class JobOperations:
     def batch_due(self) -> None:
         """Take the checkpoint that a batch waits for, unless one is requested already."""
         if _BATCH not in self._purposes:
-            self._take(TriggerRequested(_BATCH), _Purpose.SNAPSHOT)
+            self._take(TriggerRequested(_BATCH), _Purpose.BATCH)
 
     def stop_due(self) -> None:
         """Have the job stop with a savepoint behind its last batch, unless it is being stopped."""
@@ -317,7 +318,7 @@ class JobOperations:
         """Return whether the job is not about to stop, end or change its parallelism, which need the whole job."""
         is_rescaling = self._rescale is not None and self._rescale.is_triggered
         is_ending = self._all_finished or self._snapshots.stopped_by is not None
-        plain = all(purpose is _Purpose.SNAPSHOT for purpose in self._purposes.values())
+        plain = all(purpose in (_Purpose.SNAPSHOT, _Purpose.BATCH) for purpose in self._purposes.values())
         return plain and not is_rescaling and not is_ending
 
     def interrupted(self, cause: str) -> None:
@@ -363,8 +364,8 @@ class JobOperations:
         """Go on after a snapshot that was requested."""
         purpose = self._purposes.pop(done.request_id, None)
         match purpose:
-            case None:
-                pass  # it was answered when the job gave up waiting for it
+            case None | _Purpose.BATCH:
+                pass  # it was answered when the job gave up waiting for it; or what waits for it is told by its slot
             case _Purpose.FINAL:
                 self._on_final_done(done)
             case _Purpose.RESCALE:

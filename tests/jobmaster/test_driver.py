@@ -16,7 +16,7 @@ from runtime.core.ids import Attempt, SlotId
 from runtime.datastream import StreamExecutionEnvironment
 from runtime.execution.application import JobHandle, submit
 from runtime.execution.errors import JobExecutionError
-from runtime.jobmaster.actions import AdoptSlots, JobMasterAction, SendToSlot, SlotProcess
+from runtime.jobmaster.actions import AdoptSlots, JobMasterAction, SendToSlot, SlotProcess, StopWanted
 from runtime.jobmaster.client_outputs import ClientOutputs
 from runtime.jobmaster.driver import JobMasterDriver, JobRequestError
 from runtime.jobmaster.events import SlotLost, SlotMessageReceived
@@ -25,7 +25,15 @@ from runtime.jobmaster.job_state import JobState
 from runtime.jobmaster.placement import PlacedRegion, PlacedSlot
 from runtime.jobmaster.slot_provider import SlotProvider
 from runtime.jobmaster.storage_worker import StorageWorker
-from runtime.task.messages import Deploy, FailureInfo, JobMasterMessage, RegisterSlot, TaskState, TaskStateChanged
+from runtime.task.messages import (
+    Deploy,
+    FailureInfo,
+    JobMasterMessage,
+    RegisterSlot,
+    StopDue,
+    TaskState,
+    TaskStateChanged,
+)
 from runtime.testing.clock import ManualClock
 from tests.cluster.graphs import graph
 from tests.execution.jobs import ticks
@@ -107,6 +115,9 @@ def test_an_action_that_breaks_the_jobmaster_ends_the_job_and_answers_everybody(
         if isinstance(given, action):
             open_requests.append(driver.trigger_savepoint((tmp_path / "savepoints").as_uri()))
             raise BrokenError(action.__name__)
+        if action is StopWanted and isinstance(given, StoreCheckpoint):
+            for slot in {task.slot for task in driver.status().tasks}:
+                driver.post(SlotMessageReceived(StopDue(slot, Attempt(0)), slot))
         if action is ForgetDamaged and isinstance(given, SendToSlot) and is_restoring(given):
             driver.post(SlotMessageReceived(damage_found(given), given.slot))
             return

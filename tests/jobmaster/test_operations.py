@@ -29,6 +29,7 @@ from runtime.jobmaster.journal import Journal
 from runtime.jobmaster.operations import JobOperations
 from runtime.jobmaster.phases import Phase
 from runtime.task.messages import (
+    CheckpointDue,
     CommitFinished,
     Deploy,
     FailureInfo,
@@ -65,6 +66,20 @@ def test_a_job_commits_and_ends_behind_a_last_checkpoint() -> None:
     ]
     assert s.completed == []
     assert len(s.deleted) == 2
+
+
+def test_a_checkpoint_that_a_batch_waits_for_is_taken_once_however_often_it_is_asked_for() -> None:
+    s = saving_job(replace(EVERY_SECOND, is_asked_for=True))
+    s.advance(5_000)
+    assert s.sent(TriggerCheckpoint) == [], "nobody has asked"
+    slot = s.current(0)
+    for _ in range(3):
+        s.say(CheckpointDue(slot.slot, slot.attempt))
+    s.settle()
+    assert len(s.sent_to(0, TriggerCheckpoint)) == 1
+    s.say(CheckpointDue(slot.slot, slot.attempt))
+    s.settle()
+    assert len(s.sent_to(0, TriggerCheckpoint)) == 2
 
 
 def test_without_checkpoints_it_commits_at_once() -> None:

@@ -7,6 +7,7 @@ from runtime.jobmaster.actions import (
     DeliverClientOutput,
     RefuseSlot,
     SendToSlot,
+    StopWanted,
 )
 from runtime.jobmaster.events import SlotLost, StageEnded, Submitted, Tick
 from runtime.jobmaster.job_state import JobState
@@ -22,6 +23,7 @@ from runtime.task.messages import (
     OperatorEvent,
     SlotLeaving,
     StalledCall,
+    StopDue,
     TaskState,
     TaskStateChanged,
 )
@@ -191,3 +193,25 @@ def test_a_task_never_goes_back_nor_changes_its_slot(running: Simulation) -> Non
     running.say(TaskStateChanged(SlotId(1), Attempt(0), task, TaskState.FINISHED))
     assert running.machine.status().refused_messages == 2
     assert running.machine.status().tasks[0].state is TaskState.RUNNING
+
+
+def test_a_job_without_more_batches_is_to_stop_when_all_slots_say_so(running: Simulation) -> None:
+    slots = [running.current(0), running.current(1)]
+    assert StopWanted() not in running.say(StopDue(slots[0].slot, slots[0].attempt))
+    assert StopWanted() not in running.say(StopDue(slots[0].slot, slots[0].attempt))
+    assert StopWanted() in running.say(StopDue(slots[1].slot, slots[1].attempt))
+    # the answer may be lost: it is said again
+    assert StopWanted() in running.say(StopDue(slots[1].slot, slots[1].attempt))
+
+
+def test_what_another_attempt_said_of_its_batches_does_not_count() -> None:
+    running = Simulation(strategy=FixedDelay(1, 1_000))
+    running.run_to_running()
+    for slot in (running.current(0), running.current(1)):
+        running.say(StopDue(slot.slot, slot.attempt))
+    running.say(SlotLeaving(SlotId(0), Attempt(0)))
+    running.settle()
+    running.advance(2_000)
+    assert running.machine.attempt == 1
+    again = running.current(0)
+    assert StopWanted() not in running.say(StopDue(again.slot, again.attempt))
