@@ -252,7 +252,9 @@ class PreviewRun:
 
     def _limit(self, graph: StreamGraph, end: SourcesEnd) -> None:
         """Let sources end early, and put taps in the place of sinks."""
-        configuration = {k: v for k, v in graph.configuration.items() if not k.startswith("execution.checkpointing.")}
+        # rows are shown as they come, whatever the execution
+        left_out = ("execution.checkpointing.", options.EXECUTION_MODE.key)
+        configuration = {k: v for k, v in graph.configuration.items() if not k.startswith(left_out)}
         graph.configuration = {**configuration, **_OPTIONS}
         for node in graph.nodes.values():
             node.parallelism = 1

@@ -117,12 +117,14 @@ class Surroundings:
         faulty_types: names of types that the pipeline declares, but not rightly.
         code: the pipeline's shared Python.
         is_checkpointed: whether checkpoints are taken.
+        in_micro_batches: whether the pipeline is executed batch by batch.
     """
 
     types: Mapping[str, RowTypeInfo] = field(default_factory=dict)
     faulty_types: frozenset[str] = frozenset()
     code: str = ""
     is_checkpointed: bool = False
+    in_micro_batches: bool = False
 
 
 @dataclass(frozen=True)

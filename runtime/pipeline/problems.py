@@ -38,6 +38,7 @@ class Code(enum.Enum):
     UID_TAKEN = "uid-taken"
     NOT_PARALLEL = "not-parallel"
     OPTION_IGNORED = "option-ignored"
+    NOT_IN_MICRO_BATCHES = "not-in-micro-batches"
     PARAMETER_MISSING = "parameter-missing"
     # types
     UNKNOWN_COLUMN = "unknown-column"

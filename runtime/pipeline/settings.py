@@ -14,7 +14,7 @@ from runtime.pipeline.problems import Code, Problem
 FIXED = frozenset(
     {options.EXECUTION_TARGET.key, options.EXECUTION_MODE.key, options.RUNTIME_MODE.key, options.PIPELINE_NAME.key}
 )
-"""Options that are not the pipeline's to set: where it runs, and its name."""
+"""Options that are not the pipeline's to set: where and how it runs, which is a setting, and its name."""
 
 
 def options_of(settings: Mapping[str, Any]) -> dict[str, str]:
@@ -37,14 +37,21 @@ def options_of(settings: Mapping[str, Any]) -> dict[str, str]:
         made[options.STATE_BACKEND.key] = settings["state_backend"]
     if settings.get("restart") is not None:
         made[options.RESTART_STRATEGY.key] = settings["restart"]["type"]
+    if in_micro_batches(settings):
+        made[options.EXECUTION_MODE.key] = "micro-batch"
     if settings.get("watermark_interval") is not None:
         made[options.AUTO_WATERMARK_INTERVAL.key] = settings["watermark_interval"]
     return dict(sorted(made.items())) | dict(sorted(settings.get("options", {}).items()))
 
 
+def in_micro_batches(settings: Mapping[str, Any]) -> bool:
+    """Return whether the pipeline is executed batch by batch."""
+    return bool(settings.get("execution_mode") == "micro-batch")
+
+
 def is_checkpointed(settings: Mapping[str, Any]) -> bool:
-    """Return whether checkpoints are taken."""
-    return options.CHECKPOINTING_INTERVAL.key in options_of(settings)
+    """Return whether checkpoints are taken; each micro-batch is one."""
+    return in_micro_batches(settings) or options.CHECKPOINTING_INTERVAL.key in options_of(settings)
 
 
 def settings_problems(settings: Mapping[str, Any]) -> Iterator[Problem]:
@@ -59,7 +66,8 @@ def settings_problems(settings: Mapping[str, Any]) -> Iterator[Problem]:
     for key, text in options_of(settings).items():
         pointer = f"/settings/options/{escaped(key)}" if key in given else fields.get(key, "/settings")
         if key in FIXED:
-            yield Problem(Code.BAD_PARAM, f"{key} cannot be set by a pipeline", field=pointer)
+            if key in given:
+                yield Problem(Code.BAD_PARAM, f"{key} cannot be set by a pipeline", field=pointer)
         elif key in readers:
             try:
                 readers[key].read(text, key)

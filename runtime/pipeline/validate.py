@@ -22,7 +22,7 @@ from runtime.pipeline.json_schema import escaped, violations, with_defaults
 from runtime.pipeline.node_type import NodeInput, NodeType, OutsideFiles, OutsideTable, Ports, Surroundings
 from runtime.pipeline.problems import Code, Fix, NodeProblem, Problem
 from runtime.pipeline.python_code import Binding, definitions
-from runtime.pipeline.settings import is_checkpointed, settings_problems
+from runtime.pipeline.settings import in_micro_batches, is_checkpointed, settings_problems
 
 MEMO_NODES = 5_000
 #: a condition may be pages long, and the box has one line; more would only make the answers larger
@@ -162,10 +162,12 @@ class _Run:
             self._types.faulty,
             "\n".join(document.code),
             is_checkpointed(document.settings),
+            in_micro_batches(document.settings),
         )
         # a memo is for any pipeline: what is around a node is part of the question
         self._parameters_key = json.dumps(document.value["parameters"], sort_keys=True)
-        self._around_key = json.dumps([document.types, document.code, self._around.is_checkpointed], sort_keys=True)
+        execution = [self._around.is_checkpointed, self._around.in_micro_batches]
+        self._around_key = json.dumps([document.types, document.code, *execution], sort_keys=True)
 
     def result(self) -> Validation:
         document = self._document

@@ -112,30 +112,40 @@ def test_a_template_runs_and_its_next_version_goes_on_from_a_savepoint(name: str
         return document["state"] == "RUNNING" and moves and document["duration"] >= RUN_MS
 
     wait_until(has_run, WAIT_S, f"{name} runs")
-    # the same nodes at another parallelism of the whole
-    value["settings"]["parallelism"] = 2
-    send(
-        stack,
-        f"/{made['id']}/versions",
-        {"document": value, "message": "two of each"},
-        **{"If-Match": '"1"', "Idempotency-Key": f"second-{name}"},
-    )
-    deployment = deploy(stack, made["id"], 2)
-    second = deployment["job_id"]
+    # the same nodes at another parallelism of the whole, then in another execution
+    for version, changed in ((2, {"parallelism": 2}), (3, {"parallelism": 1, "execution_mode": "micro-batch"})):
+        value["settings"] |= changed
+        for node in value["nodes"].values():
+            if version == 3 and node["type"] == "time.watermark":
+                # in micro-batches it is for sources
+                node["params"]["idle"] = None
+        send(
+            stack,
+            f"/{made['id']}/versions",
+            {"document": value, "message": "with other settings"},
+            **{"If-Match": f'"{version - 1}"', "Idempotency-Key": f"{version}-{name}"},
+        )
+        deployment = deploy(stack, made["id"], version)
+        following = deployment["job_id"]
 
-    def is_replaced() -> bool:
-        jobs = {listed["jid"]: listed["state"] for listed in stack.client.jobs()}
-        return jobs.get(job) == "FINISHED" and jobs.get(second) == "RUNNING"
+        def is_replaced(job: str = job, following: str = following) -> bool:
+            jobs = {listed["jid"]: listed["state"] for listed in stack.client.jobs()}
+            return jobs.get(job) == "FINISHED" and jobs.get(following) == "RUNNING"
 
-    wait_until(is_replaced, WAIT_S, f"{name} goes on")
-    restored = live(second)
-    assert not restored["exceptions"], restored["exceptions"]
-    check_restore(live(job)["checkpoints"], restored["checkpoints"], deployment["savepoint"])
-    if (tmp_path / "in").exists():
-        (tmp_path / "in" / "b.csv").write_text(LINES)
-    wait_until(lambda: any(v["metrics"]["records_in"] for v in live(second)["vertices"]), WAIT_S, f"{name} reads on")
-    stack.client.cancel(second)
-    wait_until(lambda: live(second)["state"] == "CANCELED", WAIT_S, "the end")
+        wait_until(is_replaced, WAIT_S, f"{name} goes on")
+        restored = live(following)
+        assert not restored["exceptions"], restored["exceptions"]
+        check_restore(live(job)["checkpoints"], restored["checkpoints"], deployment["savepoint"])
+        if (tmp_path / "in").exists():
+            (tmp_path / "in" / f"version-{version}.csv").write_text(LINES)
+
+        def reads(following: str = following) -> bool:
+            return any(vertex["metrics"]["records_in"] for vertex in live(following)["vertices"])
+
+        wait_until(reads, WAIT_S, f"{name} reads on")
+        job = following
+    stack.client.cancel(job)
+    wait_until(lambda: live(job)["state"] == "CANCELED", WAIT_S, "the end")
 
 
 def test_the_template_of_files_reads_the_file_that_comes_with_tidemark(stack: Stack, tmp_path: Path) -> None:

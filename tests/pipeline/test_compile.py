@@ -144,6 +144,12 @@ def test_names_of_variables_are_no_words_of_python_and_none_of_the_code() -> Non
     assert len(set(program.streams.values())) == len(names)
 
 
+def test_a_pipeline_in_micro_batches_is_a_program_in_micro_batches() -> None:
+    value = chain(orders(), node("sink.print", "P"), settings={"execution_mode": "micro-batch"})
+    assert '"execution.mode": "micro-batch"' in compiled(value).source.replace("'", '"')
+    assert graph_of(compiled(value), "job").configuration["execution.mode"] == "micro-batch"
+
+
 def test_operators_have_the_settings_of_their_node() -> None:
     value = chain(
         orders(),

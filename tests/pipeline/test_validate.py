@@ -469,6 +469,21 @@ def test_settings_are_checked_like_options_of_a_job() -> None:
     assert ("n1", Code.NOT_PARALLEL, "/max_parallelism") in found
 
 
+def test_what_cannot_be_executed_in_micro_batches_is_told_at_its_field() -> None:
+    aligned = {"kind": "column", "column": "at", "alignment": {"group": "g", "drift": "1 min"}}
+    value = chain(
+        orders(time=aligned),
+        node("time.watermark", "W", column="at", idle="5 s"),
+        node("sink.print", "P"),
+        settings={"execution_mode": "micro-batch"},
+    )
+    value["nodes"]["socket"] = node("source.socket", "S", host="localhost", port=1)
+    refused = {(of, field) for of, code, field in problems(value) if code is Code.NOT_IN_MICRO_BATCHES}
+    assert refused == {("n0", "/params/time/alignment"), ("n1", "/params/idle"), ("socket", "/type")}
+    value["settings"] = {"execution_mode": "streaming"}
+    assert not [code for _, code, _ in problems(value) if code is Code.NOT_IN_MICRO_BATCHES]
+
+
 def test_a_node_made_by_a_later_version_of_its_type_is_a_ghost() -> None:
     ghost = node("filter", "F", condition="true") | {"type_version": 2}
     value = chain(orders(), ghost, node("sink.print", "P"))

@@ -134,7 +134,10 @@ class Socket(_MessageSource):
 
     def infer(self, node: NodeInput) -> Mapping[str, StreamFacts]:
         facts = source_facts(node, message_type(node))
-        return self.with_bad(node, facts_with_time(facts, node.params["time"]))
+        if node.around.in_micro_batches:
+            message = "its connection cannot be closed and opened again for each micro-batch"
+            node.report(Problem(Code.NOT_IN_MICRO_BATCHES, message, field="/type"))
+        return self.with_bad(node, facts_with_time(node, facts))
 
     def emit(self, context: EmitContext) -> Mapping[str, Expr]:
         node, params = context.node, context.node.params
@@ -181,7 +184,7 @@ class RedisSource(_MessageSource):
     def infer(self, node: NodeInput) -> Mapping[str, StreamFacts]:
         row = _ENTRY if node.params["format"]["kind"] == "entry" else message_type(node)
         facts = source_facts(node, row, event_time=True, bounded=node.params["bounded"])
-        return self.with_bad(node, facts_with_time(facts, node.params["time"]))
+        return self.with_bad(node, facts_with_time(node, facts))
 
     def emit(self, context: EmitContext) -> Mapping[str, Expr]:
         node, params = context.node, context.node.params
@@ -228,7 +231,7 @@ class PostgresSource(SourceType):
 
     def infer(self, node: NodeInput) -> Mapping[str, StreamFacts]:
         facts = source_facts(node, declared_rows(node), bounded=True)
-        return {"out": facts_with_time(facts, node.params["time"])}
+        return {"out": facts_with_time(node, facts)}
 
     def emit(self, context: EmitContext) -> Mapping[str, Expr]:
         params = context.node.params

@@ -11,6 +11,7 @@ from runtime.pipeline.catalog.fields import branch, column, duration, form, one_
 from runtime.pipeline.emit import COMMON, Expr, Imported, Literal
 from runtime.pipeline.emit import duration as duration_expr
 from runtime.pipeline.facts import StreamFacts, is_time
+from runtime.pipeline.node_type import NodeInput
 from runtime.pipeline.problems import Code, NodeProblem, Problem, unknown_column
 
 ALIGNMENT = {
@@ -32,15 +33,18 @@ TIME_OR_OWN = {**one_of(NONE, COLUMN, OWN, default={"kind": "none"}), "title": "
 """For sources whose records have some."""
 
 
-def facts_with_time(facts: StreamFacts, time: Mapping[str, Any]) -> StreamFacts:
-    """Return the facts of a source's stream with its event time.
+def facts_with_time(node: NodeInput, facts: StreamFacts) -> StreamFacts:
+    """Return the facts of a source's stream with the event time of its section "time".
 
     Raises:
-        NodeProblem: the column cannot be the event time, or a duration is out of range.
+        NodeProblem: the column cannot be the event time, a duration is out of range, or the pipeline's execution has no
+            such thing.
     """
+    time = node.params["time"]
     if time["kind"] == "none":
         return facts
     check_strategy(time, "/params/time")
+    check_alignment(node, time, "/params/time")
     if time["kind"] == "own":
         return replace(facts, event_time=True, watermarks=True)
     check_time_column(facts, time["column"], "/params/time/column")
@@ -60,6 +64,13 @@ def check_strategy(time: Mapping[str, Any], pointer: str) -> None:
     alignment = time.get("alignment")
     if alignment is not None and Duration.parse(alignment["drift"]).nanos < 0:
         raise NodeProblem(Problem(Code.BAD_PARAM, "must not be negative", field=f"{pointer}/alignment/drift"))
+
+
+def check_alignment(node: NodeInput, time: Mapping[str, Any], pointer: str) -> None:
+    """Report the alignment of a source in a pipeline that has none."""
+    if node.around.in_micro_batches and time.get("alignment") is not None:
+        message = "tasks that do not run at the same time cannot wait for each other: no alignment in micro-batches"
+        node.report(Problem(Code.NOT_IN_MICRO_BATCHES, message, field=f"{pointer}/alignment"))
 
 
 def check_time_column(facts: StreamFacts, name: str, pointer: str) -> None:
@@ -96,4 +107,12 @@ def strategy(time: Mapping[str, Any]) -> Expr:
     return made
 
 
-__all__ = ["TIME", "TIME_OR_OWN", "check_strategy", "check_time_column", "facts_with_time", "strategy"]
+__all__ = [
+    "TIME",
+    "TIME_OR_OWN",
+    "check_alignment",
+    "check_strategy",
+    "check_time_column",
+    "facts_with_time",
+    "strategy",
+]

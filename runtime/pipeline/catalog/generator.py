@@ -138,7 +138,7 @@ class Generator(SourceType):
         row = Types.ROW_NAMED(list(made), [generator.type_info for generator in made.values()])
         bounded = node.params["count"] is not None or any(field.max_count is not None for field in made.values())
         facts = source_facts(node, row, bounded=bounded)
-        return {"out": facts_with_time(facts, node.params["time"])}
+        return {"out": facts_with_time(node, facts)}
 
     def emit(self, context: EmitContext) -> Mapping[str, Expr]:
         params = context.node.params

@@ -9,7 +9,7 @@ from runtime.common.typeinfo import RowTypeInfo, parse_type
 from runtime.connectors.files.paths import local_path
 from runtime.connectors.flights import FLIGHT_TYPE
 from runtime.pipeline.catalog import fields
-from runtime.pipeline.catalog.event_time import ALIGNMENT, check_strategy, check_time_column, strategy
+from runtime.pipeline.catalog.event_time import ALIGNMENT, check_alignment, check_strategy, check_time_column, strategy
 from runtime.pipeline.catalog.sources import CONNECTORS, SourceType, source_facts
 from runtime.pipeline.emit import Expr, Imported, Literal, texts, type_expr
 from runtime.pipeline.facts import StreamFacts
@@ -84,6 +84,7 @@ class Replay(SourceType):
     def infer(self, node: NodeInput) -> Mapping[str, StreamFacts]:
         recording = node.params["recording"]
         check_strategy(node.params, "/params")
+        check_alignment(node, node.params, "/params")
         bounded = not node.params["repeat"]
         if recording["kind"] == "flights":
             return {"out": self._facts(node, FLIGHT_TYPE, "sched_dep", bounded)}

@@ -137,7 +137,7 @@ class Inline(SourceType):
                 message = f"row {index + 1}: {error}"
                 problem = Problem(Code.TYPE_MISMATCH, message, field=f"/params/rows/{index}")
                 raise NodeProblem(problem) from None
-        return {"out": facts_with_time(source_facts(node, row, bounded=True), node.params["time"])}
+        return {"out": facts_with_time(node, source_facts(node, row, bounded=True))}
 
     def emit(self, context: EmitContext) -> Mapping[str, Expr]:
         params = context.node.params
@@ -233,7 +233,7 @@ class Files(SourceType):
                 message = "watched files are split as they appear"
                 raise NodeProblem(Problem(Code.BAD_PARAM, message, field="/params/splits"))
         bounded = params["watch"] is None
-        outputs = {"out": facts_with_time(source_facts(node, row, bounded=bounded), params["time"])}
+        outputs = {"out": facts_with_time(node, source_facts(node, row, bounded=bounded))}
         if params["bad"] == "dead_letters":
             # event times are those of the source's position in its input, if any
             letters = source_facts(node, DEAD_LETTER_TYPE, bounded=bounded, watermarks=outputs["out"].watermarks)

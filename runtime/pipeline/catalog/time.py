@@ -12,6 +12,7 @@ from runtime.pipeline.emit import Expr, Literal
 from runtime.pipeline.facts import StreamFacts
 from runtime.pipeline.identifiers import identifier
 from runtime.pipeline.node_type import EmitContext, Example, NodeInput, NodeType
+from runtime.pipeline.problems import Code, Problem
 
 
 class Watermark(NodeType):
@@ -43,6 +44,9 @@ class Watermark(NodeType):
         node.rows()
         check_time_column(facts, column, "/params/column")
         check_strategy(node.params, "/params")
+        if node.around.in_micro_batches and node.params["idle"] is not None:
+            message = "idleness is known at sources only in micro-batches: set it there"
+            node.report(Problem(Code.NOT_IN_MICRO_BATCHES, message, field="/params/idle"))
         return {"out": replace(facts, event_time=True, watermarks=True, time_column=column)}
 
     def emit(self, context: EmitContext) -> Mapping[str, Expr]:

@@ -128,6 +128,7 @@ export const SETTINGS: FormSchema = {
   properties: {
     parallelism: { type: ['integer', 'null'], minimum: 1, maximum: 32768, default: null },
     max_parallelism: { type: ['integer', 'null'], minimum: 1, maximum: 32768, default: null },
+    execution_mode: { enum: ['streaming', 'micro-batch'], default: 'streaming' },
     checkpointing: {
       default: null,
       oneOf: [
