@@ -130,7 +130,8 @@ def test_a_template_runs_and_its_next_version_goes_on_from_a_savepoint(name: str
 
         def is_replaced(job: str = job, following: str = following) -> bool:
             jobs = {listed["jid"]: listed["state"] for listed in stack.client.jobs()}
-            return jobs.get(job) == "FINISHED" and jobs.get(following) == "RUNNING"
+            newest = send(stack, f"/{made['id']}/deployments", None)["deployments"][0]
+            return jobs.get(job) == "FINISHED" and jobs.get(following) == "RUNNING" and newest["state"] == "RUNNING"
 
         wait_until(is_replaced, WAIT_S, f"{name} goes on")
         restored = live(following)
