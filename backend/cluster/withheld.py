@@ -8,16 +8,15 @@ What functions hold is in the graph as they were pickled: for them there is `Sec
 from __future__ import annotations
 
 import base64
-import hashlib
-import hmac
 import json
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from cryptography.fernet import Fernet, InvalidToken, MultiFernet
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from django.conf import settings
-from django.utils.crypto import salted_hmac
 
 from backend.audit.redaction import redacted, redacted_arguments, secret_arguments, secret_options
 from backend.cluster.models import Job
@@ -25,11 +24,9 @@ from runtime.common import options
 from runtime.common.config_options import ConfigOption
 from runtime.common.secrets import SecretName, SecretStore
 
-_CIPHER_SALT: Final = "tidemark.withheld.cipher"
-_TAG_SALT: Final = "tidemark.withheld.tag"
+_PURPOSE: Final = "tidemark.withheld"
+_KEY_BYTES: Final = 32
 _PARTS_OF_GRAPH: Final = ("configuration", "job_parameters")
-_NONCE_BYTES: Final = 32
-_TAG_BYTES: Final = 32
 #: other processes look directories and limits up in the row; none of these options is for secrets
 _READ_IN_ROWS: Final = frozenset(
     key
@@ -73,7 +70,7 @@ def withhold(job_id: str, given: Given) -> tuple[Given, str]:
         "submission": _left(given.submission.get("configuration", {}), submission.get("configuration", {})),
         **{part: _left(given.graph[part], shown.graph[part]) for part in _PARTS_OF_GRAPH},
     }
-    return shown, _sealed(job_id, json.dumps(rest)) if any(rest.values()) else ""
+    return shown, sealed(job_id, json.dumps(rest)) if any(rest.values()) else ""
 
 
 def given_of(job: Job) -> Given:
@@ -84,7 +81,7 @@ def given_of(job: Job) -> Given:
     """
     if not job.withheld:
         return Given(job.graph, job.program_args, job.configuration, job.submission)
-    rest = json.loads(_unsealed(job.id, job.withheld))
+    rest = json.loads(unsealed(job.id, job.withheld))
     submission = dict(job.submission)
     if rest["submission"]:
         submission["configuration"] = {**submission["configuration"], **rest["submission"]}
@@ -127,38 +124,34 @@ def _left(given: Mapping[str, str], shown: Mapping[str, str]) -> dict[str, str]:
     return {key: value for key, value in given.items() if shown[key] != value}
 
 
-# --- the seal: XOR with SHAKE-256 under one key, then HMAC-SHA-256 under another, with the id of the job --------------
+# --- the seal: Fernet (AES-128-CBC and HMAC-SHA-256), under a key of the secret key and the job's id --------------------
 
 
-def _sealed(job_id: str, text: str) -> str:
-    nonce, plain = os.urandom(_NONCE_BYTES), text.encode()
-    cipher = _xor(plain, settings.SECRET_KEY, nonce)
-    return base64.b64encode(nonce + _tag(job_id, nonce + cipher, settings.SECRET_KEY) + cipher).decode()
+def sealed(job_id: str, text: str) -> str:
+    """Return the seal of a text, for the row of a job."""
+    return _fernets(job_id).encrypt(text.encode()).decode()
 
 
-def _unsealed(job_id: str, sealed: str) -> str:
+def unsealed(job_id: str, seal: str) -> str:
+    """Return the text of a seal.
+
+    Raises:
+        UnsealedError: no key of the cluster's has made it for this row.
+    """
     try:
-        raw = base64.b64decode(sealed)
-    except ValueError as error:
-        raise UnsealedError("the seal of the job's secret arguments and options is damaged") from error
-    nonce, tag, cipher = raw[:_NONCE_BYTES], raw[_NONCE_BYTES:][:_TAG_BYTES], raw[_NONCE_BYTES + _TAG_BYTES :]
-    for secret in (settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS):
-        if hmac.compare_digest(tag, _tag(job_id, nonce + cipher, secret)):
-            return _xor(cipher, secret, nonce).decode()
-    raise UnsealedError(
-        "the job's secret arguments and options were sealed under another TIDEMARK_SECRET_KEY: put that one into "
-        "TIDEMARK_FORMER_SECRET_KEYS, or submit the job again"
-    )
+        return _fernets(job_id).decrypt(seal.encode()).decode()
+    except InvalidToken as error:
+        raise UnsealedError(
+            "the job's secret arguments and options are damaged, or were sealed under another TIDEMARK_SECRET_KEY: put "
+            "that one into TIDEMARK_FORMER_SECRET_KEYS, or submit the job again"
+        ) from error
 
 
-def _xor(text: bytes, secret: str, nonce: bytes) -> bytes:
-    stream = hashlib.shake_256(_key(_CIPHER_SALT, secret) + nonce).digest(len(text))
-    return (int.from_bytes(text, "big") ^ int.from_bytes(stream, "big")).to_bytes(len(text), "big")
+def _fernets(job_id: str) -> MultiFernet:
+    """Return what seals with the secret key, and reads seals of former ones, too; of one row only."""
+    return MultiFernet([Fernet(_key(job_id, key)) for key in (settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS)])
 
 
-def _tag(job_id: str, text: bytes, secret: str) -> bytes:
-    return hmac.digest(_key(_TAG_SALT, secret), job_id.encode() + text, "sha256")
-
-
-def _key(salt: str, secret: str) -> bytes:
-    return salted_hmac(salt, "", secret, algorithm="sha256").digest()
+def _key(job_id: str, secret: str) -> bytes:
+    derived = HKDF(hashes.SHA256(), _KEY_BYTES, salt=None, info=f"{_PURPOSE}:{job_id}".encode())
+    return base64.urlsafe_b64encode(derived.derive(secret.encode()))

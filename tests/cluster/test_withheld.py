@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import base64
+import hashlib
+import hmac
 import json
+import os
+from importlib import import_module
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from django.apps import apps
 from django.db import connection
+from django.utils.crypto import salted_hmac
 from pytest_django import Settings
 
+from backend.cluster import withheld
 from backend.cluster.models import Job
 from backend.cluster.withheld import Given, JobSecrets, UnsealedError, given_of, withhold
 from runtime.common.secrets import GivenSecrets, Redaction
 
+migration = import_module("backend.cluster.migrations.0018_seals_by_fernet")
 JOB = "a" * 32
 CANARY = "c4n4ry-Withheld"
 OTHER = "another-canary"
@@ -54,7 +63,7 @@ def test_a_row_holds_no_secret_and_whoever_runs_the_job_gets_all() -> None:
         stored = str(cursor.fetchall())
     assert CANARY not in stored and OTHER not in stored
     row = Job.objects.get()
-    assert base64.b64decode(row.withheld).find(CANARY.encode()) == -1
+    assert base64.urlsafe_b64decode(row.withheld).find(CANARY.encode()) == -1
     assert given_of(row) == GIVEN
     assert row.program_args[-4:] == ["--rate", "3", "--max-tokens", "******"]
     assert row.submission == {"entry": None, "parallelism": 2, "configuration": {"s3.secret-key": "******", "b": "c"}}
@@ -85,9 +94,9 @@ def test_equal_secrets_have_different_seals_and_one_that_was_changed_or_moved_is
     other.id = "b" * 32
     with pytest.raises(UnsealedError):
         given_of(other)
-    raw = base64.b64decode(row.withheld)
+    raw = base64.urlsafe_b64decode(row.withheld)
     for place in (0, 40, len(raw) - 1):
-        row.withheld = base64.b64encode(raw[:place] + bytes([raw[place] ^ 1]) + raw[place + 1 :]).decode()
+        row.withheld = base64.urlsafe_b64encode(raw[:place] + bytes([raw[place] ^ 1]) + raw[place + 1 :]).decode()
         with pytest.raises(UnsealedError):
             given_of(row)
     for damaged in ("AAAA", "no base64", "é"):
@@ -102,3 +111,58 @@ def test_slots_hide_what_the_job_was_submitted_with_and_no_numbers() -> None:
     text = json.dumps([CANARY, OTHER, "hunter22", "1000 rows"])
     shown: Any = json.loads(redact(text))
     assert shown[0].startswith("<") and shown[1].startswith("<") and shown[2:] == ["<pg.url>", "1000 rows"]
+
+
+@pytest.mark.django_db
+def test_rows_of_earlier_releases_are_sealed_by_the_migration(settings: Settings) -> None:
+    by_hand, plain, harmless, lost = (replace_id(_row(GIVEN), each * 32) for each in "cdef")
+    for row in (plain, harmless):
+        row.withheld = ""
+    plain.graph, plain.program_args = dict(GIVEN.graph), list(GIVEN.args)
+    plain.configuration, plain.submission = dict(GIVEN.configuration), dict(GIVEN.submission)
+    harmless.graph, harmless.program_args = {"configuration": {}, "job_parameters": {"rate": "3"}}, ["--rate", "3"]
+    harmless.configuration, harmless.submission = {}, {}
+    former = "f" * 40
+    settings.SECRET_KEY_FALLBACKS = [former]
+    text = json.dumps(sealed_values(by_hand))
+    by_hand.withheld, lost.withheld = sealed_by_hand(by_hand.id, text, former), sealed_by_hand(lost.id, text, "l" * 40)
+    for row in (by_hand, plain, harmless, lost):
+        row.save()
+    migration.seal(apps, SimpleNamespace(connection=connection))
+    rows = {row.id: row for row in Job.objects.all()}
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT * FROM cluster_job")
+        stored = str(cursor.fetchall())
+    assert CANARY not in stored and OTHER not in stored
+    settings.SECRET_KEY_FALLBACKS = []
+    assert given_of(rows[by_hand.id]) == given_of(rows[plain.id]) == GIVEN
+    assert rows[harmless.id].withheld == "" and rows[harmless.id].program_args == ["--rate", "3"]
+    # nobody could read it before, and it says so
+    assert rows[lost.id].withheld == lost.withheld
+    with pytest.raises(UnsealedError):
+        given_of(rows[lost.id])
+
+
+def replace_id(row: Job, job_id: str) -> Job:
+    row.id = job_id
+    return row
+
+
+def sealed_values(row: Job) -> dict[str, Any]:
+    """Return what the seal of the rows above has in it."""
+    row.withheld = withhold(row.id, GIVEN)[1]
+    return json.loads(withheld.unsealed(row.id, row.withheld))
+
+
+def sealed_by_hand(job_id: str, text: str, secret: str) -> str:
+    """Return a seal as releases before Fernet made it."""
+
+    def key(salt: str) -> bytes:
+        return salted_hmac(f"tidemark.withheld.{salt}", "", secret, algorithm="sha256").digest()
+
+    nonce, plain = os.urandom(32), text.encode()
+    stream = hashlib.shake_256(key("cipher") + nonce).digest(len(plain))
+    cipher = bytes(a ^ b for a, b in zip(plain, stream, strict=True))
+    return base64.b64encode(
+        nonce + hmac.digest(key("tag"), job_id.encode() + nonce + cipher, "sha256") + cipher
+    ).decode()
