@@ -18,6 +18,7 @@ from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 from django.db import IntegrityError, transaction
 from django.db.models import QuerySet
 
+from backend.audit.redaction import HIDDEN
 from backend.cluster import bus
 from backend.cluster.checkpoint_document import DETAILS, TRACES, details_field
 from backend.cluster.checkpoint_home import cluster_storage, with_cluster_options
@@ -271,6 +272,10 @@ def submit_job(
     shown, withheld = withhold(
         graph.job_id, Given(job_graph_to_json(graph), list(args), configuration, submission or {})
     )
+    tags = tags_of_option(configuration_of_job.get(options.PIPELINE_TAGS))
+    if shown.graph["configuration"].get(options.PIPELINE_TAGS.key) == HIDDEN:
+        # everybody sees them, and one quotes a secret
+        tags = []
     job = Job(
         id=graph.job_id,
         name=graph.name,
@@ -283,7 +288,7 @@ def submit_job(
         configuration=dict(shown.configuration),
         submission=dict(shown.submission),
         withheld=withheld,
-        tags=tags_of_option(configuration_of_job.get(options.PIPELINE_TAGS)),
+        tags=tags,
         graph=dict(shown.graph),
         plan=job_plan(graph),
         parallelism=max(vertex.parallelism for vertex in graph.vertices),

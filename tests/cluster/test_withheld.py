@@ -19,18 +19,31 @@ from pytest_django import Settings
 
 from backend.cluster import withheld
 from backend.cluster.models import Job
+from backend.cluster.services import submit_job
 from backend.cluster.withheld import Given, JobSecrets, UnsealedError, given_of, withhold
 from runtime.common.secrets import GivenSecrets, Redaction
+from runtime.graph.codec import job_graph_from_json
+from runtime.jobmaster.rescaling import rescaled
+from tests.cluster.graphs import graph_json
 
 migration = import_module("backend.cluster.migrations.0018_seals_by_fernet")
 JOB = "a" * 32
 CANARY = "c4n4ry-Withheld"
 OTHER = "another-canary"
+FUNCTION = base64.b64encode(f"a pickled {CANARY}".encode()).decode()
+BARE: dict[str, Any] = {"configuration": {"b": "c"}, "job_parameters": {"rate": "3"}, "vertices": [], "edges": []}
 GIVEN = Given(
     graph={
         "name": "shop",
-        "configuration": {"a.password": CANARY, "execution.checkpointing.dir": "file:///token=kept", "b": "c"},
+        "configuration": {
+            "a.password": CANARY,
+            "pipeline.name": f"shop {CANARY}",
+            "execution.checkpointing.dir": "file:///token=kept",
+            "b": "c",
+        },
         "job_parameters": {"db.url": f"postgresql://me:{CANARY}@db/shop", "rate": "3"},
+        "vertices": [{"operators": [{"factory": FUNCTION}, {"factory": "c291cmNl"}]}, {"operators": []}],
+        "edges": [{"partitioner": None}, {"partitioner": FUNCTION}],
     },
     args=["--db-password", CANARY, f"--url=postgresql://me:{OTHER}@db/shop", "--rate", "3", "--max-tokens", "1000"],
     configuration={"s3.secret-key": CANARY, "pipeline.global-job-parameters": f"api.token:{CANARY},rate:3"},
@@ -61,7 +74,7 @@ def test_a_row_holds_no_secret_and_whoever_runs_the_job_gets_all() -> None:
     with connection.cursor() as cursor:
         cursor.execute("SELECT * FROM cluster_job")
         stored = str(cursor.fetchall())
-    assert CANARY not in stored and OTHER not in stored
+    assert CANARY not in stored and OTHER not in stored and FUNCTION not in stored
     row = Job.objects.get()
     assert base64.urlsafe_b64decode(row.withheld).find(CANARY.encode()) == -1
     assert given_of(row) == GIVEN
@@ -73,9 +86,45 @@ def test_a_row_holds_no_secret_and_whoever_runs_the_job_gets_all() -> None:
 
 
 def test_a_job_without_secrets_has_no_seal() -> None:
-    plain = Given({"configuration": {"b": "c"}, "job_parameters": {}}, ["--rate", "3"], {"b": "c"}, {})
+    functions = {"vertices": [{"operators": [{"factory": FUNCTION}]}]}
+    plain = Given({**BARE, **functions}, ["--rate", "3"], {"b": "c"}, {})
     assert withhold(JOB, plain) == (plain, "")
     assert given_of(_row(plain)) == plain
+
+
+def test_options_and_arguments_that_quote_a_secret_are_hidden_and_directories_stay() -> None:
+    given = Given(
+        {**BARE, "job_parameters": {"api.token": CANARY, "note": f"see {CANARY}"}},
+        ["--title", f"with {CANARY}", "--db-password", OTHER],
+        {
+            "pipeline.name": f"shop of {CANARY}",
+            "pipeline.tags": f"a;{OTHER}",
+            "execution.checkpointing.dir": "file:///a",
+        },
+        {},
+    )
+    shown, seal = withhold(JOB, given)
+    assert CANARY not in str(shown) and OTHER not in str(shown)
+    assert shown.configuration["execution.checkpointing.dir"] == "file:///a"
+    assert shown.args[:3] == ["--title", "******", "--db-password"]
+    assert seal and given_of(_row(given)) == given
+
+
+def test_a_row_without_functions_is_still_a_graph_to_those_who_look_into_it() -> None:
+    given = Given(graph_json(2), ["--db-password", CANARY], {}, {})
+    row = _row(given)
+    bare = job_graph_from_json(row.graph)
+    assert not any(operator.factory for vertex in bare.vertices for operator in vertex.operators)
+    assert [v.vertex_id for v in rescaled(bare, {}).vertices] == [v["vertex_id"] for v in given.graph["vertices"]]
+    assert given_of(row) == given
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("tags", [f"shop;{CANARY}", "shop;nightly"])
+def test_a_tag_that_quotes_a_secret_is_left_out_with_its_neighbours(tags: str) -> None:
+    graph = graph_json(2, **{"api.token": CANARY, "pipeline.tags": tags})
+    row = submit_job(graph, None, [], {"api.token": CANARY, "pipeline.tags": tags}, None)
+    assert row.tags == ([] if CANARY in tags else ["shop", "nightly"])
 
 
 def test_a_seal_is_read_after_a_change_of_keys_and_not_without_its_key(settings: Settings) -> None:
@@ -120,7 +169,7 @@ def test_rows_of_earlier_releases_are_sealed_by_the_migration(settings: Settings
         row.withheld = ""
     plain.graph, plain.program_args = dict(GIVEN.graph), list(GIVEN.args)
     plain.configuration, plain.submission = dict(GIVEN.configuration), dict(GIVEN.submission)
-    harmless.graph, harmless.program_args = {"configuration": {}, "job_parameters": {"rate": "3"}}, ["--rate", "3"]
+    harmless.graph, harmless.program_args = BARE, ["--rate", "3"]
     harmless.configuration, harmless.submission = {}, {}
     former = "f" * 40
     settings.SECRET_KEY_FALLBACKS = [former]
@@ -133,7 +182,7 @@ def test_rows_of_earlier_releases_are_sealed_by_the_migration(settings: Settings
     with connection.cursor() as cursor:
         cursor.execute("SELECT * FROM cluster_job")
         stored = str(cursor.fetchall())
-    assert CANARY not in stored and OTHER not in stored
+    assert CANARY not in stored and OTHER not in stored and FUNCTION not in stored
     settings.SECRET_KEY_FALLBACKS = []
     assert given_of(rows[by_hand.id]) == given_of(rows[plain.id]) == GIVEN
     assert rows[harmless.id].withheld == "" and rows[harmless.id].program_args == ["--rate", "3"]
@@ -151,7 +200,10 @@ def replace_id(row: Job, job_id: str) -> Job:
 def sealed_values(row: Job) -> dict[str, Any]:
     """Return what the seal of the rows above has in it."""
     row.withheld = withhold(row.id, GIVEN)[1]
-    return json.loads(withheld.unsealed(row.id, row.withheld))
+    rest: dict[str, Any] = json.loads(withheld.unsealed(row.id, row.withheld))
+    # which left functions in the graph
+    row.graph["vertices"], row.graph["edges"] = GIVEN.graph["vertices"], GIVEN.graph["edges"]
+    return {name: value for name, value in rest.items() if name != "functions"}
 
 
 def sealed_by_hand(job_id: str, text: str, secret: str) -> str:

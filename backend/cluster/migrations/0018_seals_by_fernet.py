@@ -9,7 +9,7 @@ from django.conf import settings
 from django.db import migrations
 from django.utils.crypto import salted_hmac
 
-from backend.cluster.withheld import Given, sealed, withhold
+from backend.cluster.withheld import given_of, sealed, withhold
 
 _NONCE_BYTES = 32
 _TAG_BYTES = 32
@@ -20,14 +20,15 @@ def seal(apps: Any, schema_editor: Any) -> None:
     """Seal the rows of all jobs; those whose key nobody has any more stay, as they could not be read before either."""
     jobs = apps.get_model("cluster", "Job").objects.using(schema_editor.connection.alias)
     for job in jobs.only(*_COLUMNS).iterator(chunk_size=20):
-        if job.withheld:
-            text = unsealed_by_hand(job.id, job.withheld)
-            if text is not None:
-                jobs.filter(id=job.id, withheld=job.withheld).update(withheld=sealed(job.id, text))
-            continue
-        shown, withheld = withhold(job.id, Given(job.graph, job.program_args, job.configuration, job.submission))
+        former = job.withheld
+        if former:
+            text = unsealed_by_hand(job.id, former)
+            if text is None:
+                continue
+            job.withheld = sealed(job.id, text)
+        shown, withheld = withhold(job.id, given_of(job))
         if withheld:
-            jobs.filter(id=job.id, withheld="").update(
+            jobs.filter(id=job.id, withheld=former).update(
                 graph=dict(shown.graph),
                 program_args=list(shown.args),
                 configuration=dict(shown.configuration),
