@@ -36,6 +36,8 @@ class ClusterStorage:
     savepoints: str
     programs: str
     """Uploaded programs; not an allowed root: users name no files there."""
+    environments: str
+    """Python packages of jobs; not an allowed root either."""
     logs: str
     """Logs of jobs; not an allowed root either."""
     leaders: str
@@ -73,7 +75,8 @@ def cluster_storage() -> ClusterStorage:
     savepoints = to_uri(settings.TIDEMARK_SAVEPOINT_DIR or join(root, "savepoints"))
     allowed = AllowedRoots.of([checkpoints, savepoints, *settings.TIDEMARK_STORAGE_ROOTS])
     logs, leaders = join(root, "logs", "jobs"), join(root, "leaders")
-    return ClusterStorage(checkpoints, savepoints, join(root, "artifacts"), logs, leaders, allowed)
+    programs, environments = join(root, "artifacts"), join(root, "environments")
+    return ClusterStorage(checkpoints, savepoints, programs, environments, logs, leaders, allowed)
 
 
 def check_location(location: str) -> str:

@@ -35,6 +35,7 @@ from backend.cluster.checkpoint_store import SqlCompletedStore, completed_checkp
 from backend.cluster.cluster_document import listed_jobs
 from backend.cluster.commands import SendCommand
 from backend.cluster.containment import Containment
+from backend.cluster.environment_files import environment_files
 from backend.cluster.events import (
     AutoscalerSwitched,
     Event,
@@ -349,6 +350,10 @@ class JobManager:
         if python_files:
             located = program_files().located(python_files)
             graph = replace(graph, configuration={**graph.configuration, options.PYTHON_FILES.key: located})
+        environment = graph.configuration.get(options.PYTHON_ENVIRONMENT.key)
+        if environment:
+            located = environment_files().location(environment)
+            graph = replace(graph, configuration={**graph.configuration, options.PYTHON_ENVIRONMENT.key: located})
         graph = rescaled(graph, job.vertex_parallelism)
         return JobRunner(
             job,

@@ -76,6 +76,21 @@ class Artifact(models.Model):
         return f"{self.id}_{self.file_name}"
 
 
+class PythonEnvironment(models.Model):
+    """The packages that some Python requirements have been resolved to; see `backend.cluster.environment_files`."""
+
+    id = models.CharField(max_length=64, primary_key=True)
+    """SHA-256, hex, of the requirements and of what the engine runs on."""
+    path = models.CharField(max_length=255)
+    """Of its archive, in the storage of environments."""
+    size = models.BigIntegerField()
+    packages = models.JSONField(default=list)
+    """["name==version"] of what is in it."""
+    made_at = models.BigIntegerField()
+    used_at = models.BigIntegerField(db_index=True)
+    """When a program was last planned or run with it."""
+
+
 class Job(models.Model):
     """A job of the session cluster."""
 

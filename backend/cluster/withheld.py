@@ -35,6 +35,7 @@ _FREE_TEXTS: Final = (
     options.PIPELINE_NAME,
     options.PIPELINE_TAGS,
     options.PYTHON_FILES,
+    options.PYTHON_REQUIREMENTS,
     options.SPARK_MASTER,
     options.PEEK_MASKED_COLUMNS,
 )

@@ -184,6 +184,7 @@ TIDEMARK_LEADER_WORK = [
     "backend.pipelines.led_deployments.LedDeployments",
     "backend.pipelines.deployment_retention.DeploymentRetention",
     "backend.accounts.led_expiry.LedExpiry",
+    "backend.dispatcher.led_environments.LedEnvironments",
 ]
 #: who needs snapshots in apps above the cluster's: see backend.cluster.snapshot_users.SnapshotKeeper
 TIDEMARK_SNAPSHOT_KEEPERS = ["backend.pipelines.deployments.deployments_that_keep"]

@@ -25,11 +25,13 @@ from backend.accounts.views import is_clean_text
 from backend.audit.redaction import HIDDEN, redacted_text
 from backend.cluster.checkpoint_home import cluster_storage
 from backend.cluster.connections import without_connection
+from backend.cluster.environment_files import environment_files
 from backend.cluster.models import Artifact
-from backend.cluster.program_files import program_files
+from backend.cluster.program_files import program_files, storage_problems
 from backend.cluster.storage_calls import ask_location
 from backend.cluster.withheld import secrets_of
 from backend.dispatcher.api.base import check_id, whole_number
+from backend.dispatcher.environments import ENVIRONMENTS, environment_of
 from backend.dispatcher.errors import BadRequest
 from backend.dispatcher.planning_queue import ClientLeftError, PlanningQueue, QueueFullError
 from runtime.checkpoint.errors import CheckpointStorageError
@@ -40,6 +42,7 @@ from runtime.common.secrets import Redaction
 from runtime.graph.codec import job_graph_to_json
 from runtime.graph.plan import job_plan
 from runtime.state.handles import DamagedSnapshotError
+from runtime.task.python_files import unpacked_here
 
 MAX_EXTRACTIONS = 2
 MAX_WAITING = 64
@@ -51,6 +54,9 @@ MAX_PARALLELISM = 32768
 MAX_ARGUMENTS = 1000
 
 CLAIM_MODES = ("NO_CLAIM", "CLAIM")
+
+_REQUIREMENTS = options.PYTHON_REQUIREMENTS.key
+_ENVIRONMENT = options.PYTHON_ENVIRONMENT.key
 
 logger = logging.getLogger(__name__)
 _queue = PlanningQueue(MAX_EXTRACTIONS, MAX_WAITING, MAX_WAIT_S)
@@ -106,6 +112,9 @@ def read_program_request(body: Any, query: QueryDict) -> ProgramRequest:
     configuration = body.get("flinkConfiguration") or {}
     if not isinstance(configuration, dict) or not all(map(is_clean_text, [*configuration, *configuration.values()])):
         raise BadRequest("flinkConfiguration must be an object with string values.")
+    if _ENVIRONMENT in configuration:
+        raise BadRequest(f"{_ENVIRONMENT} is set by the cluster: say what is needed as {_REQUIREMENTS}.")
+    configuration = _with_requirements(configuration, body.get("pythonRequirements"))
     args = _arguments(body, query)
     if any(HIDDEN in text for text in (*args, *configuration.values())):
         raise BadRequest(f"Give the secrets again that answers show as {HIDDEN}.")
@@ -117,6 +126,17 @@ def read_program_request(body: Any, query: QueryDict) -> ProgramRequest:
         job_id=job_id,
         restore=_restore(body, query),
     )
+
+
+def _with_requirements(configuration: Mapping[str, str], given: object) -> Mapping[str, str]:
+    """Return options with the lines of `pythonRequirements`, which is another way to give `python.requirements`."""
+    if not given:
+        return configuration
+    if not isinstance(given, list) or not all(map(is_clean_text, given)):
+        raise BadRequest("pythonRequirements must be a list of texts, such as geopy>=2,<3.")
+    if _REQUIREMENTS in configuration:
+        raise BadRequest(f"Give Python requirements as pythonRequirements or as {_REQUIREMENTS}, not both.")
+    return {**configuration, _REQUIREMENTS: "\n".join(given)}
 
 
 def _restore(body: Mapping[str, Any], query: QueryDict) -> dict[str, str]:
@@ -191,13 +211,21 @@ def extract(
     redact = Redaction(secrets_of(wanted.args, wanted.configuration))
     check_program(artifact.file_name, artifact.id, wanted.configuration)
     files = program_files()
+    asked = wanted.configuration.get(_REQUIREMENTS, "")
+    environment = environment_of(asked)
     # the wait may be long, so release the database connection
-    with without_connection(), _turn(artifact.file_name, has_left, redact), files.opened(artifact.path) as program:
+    with (
+        without_connection(),
+        _turn(artifact.file_name, has_left, redact),
+        files.opened(artifact.path) as program,
+        storage_problems(ENVIRONMENTS),
+    ):
         extracted = extract_job_graph(
             program,
             wanted.args,
             parallelism=wanted.parallelism,
             configuration=wanted.configuration,
+            environment=_unpacked(environment),
             entry=wanted.entry or artifact.entry.get("module"),
             display_name=artifact.file_name,
             import_from=files.import_location(artifact.path),
@@ -207,7 +235,27 @@ def extract(
             confinement=settings.TIDEMARK_CONFINEMENT,
         )
     _check_texts(extracted.graph_json)
-    return _without_secrets(extracted, redact)
+    return _without_secrets(_with_environment(extracted, asked, environment), redact)
+
+
+def _unpacked(environment: str) -> Path | None:
+    return unpacked_here(environment_files().location(environment)) if environment else None
+
+
+def _with_environment(extracted: ExtractedJob, asked: str, environment: str) -> ExtractedJob:
+    """Return a job whose options say where its Python packages are, and nothing else that the program says of that."""
+    configuration = dict(extracted.graph.configuration)
+    is_said = configuration.pop(_ENVIRONMENT, None) is not None
+    wanted = configuration.get(_REQUIREMENTS, "")
+    if wanted != asked:
+        # by the program itself, for its functions
+        environment = environment_of(wanted)
+    if not environment and not is_said:
+        return extracted
+    if environment:
+        configuration[_ENVIRONMENT] = environment
+    graph = replace(extracted.graph, configuration=configuration)
+    return replace(extracted, graph=graph, graph_json={**extracted.graph_json, "configuration": configuration})
 
 
 def extract_text(source: str, file_name: str, has_left: Callable[[], bool]) -> ExtractedJob:

@@ -74,6 +74,7 @@ def extract_job_graph(
     entry: str | None = None,
     display_name: str | None = None,
     import_from: str | None = None,
+    environment: Path | None = None,
     timeout_s: float = DEFAULT_TIMEOUT_S,
     memory_bytes: int = DEFAULT_MEMORY_BYTES,
     python_path: Sequence[Path] = (),
@@ -91,6 +92,7 @@ def extract_job_graph(
         entry: module in the archive that starts the job; None: its `__main__.py`.
         display_name: file name that messages show; None: that of `program`.
         import_from: where slots find an archive, a path or a URI; None: at `program`.
+        environment: a directory with packages that the program needs beside the engine's.
         timeout_s: after so long the child is killed.
         memory_bytes: limit of the child's address space.
         python_path: directories to import from, beside the engine's own.
@@ -110,6 +112,7 @@ def extract_job_graph(
         "display_name": name,
         "import_from": import_from or str(program),
         "entry": entry,
+        "environment": None if environment is None else str(environment),
         "args": list(args),
         "parallelism": parallelism,
         "configuration": dict(configuration or {}),
@@ -120,6 +123,7 @@ def extract_job_graph(
         # the same clock for all processes of a machine
         "deadline_s": time.monotonic() + timeout_s - min(ANSWER_S, 0.25 * timeout_s),
     }
+    readable = (*confinement.readable, str(program), *(() if environment is None else (str(environment),)))
     with tempfile.TemporaryDirectory(prefix="tidemark-extract-") as directory:
         try:
             result = run_child(
@@ -129,7 +133,7 @@ def extract_job_graph(
                 timeout_s,
                 python_path,
                 is_abandoned,
-                confinement=replace(confinement, readable=(*confinement.readable, str(program))),
+                confinement=replace(confinement, readable=readable),
                 memory_bytes=memory_bytes,
             )
         except ChildAbandonedError:

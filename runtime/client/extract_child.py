@@ -209,7 +209,8 @@ def run_program(request: dict[str, Any]) -> dict[str, Any]:
     """Run a program up to its `execute()`.
 
     Args:
-        request: program (path), display_name, import_from, entry, args, parallelism, configuration, streams.
+        request: program (path), display_name, import_from, entry, environment, args, parallelism, configuration,
+            streams.
 
     Returns:
         The answer.
@@ -226,6 +227,9 @@ def run_program(request: dict[str, Any]) -> dict[str, Any]:
     )
     install_extraction(recorder)
     sys.argv = [str(path), *request["args"]]
+    if request["environment"] is not None:
+        # last, as in slots
+        sys.path.append(request["environment"])
     try:
         if is_archive and request["entry"] is not None:
             sys.path.insert(0, str(path))

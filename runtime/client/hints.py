@@ -9,6 +9,7 @@ import errno
 from pathlib import PurePath
 
 PYFLINK = "pyflink"
+_PACKAGES = "tidemark run -pyreq requirements.txt brings packages"
 
 
 def hint(error: BaseException, name: str, *, is_archive: bool) -> str:
@@ -33,11 +34,10 @@ def _of_missing_module(module: str, name: str, is_archive: bool) -> str:
     if top == "runtime":
         return ""
     if is_archive:
-        return f"{name} has no {top} in it: add {top}.py, or install the package for the server and its TaskManagers"
+        return f"{name} has no {top} in it: add {top}.py; {_PACKAGES}"
     return (
         f"only {name} was uploaded: tidemark run {name} --py-files {top}.py brings your own module along, "
-        "tidemark run with a directory or a zip all of them; "
-        "packages must be installed for the server and its TaskManagers"
+        f"tidemark run with a directory or a zip all of them; {_PACKAGES}"
     )
 
 

@@ -154,8 +154,9 @@ class RestClient:
         *,
         job_id: str | None = None,
         printed: Callable[[str], object] = lambda _: None,
+        requirements: Sequence[str] = (),
     ) -> str:
-        """Start an uploaded program; returns the job's id.
+        """Start an uploaded program; returns the job's id. `requirements` are lines of a requirements file.
 
         `warn` is told what may surprise its user, `printed` what the program has printed until then. With a `job_id`,
         of 32 hex digits, that is the job's id: sent again, the request does not start another job.
@@ -166,6 +167,7 @@ class RestClient:
             "parallelism": parallelism,
             "flinkConfiguration": dict(configuration),
             "jobId": job_id,
+            "pythonRequirements": list(requirements) or None,
         }
         if restore is not None:
             request |= {

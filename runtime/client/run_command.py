@@ -14,11 +14,12 @@ from runtime.client.rest import RequestRefusedError, RestClient, RestoreRequest,
 from runtime.client.submission import Submission, cancel_and_watch, told_if_long
 from runtime.client.terminal import FAILURE, INTERRUPTED, SUCCESS, Terminal
 from runtime.client.watch import watch_job
+from runtime.core.python_requirements import RequirementsError, parse_requirements
 
 _RESTORE_USAGE = "[-s PATH [-n] [--claim-mode MODE]]"
 _USAGE = (
     "tidemark run [-d] [-p N] [-D KEY=VALUE]... [--entry MODULE] [--py-files FILES]\n"
-    f"                    {_RESTORE_USAGE} [--json] PROGRAM [-- ARGUMENTS...]"
+    f"                    [--py-requirements FILE] {_RESTORE_USAGE} [--json] PROGRAM [-- ARGUMENTS...]"
 )
 
 
@@ -58,6 +59,13 @@ def add_run(actions: Actions) -> None:
         help="modules that the program imports: .py, .zip or .whl files or directories, separated by commas",
     )
     parser.add_argument(
+        "-pyreq",
+        "--py-requirements",
+        "--pyRequirements",
+        metavar="FILE",
+        help="packages that the program needs beside the engine's, as lines of a requirements file; wheels only",
+    )
+    parser.add_argument(
         "-s", "--from-savepoint", metavar="PATH", help="savepoint or checkpoint from which the job starts"
     )
     parser.add_argument(
@@ -81,6 +89,7 @@ def run(client: RestClient, options: argparse.Namespace, terminal: Terminal) -> 
     """Upload a program, start its job and, unless detached, watch it to its end."""
     configuration = _configuration(options.option)
     program = read_program(Path(options.file), options.py_files, options.entry)
+    requirements = _requirements(options.py_requirements)
     path = absolute_location(options.from_savepoint)
     restore = None if path is None else RestoreRequest(path, options.allow_non_restored_state, options.claim_mode)
     warnings: list[str] = []
@@ -97,6 +106,7 @@ def run(client: RestClient, options: argparse.Namespace, terminal: Terminal) -> 
             warnings.append,
             job_id=job_id,
             printed=output.append,
+            requirements=requirements,
         )
 
     submission = Submission(client, send, terminal)
@@ -148,6 +158,19 @@ def _started(
         document["failure"] = failure_text(last)
     terminal.result(document)
     return SUCCESS if last["state"] == "FINISHED" else FAILURE
+
+
+def _requirements(file: str | None) -> list[str]:
+    if file is None:
+        return []
+    try:
+        return parse_requirements(Path(file).read_text(encoding="utf-8").splitlines())
+    except RequirementsError as error:
+        raise ClientError(f"{file}: {error}") from error
+    except UnicodeDecodeError:
+        raise ClientError(f"{file} is no text") from None
+    except OSError as error:
+        raise ClientError(f"{file}: {error.strerror or error}") from None
 
 
 def _configuration(given: Sequence[str]) -> dict[str, str]:

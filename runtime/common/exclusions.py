@@ -80,7 +80,6 @@ EXCLUSIONS: tuple[tuple[str, str], ...] = (
     ),
     ("pyflink.datastream.*.StreamExecutionEnvironment.add_classpaths", "classpaths lead to Java classes"),
     ("pyflink.datastream.*.StreamExecutionEnvironment.add_python_archive", _INTERPRETER),
-    ("pyflink.datastream.*.StreamExecutionEnvironment.set_python_requirements", _INTERPRETER),
     ("pyflink.datastream.*.StreamExecutionEnvironment.set_python_executable", _INTERPRETER),
     (
         "pyflink.datastream.*.StreamExecutionEnvironment.register_cached_file",

@@ -38,6 +38,15 @@ GLOBAL_JOB_PARAMETERS: ConfigOption[Mapping[str, str]] = (
 PYTHON_FILES: ConfigOption[str | None] = ConfigOptions.key("python.files").string_type().no_default_value()
 """Python files, packages and archives that the slots import from; paths joined by commas."""
 
+PYTHON_REQUIREMENTS: ConfigOption[str | None] = (
+    ConfigOptions.key("python.requirements").string_type().no_default_value()
+)
+"""Packages that a job of a session cluster needs, as the lines of a requirements file: names with versions. Flink's
+option names the file."""
+
+PYTHON_ENVIRONMENT: ConfigOption[str | None] = ConfigOptions.key("python.environment").string_type().no_default_value()
+"""Where the slots find the packages of `python.requirements`. The session cluster sets it. No option of Flink's."""
+
 BUNDLE_SIZE: ConfigOption[int] = ConfigOptions.key("python.fn-execution.bundle.size").int_type().default_value(100_000)
 """Maximum number of records that a function processes before timers, watermarks and the next function have their turn.
 Tasks process fewer by themselves, about 20 ms of work; with a smaller number results leave sooner."""

@@ -28,6 +28,7 @@ from runtime.connectors.collection import CollectionSource
 from runtime.core.clock import SYSTEM_CLOCK, Clock
 from runtime.core.ids import new_job_id
 from runtime.core.places import calling_place
+from runtime.core.python_requirements import RequirementsError, parse_requirements
 from runtime.datastream.batch_programs import check_batch, runtime_mode, with_final_results
 from runtime.datastream.cached_stream import Caches
 from runtime.datastream.checkpoint_config import CheckpointConfig
@@ -219,6 +220,30 @@ class StreamExecutionEnvironment:
         if not Path(file_path).exists():
             raise DataStreamError(f"add_python_file: {file_path} does not exist")
         self._python_files.append(str(Path(file_path).resolve()))
+
+    def set_python_requirements(self, requirements_file_path: str, requirements_cache_dir: str | None = None) -> None:
+        """Name the packages that functions import: a session cluster gets wheels of them for the job's slots.
+
+        A program that is run by itself finds them where it is installed. A submitted one that imports them outside of
+        its functions is submitted with them: `tidemark run --py-requirements`.
+
+        Args:
+            requirements_file_path: lines with names and versions.
+            requirements_cache_dir: not supported; the cluster has an index.
+
+        Raises:
+            DataStreamError: the file cannot be read, or a line is something else.
+        """
+        if requirements_cache_dir is not None:
+            raise DataStreamError(
+                "set_python_requirements: a directory of packages is not supported; the cluster has an index of wheels"
+            )
+        try:
+            lines = Path(requirements_file_path).read_text(encoding="utf-8").splitlines()
+            wanted = "\n".join(parse_requirements(lines))
+        except (OSError, UnicodeDecodeError, RequirementsError) as error:
+            raise DataStreamError(f"set_python_requirements: {requirements_file_path}: {error}") from error
+        self._configuration.set(options.PYTHON_REQUIREMENTS, wanted)
 
     # --- sources ------------------------------------------------------------------------------------------------------
 

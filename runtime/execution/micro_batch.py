@@ -53,7 +53,7 @@ from runtime.task.messages import (
     TaskState,
     TriggerCheckpoint,
 )
-from runtime.task.python_files import add_to_python_path
+from runtime.task.python_files import import_files
 from runtime.task.slot import MAX_WAIT_MS
 from runtime.task.slot_redaction import redaction_of
 from runtime.task.slot_reports import SlotReports
@@ -365,7 +365,7 @@ class MicroBatchHost:
             self._states[deployment.task] = TaskState.DEPLOYING
             slot.tasks.append(deployment.task)
         try:
-            add_to_python_path((configuration.get(options.PYTHON_FILES) or "").split(","))
+            import_files(configuration)
             with providing(deploy.secrets):
                 for deployment in deploy.tasks:
                     self._create_coordinator(deployment, deploy)

@@ -14,7 +14,6 @@ from collections.abc import Callable
 
 from runtime.checkpoint.file_system import CheckpointFileSystem
 from runtime.checkpoint.state_files import DEFAULT_RETRIES, Retries
-from runtime.common import options
 from runtime.common.secrets import providing
 from runtime.core.clock import Clock
 from runtime.core.elements import CheckpointBarrier
@@ -49,7 +48,7 @@ from runtime.task.messages import (
 )
 from runtime.task.peeks import SlotPeeks
 from runtime.task.processing_time import TimerQueue
-from runtime.task.python_files import add_to_python_path
+from runtime.task.python_files import import_files
 from runtime.task.slot_host import SlotHost
 from runtime.task.slot_redaction import redaction_of
 from runtime.task.slot_reports import SlotReports
@@ -307,7 +306,7 @@ class Slot:
     def _can_import(self) -> bool:
         """Make the program's files importable; False: the slot has failed."""
         try:
-            add_to_python_path((self._host.configuration.get(options.PYTHON_FILES) or "").split(","))
+            import_files(self._host.configuration)
         except Exception as error:
             self._reports.slot_failed(describe_failure(error, slot=self.slot_id))
             return False

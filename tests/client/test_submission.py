@@ -134,3 +134,29 @@ def started(send: Callable[[str], object], errors: io.StringIO, clock: ManualClo
     waited = Submission(client, send, terminal)
     waited.start()
     return waited
+
+
+def test_the_packages_of_a_requirements_file_are_sent(
+    tidemark: Callable[..., int], cluster: FakeCluster, tmp_path: Path
+) -> None:
+    (tmp_path / "job.py").write_text("pass")
+    (tmp_path / "wanted.txt").write_text("# maps\nGeopy >=2, <3\n\n")
+    assert tidemark("run", "-d", "-pyreq", "wanted.txt", "job.py") == 0
+    [sent] = [sent for _, path, sent in cluster.calls if path.endswith("/run")]
+    assert sent["pythonRequirements"] == ["geopy<3,>=2"]
+
+
+@pytest.mark.parametrize(("text", "told"), [("-e .", "wanted.txt: '-e .'"), (None, "wanted.txt: No such file")])
+def test_a_requirements_file_that_cannot_be_read_is_named(
+    tidemark: Callable[..., int],
+    cluster: FakeCluster,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    text: str | None,
+    told: str,
+) -> None:
+    (tmp_path / "job.py").write_text("pass")
+    if text is not None:
+        (tmp_path / "wanted.txt").write_text(text)
+    assert tidemark("run", "-d", "--py-requirements", "wanted.txt", "job.py") != 0
+    assert told in capsys.readouterr().err and not cluster.calls

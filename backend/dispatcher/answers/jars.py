@@ -68,6 +68,8 @@ RunRequest = TypedDict(
         "parallelism": NotRequired[int | str | None],
         "jobId": NotRequired[str | None],
         "flinkConfiguration": NotRequired[dict[str, str] | None],
+        #: lines of a requirements file, not Flink's
+        "pythonRequirements": NotRequired[list[str] | None],
         "savepointPath": NotRequired[str | None],
         "allowNonRestoredState": NotRequired[bool | str | None],
         "claimMode": NotRequired[ClaimMode | None],

@@ -2249,6 +2249,7 @@ export interface RunRequest {
   parallelism?: number | string | null;
   jobId?: string | null;
   flinkConfiguration?: Record<string, string> | null;
+  pythonRequirements?: string[] | null;
   savepointPath?: string | null;
   allowNonRestoredState?: boolean | string | null;
   claimMode?: ClaimMode | null;

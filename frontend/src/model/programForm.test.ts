@@ -4,6 +4,7 @@ import {
   FormError,
   configurationText,
   joinArguments,
+  linesOf,
   parseConfiguration,
   refuseFile,
   splitArguments,
@@ -33,6 +34,10 @@ test.each([
   ['a: 1\na: 2', /Line 2: a is set twice/],
 ])('%j is refused with its line', (text, message) => {
   expect(() => parseConfiguration(text)).toThrow(message);
+});
+
+test('requirements are the lines with something in them', () => {
+  expect(linesOf(' geopy>=2 \n\n\tshapely==2.1\n')).toEqual(['geopy>=2', 'shapely==2.1']);
 });
 
 test('only programs can be uploaded', () => {

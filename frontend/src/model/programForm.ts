@@ -51,6 +51,14 @@ export function parseConfiguration(text: string): Record<string, string> {
   return result;
 }
 
+/** Lines with something in them, without blanks around them. */
+export function linesOf(text: string): string[] {
+  return text
+    .split('\n')
+    .map((line) => line.trim())
+    .filter((line) => line !== '');
+}
+
 /** The inverse: one line an option. */
 export function configurationText(options: Readonly<Record<string, string>>): string {
   return Object.entries(options)

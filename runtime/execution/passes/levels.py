@@ -20,7 +20,6 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runtime.common import options
 from runtime.core.clock import SYSTEM_CLOCK
 from runtime.core.closed_codec import ClosedCodec
 from runtime.core.ids import TaskId
@@ -30,7 +29,7 @@ from runtime.execution.passes.task_run import Turn
 from runtime.network.channel import ChannelId
 from runtime.task.client_output import LineRedirect
 from runtime.task.messages import TaskDeployment
-from runtime.task.python_files import add_to_python_path
+from runtime.task.python_files import import_files as import_job_files
 from runtime.task.slot_redaction import redaction_of
 from runtime.task.working_directory import WorkingDirectory
 
@@ -107,7 +106,7 @@ def _with_tasks(plan: PassPlan, deployments: Sequence[TaskDeployment]) -> PassPl
 
 def import_files(facts: JobFacts) -> None:
     """Let functions be imported from the files that the job was given."""
-    add_to_python_path((facts.configuration.get(options.PYTHON_FILES) or "").split(","))
+    import_job_files(facts.configuration)
 
 
 def nothing() -> pa.RecordBatch:

@@ -13,6 +13,7 @@ import {
   FormError,
   configurationText,
   joinArguments,
+  linesOf,
   parseConfiguration,
   splitArguments,
 } from '../../model/programForm';
@@ -36,6 +37,8 @@ interface Props {
 
 /** What the server shows in place of a secret. */
 const HIDDEN = '******';
+/** The option that has the packages of a job, which has a field of its own. */
+const REQUIREMENTS = 'python.requirements';
 
 export function RunForm({ program, mayRun, before, savepoint, chosenEntry }: Props) {
   const navigate = useNavigate();
@@ -45,7 +48,9 @@ export function RunForm({ program, mayRun, before, savepoint, chosenEntry }: Pro
   const [entry, setEntry] = useState(chosenEntry || (before?.entry ?? (known === program.name ? '' : known)));
   const [parallelism, setParallelism] = useState<string | number>(before?.parallelism ?? '');
   const [programArguments, setArguments] = useState(() => joinArguments(before?.args ?? []));
-  const [configuration, setConfiguration] = useState(() => configurationText(before?.configuration ?? {}));
+  const { [REQUIREMENTS]: packagesBefore = '', ...optionsBefore } = before?.configuration ?? {};
+  const [configuration, setConfiguration] = useState(() => configurationText(optionsBefore));
+  const [packages, setPackages] = useState(packagesBefore);
   const [restore, setRestore] = useState<Restore>({ ...NO_RESTORE, path: savepoint });
   const plan = useMutation({ mutationFn: (settings: RunRequest) => fetchPlan(program.id, settings) });
   const [view, setView] = useState('operators');
@@ -66,6 +71,7 @@ export function RunForm({ program, mayRun, before, savepoint, chosenEntry }: Pro
     ...(parallelism === '' ? {} : { parallelism: Number(parallelism) }),
     programArgsList: splitArguments(programArguments),
     flinkConfiguration: parseConfiguration(configuration),
+    ...(packages.trim() === '' ? {} : { pythonRequirements: linesOf(packages) }),
     ...restoreRequest(restore),
   });
   const submit = (event: SyntheticEvent) => {
@@ -119,6 +125,18 @@ export function RunForm({ program, mayRun, before, savepoint, chosenEntry }: Pro
               value={configuration}
               error={configurationProblem}
               onChange={(event) => setConfiguration(event.currentTarget.value)}
+              classNames={{ input: 'tm-mono' }}
+            />
+            <Textarea
+              className={classes.wide}
+              label="Python Packages"
+              description="Beside the engine's own; lines of a requirements file, for which there are wheels"
+              placeholder="geopy>=2,<3"
+              autosize
+              minRows={1}
+              maxRows={10}
+              value={packages}
+              onChange={(event) => setPackages(event.currentTarget.value)}
               classNames={{ input: 'tm-mono' }}
             />
             <RestoreFields className={classes.wide} value={restore} onChange={setRestore} />
