@@ -1,22 +1,26 @@
 """The newest lines of the log of a jobmanager or TaskManager, in Redis: REST shows them wherever the process runs.
 
 Logging must wait for nothing, so lines are kept in this process until its reporter writes them. The whole log of a
-process is where its standard error goes.
+process is where its standard error goes. Lines have the form of those of slots (`runtime.task.log_records`), so that
+the log of a job can have them, too.
 """
 
 from __future__ import annotations
 
 import logging
+import re
 import threading
 from collections import deque
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Final
 
 import redis
 
 from backend.audit.redaction import RedactingFilter
 from backend.cluster import bus
-from backend.config.log_format import LINE_FORMAT
+from runtime.core.clock import SYSTEM_CLOCK
+from runtime.task.log_records import record_text
 
 PART_CHARS: Final = 16 << 10
 """Size at which the next part of the log begins. Smaller: more parts; larger: more is written again for each line."""
@@ -26,6 +30,25 @@ MAX_UNWRITTEN: Final = 4_000
 """Records that wait while Redis is away; the oldest ones go."""
 MAX_RECORD_CHARS: Final = 8 << 10
 """Of a record; the rest of a longer one is in the process's standard error."""
+BYTES_PER_MS: Final = 1_000
+"""Offsets in a log begin with the time at which its process does: one that comes back under its id goes on behind what
+it has said before. More: they grow beyond what JSON keeps; less: a talkative process overtakes itself."""
+#: of a part, before its lines: offset in the log
+_POSITION: Final = re.compile(rb"@(\d{1,16})\n")
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessText:
+    """Newest lines of the log of a process."""
+
+    start: int
+    """Offset of the first byte."""
+    data: bytes = b""
+
+    @property
+    def end(self) -> int:
+        """Return the offset after the last byte."""
+        return self.start + len(self.data)
 
 
 class RecentLog(logging.Handler):
@@ -43,11 +66,13 @@ class RecentLog(logging.Handler):
         self._guard = threading.Lock()
         #: guarded by it
         self._unwritten: deque[str] = deque(maxlen=MAX_UNWRITTEN)
-        #: oldest first; the reporter's
+        #: oldest first, each with its offset; the reporter's
         self._parts: deque[str] = deque(maxlen=PARTS)
+        #: offset after the last part; the reporter's
+        self._end = SYSTEM_CLOCK.now_ms() * BYTES_PER_MS
         #: whether Redis had all parts after the last write
         self._is_written = False
-        self.setFormatter(logging.Formatter(LINE_FORMAT))
+        self.setFormatter(logging.Formatter("%(name)s - %(message)s"))
         self.addFilter(RedactingFilter())
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -58,6 +83,7 @@ class RecentLog(logging.Handler):
             return
         if len(text) > MAX_RECORD_CHARS:
             text = f"{text[:MAX_RECORD_CHARS]} … ({len(text) - MAX_RECORD_CHARS} more characters)"
+        text = record_text(record.created, record.levelno, None, text)
         with self._guard:
             self._unwritten.append(f"{text}\n")
 
@@ -88,8 +114,9 @@ class RecentLog(logging.Handler):
             if self._parts and len(self._parts[-1]) < PART_CHARS:
                 self._parts[-1] += line
             else:
-                self._parts.append(line)
+                self._parts.append(f"@{self._end}\n{line}")
                 added += 1
+            self._end += len(line.encode(errors="replace"))
         return added
 
     def _write_end(self, added: int, *, has_news: bool) -> bool:
@@ -119,11 +146,36 @@ class RecentLog(logging.Handler):
 
 def read_process_log(process: str) -> str:
     """Return the newest lines of a process's log; "" if there is none, or Redis does not answer."""
+    return read_process_text(process).data.decode(errors="replace")
+
+
+def read_process_text(process: str, since: int = 0) -> ProcessText:
+    """Return the newest lines of a process's log and where they are in it; none if Redis does not answer.
+
+    Args:
+        process: its id.
+        since: offset; if the last parts begin before it, they are all that is read.
+    """
+    key = bus.PROCESS_LOG_KEY.format(process)
     try:
         with bus.reader().connected() as connection:
             # redis's types cannot tell that this client waits
-            parts: list[str] = connection.lrange(bus.PROCESS_LOG_KEY.format(process), 0, -1)  # type: ignore[assignment]
+            parts: list[str] = connection.lrange(key, -2, -1) if since else []  # type: ignore[assignment]
+            text = _joined(parts)
+            if not parts or text.start > since:
+                text = _joined(connection.lrange(key, 0, -1))  # type: ignore[arg-type]
+            return text
     except redis.RedisError as error:
         logging.getLogger(__name__).warning("the log of a process cannot be read: %s", error)
-        return ""
-    return "".join(parts)
+        return ProcessText(0)
+
+
+def _joined(parts: Iterable[str]) -> ProcessText:
+    start, data = 0, bytearray()
+    for part in parts:
+        text = part.encode(errors="replace")
+        match = _POSITION.match(text)
+        if match is not None and not data:
+            start = int(match[1])
+        data += text if match is None else text[match.end() :]
+    return ProcessText(start, bytes(data))

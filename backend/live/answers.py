@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
-from backend.cluster.document_types import CheckpointState, CheckpointType, JobState, VertexScaling
+from backend.cluster.document_types import CheckpointState, CheckpointType, ExecutionState, JobState, VertexScaling
 from backend.cluster.peek_document import SeenByPeek
 from backend.cluster.stack_document import VertexStacks
 from backend.contract.schema import Named
@@ -121,7 +121,11 @@ class JobLogQuery(JobLogFrom):
     slot: NotRequired[int]
     vertex: NotRequired[str]
     """Id of the vertex whose tasks have logged it. It is not known of what was printed."""
-    kind: NotRequired[Literal["out", "log"]]
+    operator: NotRequired[str]
+    """Uid of the operator whose code has logged it."""
+    kind: NotRequired[Literal["out", "log", "jobmanager", "taskmanager"]]
+    """What slots have printed or logged; what a JobManager has logged about the job, or a TaskManager that runs it.
+    Missing: all, of processes only without `attempt` and `slot`."""
     order: NotRequired[Literal["newest", "oldest"]]
     """Which entries come first; by default the newest."""
     cursor: NotRequired[str]
@@ -136,14 +140,17 @@ class JobLogEntry(TypedDict):
     time: int | None
     """When it was logged; of what was printed, when it arrived; null: nobody knows."""
     level: LogLevel | Literal[""]
-    attempt: int
-    slot: int
-    kind: Literal["out", "log"]
+    attempt: int | None
+    """null, as `slot`: a JobManager or TaskManager has logged it."""
+    slot: int | None
+    kind: Literal["out", "log", "jobmanager", "taskmanager"]
     vertex: str
     """Id of the vertex whose task has logged it; empty: none, or it is not known."""
     subtask: int | None
+    operator: str
+    """Uid of the operator whose code has logged it; empty: none, or it is not known."""
     name: str
-    """The file."""
+    """The file; of a process, its kind and id: "taskmanager/host:4711-0a1b2c"."""
     offset: int
     """Of its first byte in the file."""
     text: str
@@ -305,18 +312,21 @@ class TimelineEvent(TypedDict):
 HistoryFrom = TypedDict("HistoryFrom", {"from": NotRequired[int]})
 
 
-class HistoryQuery(HistoryFrom):
+class HistoryWindow(HistoryFrom):
     """`from`: the beginning, ten minutes before the end if it is not given."""
 
     to: NotRequired[int]
     """The end; now if it is not given."""
     step: NotRequired[int]
     """Over so many ms samples are averaged; more if a series would have more than 1,000 points."""
+
+
+class HistoryQuery(HistoryWindow):
     series: str
     """Their names, at most 64, with commas between them: "v.<vertex id>.<metric>", "e.<edge id>.<metric>"."""
 
 
-class MetricHistory(TypedDict):
+class HistoryCurves(TypedDict):
     is_available: bool
     """false: Redis does not answer in time, or others are reading, so that nothing is known."""
     begin: int
@@ -326,6 +336,13 @@ class MetricHistory(TypedDict):
     """Ascending, the same for all series."""
     series: dict[str, list[float | None]]
     """Name → its values at these times; null: nobody knows it."""
+
+
+class TaskManagerHistory(HistoryCurves):
+    """`memory_used`, bytes of the machine; `slots_memory`, resident bytes of the processes of slots; `slots_used`."""
+
+
+class MetricHistory(HistoryCurves):
     events: list[TimelineEvent]
     """Checkpoints, operations, rescalings and failures in this time, oldest first; at most 200, the newest."""
 
@@ -540,6 +557,17 @@ class StateLookup(TypedDict):
     """Bytes of the snapshot that were read for it."""
 
 
+class VertexRun(TypedDict):
+    """Run of a vertex in one attempt."""
+
+    vertex: str
+    attempt: int
+    state: ExecutionState
+    """As it ended."""
+    begin: int
+    end: int | None
+
+
 class JobTimeline(TypedDict):
     """The states and events of a job, oldest first."""
 
@@ -553,6 +581,8 @@ class JobTimeline(TypedDict):
     """At most 200, the newest."""
     events: list[TimelineEvent]
     """Operations, rescalings by the autoscaler and failures; at most 200, the newest."""
+    runs: list[VertexRun]
+    """Of attempts before the newest one of each vertex, which the live document has; at most 300, the newest."""
 
 
 class FailureNeighbour(TypedDict):

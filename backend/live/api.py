@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from rest_framework import exceptions
@@ -240,7 +240,12 @@ def query_number(request: Request, name: str, default: int, low: int, high: int)
     Raises:
         ValidationError: it is none, or out of bounds.
     """
-    text = request.query_params.get(name)
+    return number_of(request.query_params, name, default, low, high)
+
+
+def number_of(query: Mapping[str, str], name: str, default: int, low: int, high: int) -> int:
+    """Return a whole number of a query's parameters, as `query_number` does."""
+    text = query.get(name)
     if text is None:
         return default
     if not _NUMBER.fullmatch(text) or not low <= int(text) <= high:

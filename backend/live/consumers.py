@@ -2,8 +2,8 @@
 
 A hint from the channel layer marks a topic as due; one task per connection sends due topics at most twice a second.
 Each change is computed from the document sent last, so a slow or lost hint delays a change but never corrupts it.
-Every second a tick reports the documents' ages. A client that does not accept a message in time is dropped. Frames are
-text: JSON objects with a "type".
+Every second a tick reports the documents' ages. A client that does not accept a message in time is dropped. It can also
+follow logs of jobs (`log_follow`). Frames are text: JSON objects with a "type".
 """
 
 from __future__ import annotations
@@ -25,12 +25,14 @@ from backend.cluster.database_clock import CLOCK
 from backend.live.authentication import CLOSE_UNAUTHORIZED, SUBPROTOCOL, FindUser
 from backend.live.documents import read_document
 from backend.live.feed import Feed, Message, tick_message
+from backend.live.log_follow import MAX_FOLLOWED, FollowRefused, LogFollower, follower_of
 from backend.live.topics import VertexUnknownError, group_of, is_topic, source_of
 
 logger = logging.getLogger(__name__)
 
 MAX_TOPICS = 32
-MAX_MESSAGE_BYTES = 4096
+MAX_MESSAGE_BYTES = 16 << 10
+"""From the client. Smaller: the cursor of a job with many logs finds no room."""
 #: codes of RFC 6455
 CLOSE_POLICY, CLOSE_TOO_BIG, CLOSE_ERROR = 1008, 1009, 1011
 
@@ -40,6 +42,8 @@ class Pace:
     """Intervals and limits of a connection, in seconds."""
 
     between_changes_s: float = 0.5
+    between_lines_s: float = 1.0
+    """Between looks at a log that is followed."""
     tick_s: float = 1.0
     """Documents are also read at this interval without a hint: hints can be lost, and a document that is no longer
     written ages. A page calls itself stale after 3 s without a frame."""
@@ -62,6 +66,8 @@ class LiveConsumer(AsyncWebsocketConsumer):
         super().__init__()
         self._pace = pace
         self._feeds: dict[str, Feed] = {}
+        #: logs that are followed, by the client's names
+        self._logs: dict[str, tuple[LogFollower, asyncio.Task[None]]] = {}
         self._wake = asyncio.Event()
         #: one message at a time, in the order of the documents it is computed from
         self._sending = asyncio.Lock()
@@ -84,6 +90,8 @@ class LiveConsumer(AsyncWebsocketConsumer):
             # runs even if the server shuts down without a disconnect
             if self._sender is not None:
                 self._sender.cancel()
+            for _, following in self._logs.values():
+                following.cancel()
 
     # --- from the client ----------------------------------------------------------------------------------------------
 
@@ -91,10 +99,10 @@ class LiveConsumer(AsyncWebsocketConsumer):
         """Accept the connection; LiveAuthentication lets only logged-in users with this protocol through."""
         self._find_user = cast("dict[str, Any]", self.scope)["find_user"]
         await self.accept(SUBPROTOCOL)
-        self._sender = asyncio.create_task(self._send_for_ever())
+        self._sender = asyncio.create_task(self._ended_with(self._send_what_is_due()))
 
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
-        """Handle a message: "subscribe" or "unsubscribe" with a "topic", or "ping"."""
+        """Handle a message: one of `messages.ClientMessage`."""
         if len(text_data or bytes_data or "") > MAX_MESSAGE_BYTES:
             await self.close(CLOSE_TOO_BIG)
             return
@@ -116,10 +124,19 @@ class LiveConsumer(AsyncWebsocketConsumer):
                 await self._subscribe(topic)
             else:
                 await self._unsubscribe(topic)
+        elif kind == "follow":
+            await self._follow(message)
+        elif kind == "took":
+            if (known := self._logs.get(str(message.get("id")))) is not None:
+                known[0].take()
+        elif kind == "unfollow":
+            self._unfollow(str(message.get("id")))
         else:
             await self._send_error("", "The message was not understood.")
 
     async def disconnect(self, code: int) -> None:
+        for name in list(self._logs):
+            self._unfollow(name)
         for topic in list(self._feeds):
             await self._unsubscribe(topic)
 
@@ -149,6 +166,24 @@ class LiveConsumer(AsyncWebsocketConsumer):
         if self._feeds.pop(topic, None) is not None and group not in map(group_of, self._feeds):
             await self._within_limit(self.channel_layer.group_discard(group, self.channel_name))
 
+    async def _follow(self, message: Message) -> None:
+        name = str(message.get("id"))
+        self._unfollow(name)
+        try:
+            if len(self._logs) >= MAX_FOLLOWED:
+                raise FollowRefused(f"At most {MAX_FOLLOWED} logs can be followed.")
+            follower = follower_of(message, self._send, self._pace.between_lines_s)
+        except FollowRefused as error:
+            await self._send({"type": "log-ended", "id": name[:100], "message": str(error)})
+            return
+        following = asyncio.create_task(self._ended_with(follower.run()), name=f"follow {name[:100]}")
+        self._logs[name] = (follower, following)
+
+    def _unfollow(self, name: str) -> None:
+        known = self._logs.pop(name, None)
+        if known is not None:
+            known[1].cancel()
+
     async def _join(self, topic: str) -> None:
         """Join a topic's group to get its hints; until that has succeeded, the ticks stand in for them."""
         await self._within_limit(self.channel_layer.group_add(group_of(topic), self.channel_name))
@@ -177,9 +212,10 @@ class LiveConsumer(AsyncWebsocketConsumer):
             if message is not None:
                 await self._write(message)
 
-    async def _send_for_ever(self) -> None:
+    async def _ended_with(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do some work; if it fails, the connection ends."""
         try:
-            await self._send_what_is_due()
+            await work
         except (asyncio.CancelledError, StopConsumer):
             raise
         except Exception:

@@ -1,4 +1,5 @@
-"""The log of a job: all logs of its slots, merged by time, from its newest entries or from its oldest.
+"""The log of a job: all logs of its slots, and what JobManagers and TaskManagers have logged about it, merged by time,
+from its newest entries or from its oldest.
 
 A search looks at a bounded number of bytes, for a bounded time, and says where the next one goes on: positions are
 offsets in each log (`LogCursor`), so that no entry comes twice or never, also where clocks differ. Blocking; any
@@ -20,6 +21,8 @@ from typing import Any, Final
 from backend.cluster.log_segments import read_only
 from backend.live.log_scan import BlockBuffer, Entry, LogScan, Wanted
 from backend.live.logs import LogFile
+from backend.live.process_logs import ProcessLog, is_of_process
+from backend.live.process_scan import ProcessScan
 
 DEFAULT_ENTRIES: Final = 200
 MAX_ENTRIES: Final = 1_000
@@ -109,6 +112,8 @@ def search_job_log(
     cursor: LogCursor | None = None,
     limit: int = DEFAULT_ENTRIES,
     now_ms: int,
+    job_id: str = "",
+    processes: Sequence[ProcessLog] = (),
     monotonic: Callable[[], float] = time.monotonic,
 ) -> FoundEntries:
     """Search the logs of a job.
@@ -120,6 +125,8 @@ def search_job_log(
         cursor: where an earlier search in this direction stopped; None: it begins.
         limit: maximum number of entries.
         now_ms: wall-clock time.
+        job_id: the job, if there are logs of processes.
+        processes: their logs that are wanted.
         monotonic: clock in seconds.
 
     Raises:
@@ -133,8 +140,10 @@ def search_job_log(
         logs = _chosen([file for file in files if file.attempt >= cursor.first_attempt])
     ends = {file.name: _whole_end(file, now_ms) for file in logs}
     positions = {} if cursor is None else cursor.positions
+    if is_backward and cursor is not None:
+        processes = [log for log in processes if log.name in positions]
     buffer = None if wanted.is_everything else BlockBuffer()
-    scans = [
+    scans: list[LogScan | ProcessScan] = [
         LogScan(
             file,
             ends[file.name],
@@ -146,6 +155,12 @@ def search_job_log(
         )
         for file in logs
     ]
+    scans += [
+        ProcessScan(log, job_id, wanted, is_backward=is_backward, start=positions.get(log.name)) for log in processes
+    ]
+    # of a process whose log cannot be read now, what was shown must not come again
+    silent = {name: position for name, position in positions.items() if is_of_process(name)}
+    ends = silent | ends | {log.name: log.text.end for log in processes}
     entries, is_complete = _merged(scans, -1 if is_backward else 1, limit, monotonic)
     first_attempt = min((file.attempt for file in logs), default=0)
     left = [scan for scan in scans if scan.left_bytes]
@@ -153,7 +168,8 @@ def search_job_log(
     edge = None if not edges else max(edges) if is_backward else min(edges)
     next_one: LogCursor | None = None
     if not (is_backward and is_complete):
-        next_one = LogCursor(is_backward, first_attempt, {scan.file.name: scan.position for scan in scans})
+        reached = silent | {scan.file.name: scan.position for scan in scans}
+        next_one = LogCursor(is_backward, first_attempt, reached)
     return FoundEntries(
         entries,
         next_one,
@@ -161,8 +177,8 @@ def search_job_log(
         is_complete,
         None if edge is None or edge == float("-inf") else int(edge),
         sum(scan.left_bytes for scan in left),
-        sum(file.size for file in logs),
-        len(logs),
+        sum(scan.file.size for scan in scans),
+        len(scans),
         len(files) - len(logs),
     )
 
@@ -176,7 +192,7 @@ def _chosen(files: Sequence[LogFile]) -> list[LogFile]:
 
 
 def _merged(
-    scans: Sequence[LogScan], sign: int, limit: int, monotonic: Callable[[], float]
+    scans: Sequence[LogScan | ProcessScan], sign: int, limit: int, monotonic: Callable[[], float]
 ) -> tuple[list[Entry], bool]:
     """Return entries of the logs by time, and whether all of them were searched.
 

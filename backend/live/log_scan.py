@@ -19,6 +19,7 @@ import numpy as np
 from backend.cluster.log_segments import Segment, read_only
 from backend.cluster.log_times import read_times, time_at, times_at
 from backend.live.logs import LogFile
+from backend.live.process_logs import ProcessLog
 from runtime.task.log_records import HEAD, Head, head_of
 
 FIRST_BLOCK_BYTES: Final = 64 << 10
@@ -49,13 +50,15 @@ class Wanted:
     """As records have them."""
     vertex: bytes = b""
     """First digits of an id, as records have them."""
+    operator: bytes = b""
+    """First digits of an id, as records have them."""
     since_ms: int | None = None
     """Earlier entries are left out."""
 
     @property
     def is_everything(self) -> bool:
         """Return whether blocks cannot be passed over as a whole."""
-        return self.levels is None and not self.vertex and not self.texts
+        return self.levels is None and not self.vertex and not self.operator and not self.texts
 
     def may_be_in(self, block: bytes | bytearray, folded: bytes | bytearray, end: int) -> bool:
         """Return False if nothing in a block is wanted.
@@ -68,6 +71,7 @@ class Wanted:
         return (
             (self.levels is None or any(block.find(b" %b " % level, 0, end) >= 0 for level in self.levels))
             and (not self.vertex or block.find(b" [%b#" % self.vertex, 0, end) >= 0)
+            and (not self.operator or block.find(b"/%b] " % self.operator, 0, end) >= 0)
             and (not self.texts or any(folded.find(fold(text), 0, end) >= 0 for text in self.texts))
         )
 
@@ -84,6 +88,8 @@ class Wanted:
             return False
         if self.vertex and (head is None or head[4] != self.vertex):
             return False
+        if self.operator and (head is None or head[6] != self.operator):
+            return False
         return not self.texts or any(lowered.find(text, begin, end) >= 0 for text in self.texts)
 
 
@@ -91,7 +97,7 @@ class Wanted:
 class Entry:
     """A record, or a line that belongs to none."""
 
-    file: LogFile
+    file: LogFile | ProcessLog
     offset: int
     data: bytes
     head: Head | None

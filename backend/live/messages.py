@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal, TypedDict
 
 from backend.cluster.document_types import Freshness
 from backend.contract.schema import Named
+from backend.live.answers import JobLog, JobLogQuery
 
 Topic = Annotated[
     str,
@@ -29,6 +30,29 @@ class Subscribe(TypedDict):
 class Unsubscribe(TypedDict):
     type: Literal["unsubscribe"]
     topic: Topic
+
+
+class Follow(TypedDict):
+    """Asks for what a job's log gets after a cursor, part by part: `LogPart`."""
+
+    type: Literal["follow"]
+    id: str
+    """Any name, of this connection."""
+    job: str
+    query: JobLogQuery
+    """With the cursor of an answer, oldest first. `order` and `limit` do not count."""
+
+
+class TookLog(TypedDict):
+    """The page has shown the last part; only now comes another one."""
+
+    type: Literal["took"]
+    id: str
+
+
+class Unfollow(TypedDict):
+    type: Literal["unfollow"]
+    id: str
 
 
 class Ping(TypedDict):
@@ -85,5 +109,21 @@ class Pong(TypedDict):
     now: int
 
 
-ClientMessage = Annotated[Subscribe | Unsubscribe | Ping, Named("ClientMessage")]
-ServerMessage = Annotated[Snapshot | Change | Gone | Refusal | Tick | Pong, Named("ServerMessage")]
+class LogPart(TypedDict):
+    """What has been added to a log that is followed, oldest first."""
+
+    type: Literal["log"]
+    id: str
+    part: JobLog
+
+
+class LogEnded(TypedDict):
+    """A log is not followed any more."""
+
+    type: Literal["log-ended"]
+    id: str
+    message: str
+
+
+ClientMessage = Annotated[Subscribe | Unsubscribe | Follow | TookLog | Unfollow | Ping, Named("ClientMessage")]
+ServerMessage = Annotated[Snapshot | Change | Gone | Refusal | LogPart | LogEnded | Tick | Pong, Named("ServerMessage")]

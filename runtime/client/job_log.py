@@ -77,7 +77,10 @@ class JobLogPrinter:
     def _print(self, entries: Sequence[Entry]) -> None:
         for entry in entries:
             place = f"slot-{entry['slot']}"
-            if entry["vertex"]:
+            if entry["slot"] is None:
+                # "taskmanager/host:4711-0a1b2c"
+                place = entry["name"]
+            elif entry["vertex"]:
                 place = f"{self._names.get(entry['vertex'], entry['vertex'])} #{entry['subtask']}"
             elif entry["kind"] == "out":
                 place += ".out"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -20,16 +21,19 @@ from backend.accounts.models import ApiToken
 from backend.accounts.services import create_token
 from backend.cluster import bus
 from backend.cluster.cluster_document import cluster_document, job_entry
+from backend.cluster.job_logs import JobLogs, SlotLogWriter
 from backend.cluster.models import Job
 from backend.live import consumers, documents
 from backend.live.authentication import CLOSE_UNAUTHORIZED, SUBPROTOCOL, TOKEN_SUBPROTOCOL
 from backend.live.consumers import LiveConsumer, Pace
 from backend.live.routing import websocket_application
 from backend.live.topic_types import Figures
+from runtime.core.ids import Attempt, SlotId
 from tests.dispatcher import rows
 from tests.live.live_jobs import NOW, RunningJob
 from tests.live.websocket import WebSocket
 from tests.support import bus_contents
+from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("bus_redis")]
 
@@ -63,17 +67,23 @@ async def connect(no_pools_left: None) -> AsyncIterator[Connect]:
 
 
 @pytest.fixture
-def cookie(alice: User) -> tuple[bytes, bytes]:
-    """The session cookie of alice's browser."""
+def browser(alice: User) -> Client:
+    """Alice's browser."""
     browser = Client()
     browser.force_login(alice)
+    return browser
+
+
+@pytest.fixture
+def cookie(browser: Client) -> tuple[bytes, bytes]:
+    """The session cookie of alice's browser."""
     return (b"cookie", f"tidemark-session={browser.cookies['tidemark-session'].value}".encode())
 
 
 @pytest.fixture
 def fast(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same connection, with less time between its messages."""
-    pace = Pace(between_changes_s=0.05, tick_s=0.2, check_user_s=0.1, send_timeout_s=0.3)
+    pace = Pace(between_changes_s=0.05, between_lines_s=0.05, tick_s=0.2, check_user_s=0.1, send_timeout_s=0.3)
     monkeypatch.setattr(LiveConsumer.__init__, "__defaults__", (pace,))
 
 
@@ -115,6 +125,33 @@ async def hint(topic: str, version: int) -> None:
 @pytest.fixture
 def job(transactional_db: None) -> Job:
     return rows.running_job()
+
+
+class RunningLog:
+    """The log of a slot of a job, as the leader writes it."""
+
+    def __init__(self, home: Path, job: Job) -> None:
+        self._writer = SlotLogWriter(1)
+        self._logs = JobLogs(self._writer, home / "logs" / "jobs" / job.id)
+        self._position = 0
+
+    async def add(self, *lines: str) -> None:
+        """Append lines, and wait until they are written."""
+        text = "".join(f"{line}\n" for line in lines).encode()
+        self._logs.deliver(SlotId(0), Attempt(0), "stdout", self._position, text, lambda: None)
+        self._position += len(text)
+        await asyncio.to_thread(wait_until, lambda: self._logs.are_written, 10, "the log")
+
+    def close(self) -> None:
+        self._logs.close()
+        self._writer.close()
+
+
+@pytest.fixture
+def running_log(home: Path, job: Job) -> Iterator[RunningLog]:
+    log = RunningLog(home, job)
+    yield log
+    log.close()
 
 
 # --- who may connect --------------------------------------------------------------------------------------------------
@@ -368,6 +405,107 @@ async def test_twenty_tabs_share_one_read_and_one_document(
         assert told == dict.fromkeys(topics, version + 1)
     kept = documents._kept[topics[0]]
     assert set(kept.by_topic) == set(topics) and kept.version == version + 1
+
+
+async def followed(connection: WebSocket, job: Job, browser: Client, **query: Any) -> str:
+    """Follow the log of a job from its end on, under the name "1"; returns the cursor."""
+    answer = await asyncio.to_thread(browser.get, f"/api/v1/jobs/{job.id}/logs/search")
+    cursor: str = answer.json()["follow"]
+    await follow(connection, job, cursor=cursor, **query)
+    return cursor
+
+
+async def follow(connection: WebSocket, job: Job, **query: Any) -> None:
+    await connection.send_json({"type": "follow", "id": "1", "job": job.id, "query": query})
+
+
+def texts(part: dict[str, Any]) -> list[str]:
+    return [entry["text"] for entry in part["part"]["entries"]]
+
+
+async def test_a_log_is_followed_part_by_part_as_the_page_takes_them(
+    connect: Connect, cookie: tuple[bytes, bytes], browser: Client, fast: None, job: Job, running_log: RunningLog
+) -> None:
+    await running_log.add("before")
+    connection = await connect(ORIGIN, cookie)
+    await followed(connection, job, browser)
+    await running_log.add("first")
+    part = await receive(connection, "log")
+    assert (part["id"], texts(part)) == ("1", ["first"])
+    await running_log.add("second", "third")
+    # ticks only: the page has not taken the part
+    for _ in range(3):
+        assert (await connection.receive_json())["type"] == "tick"
+    await connection.send_json({"type": "took", "id": "1"})
+    assert texts(await receive(connection, "log")) == ["second", "third"]
+    await connection.send_json({"type": "unfollow", "id": "1"})
+    await connection.send_json({"type": "took", "id": "1"})
+    await running_log.add("fourth")
+    for _ in range(3):
+        assert (await connection.receive_json())["type"] == "tick"
+    again = await connect(ORIGIN, cookie)
+    await follow(again, job, cursor=part["part"]["cursor"], q="IR")
+    assert texts(await receive(again, "log")) == ["third"]
+
+
+async def test_a_page_that_is_far_behind_gets_all_in_bounded_parts(
+    connect: Connect,
+    cookie: tuple[bytes, bytes],
+    browser: Client,
+    fast: None,
+    job: Job,
+    running_log: RunningLog,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("backend.live.log_follow.PART_ENTRIES", 3)
+    connection = await connect(ORIGIN, cookie)
+    await followed(connection, job, browser)
+    await running_log.add(*map(str, range(8)))
+    parts: list[list[str]] = []
+    while sum(len(part) for part in parts) < 8:
+        parts.append(texts(await receive(connection, "log")))
+        await connection.send_json({"type": "took", "id": "1"})
+    assert parts == [["0", "1", "2"], ["3", "4", "5"], ["6", "7"]]
+
+
+async def test_followers_end_with_their_connection(
+    connect: Connect, cookie: tuple[bytes, bytes], browser: Client, fast: None, job: Job, running_log: RunningLog
+) -> None:
+    def followers() -> list[str]:
+        return [task.get_name() for task in asyncio.all_tasks() if task.get_name().startswith("follow ")]
+
+    connection = await connect(ORIGIN, cookie)
+    await followed(connection, job, browser)
+    await running_log.add("first")
+    await receive(connection, "log")
+    assert followers() == ["follow 1"]
+    await connection.disconnect()
+    assert followers() == []
+
+
+@pytest.mark.parametrize(
+    "query", [None, [], {}, {"q": "no cursor"}, {"cursor": ["x"]}, {"cursor": "nonsense"}, {"cursor": "x", "q": True}]
+)
+async def test_what_cannot_be_followed_is_told(
+    connect: Connect, cookie: tuple[bytes, bytes], job: Job, home: Path, query: Any
+) -> None:
+    connection = await connect(ORIGIN, cookie)
+    await connection.send_json({"type": "follow", "id": "1", "job": job.id, "query": query})
+    ended = await receive(connection, "log-ended")
+    assert ended["id"] == "1" and ended["message"]
+    await connection.send_json({"type": "follow", "id": "2", "job": "f" * 32, "query": {"cursor": "x"}})
+    assert "f" * 32 in (await receive(connection, "log-ended"))["message"]
+
+
+async def test_only_so_many_logs_are_followed(
+    connect: Connect, cookie: tuple[bytes, bytes], browser: Client, job: Job, home: Path
+) -> None:
+    connection = await connect(ORIGIN, cookie)
+    cursor = await followed(connection, job, browser)
+    for name in "2345":
+        await connection.send_json({"type": "follow", "id": name, "job": job.id, "query": {"cursor": cursor}})
+    ended = await receive(connection, "log-ended")
+    assert (ended["id"], ended["message"]) == ("5", "At most 4 logs can be followed.")
 
 
 async def test_a_job_that_is_deleted_is_gone(

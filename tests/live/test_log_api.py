@@ -12,11 +12,14 @@ from typing import Any
 import pytest
 from rest_framework.test import APIClient
 
+from backend.cluster import bus, services
 from backend.cluster.job_logs import JobLogs, SlotLogWriter
-from backend.cluster.models import Job
-from runtime.core.ids import Attempt, SlotId, TaskId
+from backend.cluster.leadership import ROLE
+from backend.cluster.models import Job, LeaderEpoch
+from backend.cluster.process_log import RecentLog
+from runtime.core.ids import Attempt, SlotId, TaskId, operator_id_of
 from runtime.task.client_output import SlotClientChannel
-from runtime.task.log_records import RecordHandler
+from runtime.task.log_records import RecordHandler, record_text
 from runtime.task.running_task import AsTask
 from tests.dispatcher import rows
 from tests.support.waiting import wait_until
@@ -52,6 +55,7 @@ class Slots:
     def log(
         self, level: int, at_s: float, text: str, task: TaskId | None = None, slot: int = 0, attempt: int = 0
     ) -> None:
+        """Have a slot log a record at a time."""
         record = logging.makeLogRecord({"name": "demo", "levelno": level, "msg": text, "created": at_s})
         if task is None:
             RecordHandler(self.channel(slot, attempt), "log").handle(record)
@@ -112,6 +116,7 @@ def test_the_log_of_a_job_is_that_of_all_its_slots_newest_first(get: Get, home: 
         "kind": "log",
         "vertex": rows.SINK,
         "subtask": 1,
+        "operator": "",
         "name": "attempt-0/slot-1.log",
         "offset": 0,
         "text": "demo - slow",
@@ -166,6 +171,97 @@ def test_what_is_written_later_is_followed(get: Get, home: Path, job: Job) -> No
     assert texts(get(order="oldest", cursor=answer["cursor"])) == []
 
 
+def test_what_an_operator_has_logged_is_found_by_its_uid(get: Get, home: Path, job: Job) -> None:
+    slots = Slots(home / "logs" / "jobs" / job.id)
+    operator = operator_id_of("uid-3")
+    line = record_text(4.0, logging.INFO, TaskId(rows.SINK, 1), "demo - counted", operator) + "\n"
+    slots.channel(2, 1).send("log", line.encode())
+    slots.written()
+    slots.close()
+    [entry] = get(operator="uid-3")["entries"]
+    assert (entry["text"], entry["operator"], entry["vertex"], entry["subtask"]) == (
+        "demo - counted",
+        "uid-3",
+        rows.SINK,
+        1,
+    )
+    assert texts(get(operator="uid-4")) == []
+    assert texts(get(vertex=rows.SINK, operator="uid-3")) == ["counted"]
+
+
+class Process:
+    """A JobManager or TaskManager that logs."""
+
+    def __init__(self, process: str) -> None:
+        self._log = RecentLog(process)
+
+    def log(self, at_s: float, text: str, level: int = logging.INFO) -> None:
+        record = {"name": "backend.cluster", "levelno": level, "msg": text, "created": at_s}
+        self._log.handle(logging.makeLogRecord(record))
+        self._log.write()
+
+
+def leading() -> Process:
+    """The JobManager that leads."""
+    now = services.now_ms()
+    LeaderEpoch.objects.update_or_create(name=ROLE, defaults={"epoch": 1, "holder": "host:1", "since": now})
+    return Process("host:1")
+
+
+def test_what_jobmanager_and_taskmanager_have_logged_about_a_job_stands_between(get: Get, job: Job) -> None:
+    other, leader, taskmanager = "f" * 32, leading(), Process(rows.TASKMANAGER)
+    leader.log(1_000.5, f"job {job.id} (flights) was taken: attempt 0")
+    leader.log(1_000.6, f"job {other} waits")
+    leader.log(1_000.7, "the lease was renewed late")
+    taskmanager.log(1_001.5, f"job {job.id}, attempt 0: stage 1 with 2 slots begins")
+    taskmanager.log(1_001.6, f"job {other}, attempt 0: stage 1 ended")
+    taskmanager.log(1_001.7, "a command was refused", logging.WARNING)
+    Process("elsewhere:1").log(1_001.8, "not here")
+    found = get(order="oldest")
+    assert [text.removeprefix("backend.cluster - ") for text in texts(found)] == [
+        "opened",
+        f"job {job.id} (flights) was taken: attempt 0",
+        "bad record: <pg.password>",
+        f"job {job.id}, attempt 0: stage 1 with 2 slots begins",
+        "a command was refused",
+        "slow",
+        "restored",
+        "hello",
+    ]
+    refused = found["entries"][4]
+    told = (refused["kind"], refused["name"], refused["attempt"], refused["slot"], refused["level"], refused["time"])
+    assert told == ("taskmanager", f"taskmanager/{rows.TASKMANAGER}", None, None, "WARN", 1_001_700)
+    assert texts(get(kind="jobmanager")) == [f"backend.cluster - job {job.id} (flights) was taken: attempt 0"]
+    assert texts(get(kind="taskmanager", level="WARN")) == ["backend.cluster - a command was refused"]
+    assert texts(get(attempt=1)) == ["restored"] and texts(get(kind="out")) == ["hello"]
+    assert texts(get(q="REFUSED", **{"from": 1_001_000})) == ["backend.cluster - a command was refused"]
+    one_by_one: list[str] = []
+    cursor: dict[str, str] = {}
+    for _ in found["entries"]:
+        answer = get(limit=1, **cursor)
+        one_by_one += texts(answer)
+        cursor = {"cursor": answer["cursor"]}
+    assert one_by_one == texts(found)[::-1]
+
+
+def test_lines_of_a_process_are_followed_once_also_when_redis_has_lost_them(get: Get) -> None:
+    taskmanager = Process(rows.TASKMANAGER)
+    taskmanager.log(1.0, "before")
+    follow = get(limit=1)["follow"]
+    taskmanager.log(2.0, "after")
+    answer = get(order="oldest", cursor=follow)
+    assert texts(answer) == ["backend.cluster - after"]
+    bus.client().delete(bus.PROCESS_LOG_KEY.format(rows.TASKMANAGER))
+    answer = get(order="oldest", cursor=answer["cursor"])
+    assert texts(answer) == []
+    taskmanager.log(3.0, "written again")
+    answer = get(order="oldest", cursor=answer["cursor"])
+    assert texts(answer) == ["backend.cluster - written again"]
+    # one that begins anew under the same id
+    Process(rows.TASKMANAGER).log(4.0, "another process")
+    assert texts(get(order="oldest", cursor=answer["cursor"])) == ["backend.cluster - another process"]
+
+
 def test_a_long_entry_is_cut_around_what_was_looked_for(get: Get, home: Path, job: Job) -> None:
     slots = Slots(home / "logs" / "jobs" / job.id)
     slots.log(logging.INFO, 3_000.0, "ä" * 20_000 + "needle" + "y" * 20_000, attempt=2)
@@ -185,6 +281,8 @@ def test_a_long_entry_is_cut_around_what_was_looked_for(get: Get, home: Path, jo
         ({"level": "info"}, "level"),
         ({"kind": "err"}, "kind"),
         ({"kind": "out", "level": "INFO"}, "kind"),
+        ({"kind": "taskmanager", "vertex": rows.SINK}, "kind"),
+        ({"operator": "uid-9"}, "operator"),
         ({"order": "up"}, "order"),
         ({"attempt": "-1"}, "attempt"),
         ({"attempt": "x"}, "attempt"),

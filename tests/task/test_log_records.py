@@ -8,10 +8,21 @@ from collections.abc import Iterator
 
 import pytest
 
-from runtime.core.ids import TaskId, VertexId
+from runtime.core.ids import OperatorId, TaskId, VertexId, operator_id_of
+from runtime.operators.functions import MapFunction
+from runtime.operators.map_operators import MapOperator, MapOperatorFactory
 from runtime.task.client_output import LineRedirect, SlotClientChannel
-from runtime.task.log_records import HEAD, RecordHandler, head_of, record_text, without_heads
+from runtime.task.log_records import (
+    HEAD,
+    VERTEX_CHARS,
+    RecordHandler,
+    head_of,
+    record_text,
+    running_operator,
+    without_heads,
+)
 from runtime.task.running_task import AsTask, running_task
+from runtime.testing.harness import OneInputHarness
 
 MAP = TaskId(VertexId("0123456789abcdef" * 2), 3)
 
@@ -47,6 +58,37 @@ def test_a_record_says_which_task_has_logged_it(logger: logging.Logger, sent: li
     assert sent[0][first.size :] == b"demo.program - slow: 7\n"
     assert second is not None and (second.level, second.vertex, second.subtask) == ("ERROR", "", None)
     assert third is not None and (third.level, third.vertex) == ("FATAL", "")
+
+
+class Logging(MapFunction):
+    """Logs each value before it is passed on."""
+
+    def __init__(self, logger: logging.Logger) -> None:
+        self._logger = logger
+
+    def map(self, value: int) -> int:
+        self._logger.info("value %d", value)
+        return value
+
+
+def test_a_record_says_which_operator_of_its_task_has_logged_it(logger: logging.Logger, sent: list[bytes]) -> None:
+    with AsTask(MAP), OneInputHarness(MapOperatorFactory(Logging(logger))) as harness:
+        harness.process([7])
+        logger.info("between two operators")
+    inside, between = map(head_of, sent)
+    assert inside is not None and inside.operator == operator_id_of("Map")[:VERTEX_CHARS]
+    assert sent[0][inside.size :] == b"demo.program - value 7\n" and inside.vertex == "0123456789ab"
+    assert between is not None and (between.operator, between.vertex) == ("", "0123456789ab")
+
+
+def test_an_object_that_answers_for_another_class_is_no_operator() -> None:
+    class Pretender:
+        __class__ = MapOperator  # type: ignore[assignment]
+
+        def asked(self) -> OperatorId | None:
+            return running_operator()
+
+    assert Pretender().asked() is None
 
 
 def test_a_head_has_the_time_of_the_record_whatever_the_zone(logger: logging.Logger, sent: list[bytes]) -> None:

@@ -436,7 +436,7 @@ export interface CheckpointsSummary {
 
 export type ClaimMode = 'NO_CLAIM' | 'CLAIM';
 
-export type ClientMessage = Subscribe | Unsubscribe | Ping;
+export type ClientMessage = Subscribe | Unsubscribe | Follow | TookLog | Unfollow | Ping;
 
 export interface ClusterDocument {
   version: number;
@@ -773,6 +773,12 @@ export interface Facts {
   origin: Record<string, string[]>;
 }
 
+export interface FailedCheckpoint {
+  id: number;
+  at: number;
+  message: string;
+}
+
 /** Failures with the same class, vertex and line of the program. */
 export interface FailureGroup {
   /** Class of the user's error. */
@@ -861,6 +867,16 @@ export interface FlinkErrors {
   errors: string[];
 }
 
+/** Asks for what a job's log gets after a cursor, part by part: `LogPart`. */
+export interface Follow {
+  type: 'follow';
+  /** Any name, of this connection. */
+  id: string;
+  job: string;
+  /** With the cursor of an answer, oldest first. `order` and `limit` do not count. */
+  query: JobLogQuery;
+}
+
 /** Age of a document at the time of the answer, measured by the server with one clock. */
 export interface Freshness {
   /** null: no heartbeat since this web process started. */
@@ -877,6 +893,21 @@ export interface Gone {
   type: 'gone';
   topic: Topic;
 }
+
+/** Something that has happened on the cluster. */
+export interface Happening {
+  kind: HappeningKind;
+  at: number;
+  /** Id of the job or pipeline, or of the JobManager. */
+  subject: string;
+  /** Of the job or pipeline; of a JobManager, its id. */
+  name: string;
+  text: string;
+  is_bad: boolean;
+}
+
+/** failed: a job has ended so. failure: of an attempt, after which the job is not running again. checkpoint: one that has failed, the latest of its job. savepoint: done or failed, also of a stop. deployment: rolled back, or failed. leader: another JobManager leads. */
+export type HappeningKind = 'failed' | 'failure' | 'restart' | 'checkpoint' | 'savepoint' | 'deployment' | 'leader';
 
 export interface Hardware {
   cpuCores: number;
@@ -896,6 +927,15 @@ export interface ImportedPipeline {
   pipeline: PipelineAnswer;
   /** JSON pointers of URLs that had a user or a password, which were left out. */
   stripped: string[];
+}
+
+export interface Inbox {
+  /** Newest first, of the last seven days, at most 100. */
+  happenings: Happening[];
+  /** What is later has not been read. */
+  read_at: number;
+  /** Number of these that have not been read. */
+  unread: number;
 }
 
 export interface IoMetrics {
@@ -1161,13 +1201,16 @@ export interface JobLogEntry {
   /** When it was logged; of what was printed, when it arrived; null: nobody knows. */
   time: number | null;
   level: LogLevel | '';
-  attempt: number;
-  slot: number;
-  kind: 'out' | 'log';
+  /** null, as `slot`: a JobManager or TaskManager has logged it. */
+  attempt: number | null;
+  slot: number | null;
+  kind: 'out' | 'log' | 'jobmanager' | 'taskmanager';
   /** Id of the vertex whose task has logged it; empty: none, or it is not known. */
   vertex: string;
   subtask: number | null;
-  /** The file. */
+  /** Uid of the operator whose code has logged it; empty: none, or it is not known. */
+  operator: string;
+  /** The file; of a process, its kind and id: "taskmanager/host:4711-0a1b2c". */
   name: string;
   /** Of its first byte in the file. */
   offset: number;
@@ -1175,6 +1218,32 @@ export interface JobLogEntry {
   text: string;
   /** Only the part around what was looked for is here. */
   is_cut: boolean;
+}
+
+/** `from`: epoch ms; earlier entries are left out. */
+export interface JobLogQuery {
+  from?: number;
+  /** A text in one line that is in the entry, in any case; missing: all entries. */
+  q?: string;
+  /** The lowest one. What was printed has none. */
+  level?: LogLevel;
+  attempt?: number;
+  slot?: number;
+  /** Id of the vertex whose tasks have logged it. It is not known of what was printed. */
+  vertex?: string;
+  /** Uid of the operator whose code has logged it. */
+  operator?: string;
+  /**
+   * What slots have printed or logged; what a JobManager has logged about the job, or a TaskManager that runs it.
+   * Missing: all, of processes only without `attempt` and `slot`.
+   */
+  kind?: 'out' | 'log' | 'jobmanager' | 'taskmanager';
+  /** Which entries come first; by default the newest. */
+  order?: 'newest' | 'oldest';
+  /** Of the answer before, with the same order. */
+  cursor?: string;
+  /** Maximum number of entries, at most 1,000; by default 200. */
+  limit?: number;
 }
 
 export interface JobManager {
@@ -1252,6 +1321,8 @@ export interface JobSummary {
   waiting_for: string;
   /** Completion time of the latest checkpoint; null: there is none. */
   last_checkpoint: number | null;
+  /** The latest one; null: none has failed. Missing where an earlier release wrote it. */
+  failed_checkpoint?: FailedCheckpoint | null;
   /** Of its sources together; this and the next three are missing where an earlier release wrote them. */
   records_in_per_second?: number;
   /** ms of event time by which its last vertex is behind the newest source; null: there is nothing to compare. */
@@ -1466,6 +1537,13 @@ export interface LiveVertexStatus {
   end_time: number;
 }
 
+/** A log is not followed any more. */
+export interface LogEnded {
+  type: 'log-ended';
+  id: string;
+  message: string;
+}
+
 export interface LogFile {
   name: string;
   attempt: number;
@@ -1488,6 +1566,13 @@ export interface LogMatch {
   /** Of the line. */
   offset: number;
   text: string;
+}
+
+/** What has been added to a log that is followed, oldest first. */
+export interface LogPart {
+  type: 'log';
+  id: string;
+  part: JobLog;
 }
 
 /** Lines of a whole file that contain a text. */
@@ -1534,14 +1619,11 @@ export interface Metric {
 }
 
 export interface MetricHistory {
-  /** false: Redis does not answer in time, or others are reading, so that nothing is known. */
   is_available: boolean;
   begin: number;
   end: number;
   step: number;
-  /** Ascending, the same for all series. */
   times: number[];
-  /** Name → its values at these times; null: nobody knows it. */
   series: Record<string, (number | null)[]>;
   /** Checkpoints, operations, rescalings and failures in this time, oldest first; at most 200, the newest. */
   events: TimelineEvent[];
@@ -2125,6 +2207,11 @@ export interface ReadSchemaRequest {
   node: string;
 }
 
+export interface ReadUpTo {
+  /** Of the newest thing that was shown. What was read stays read: an earlier time changes nothing. */
+  read_at: number;
+}
+
 export interface Refusal {
   type: 'error';
   /** Empty: it is about no topic. */
@@ -2352,7 +2439,7 @@ export interface SeenElement {
   is_cut: boolean;
 }
 
-export type ServerMessage = Snapshot | Change | Gone | Refusal | Tick | Pong;
+export type ServerMessage = Snapshot | Change | Gone | Refusal | LogPart | LogEnded | Tick | Pong;
 
 export interface Session {
   user: SessionUser;
@@ -2384,6 +2471,26 @@ export interface Snapshot {
   version: number;
   freshness: Freshness;
   data: unknown;
+}
+
+/** As Spark's own page has it. Sizes are bytes, times ms. */
+export interface SparkExecutor {
+  /** "driver": of a local session, in which there is no other one. */
+  id: string;
+  /** host:port */
+  address: string;
+  is_active: boolean;
+  cores: number;
+  active_tasks: number;
+  completed_tasks: number;
+  failed_tasks: number;
+  /** Of Spark's storage; slots are processes of their own. */
+  memory_used: number;
+  memory_max: number;
+  disk_used: number;
+  /** Of all its tasks. */
+  duration: number;
+  gc_time: number;
 }
 
 /** A function of SQL expressions. */
@@ -2785,6 +2892,18 @@ export interface TaskManagerDetail {
   allocatedSlots: AllocatedSlot[];
   /** The JVM's; there is none. */
   metrics: Record<string, unknown>;
+  /** Of its Spark session, as of some seconds ago. Tidemark's. */
+  sparkExecutors: SparkExecutor[];
+}
+
+/** `memory_used`, bytes of the machine; `slots_memory`, resident bytes of the processes of slots; `slots_used`. */
+export interface TaskManagerHistory {
+  is_available: boolean;
+  begin: number;
+  end: number;
+  step: number;
+  times: number[];
+  series: Record<string, (number | null)[]>;
 }
 
 export interface TaskManagerInfo {
@@ -2929,11 +3048,22 @@ export interface Tokens {
   tokens: TokenEntry[];
 }
 
+/** The page has shown the last part; only now comes another one. */
+export interface TookLog {
+  type: 'took';
+  id: string;
+}
+
 /** Its document: `ClusterDocument`, `LiveJob`, `LiveVertex` for job:<id>/vertex:<id>, `LiveOperators` for job:<id>/operators, or that of a preview. */
 export type Topic = 'cluster' | `job:${string}` | `preview:${string}`;
 
 export interface Triggered {
   'request-id': string;
+}
+
+export interface Unfollow {
+  type: 'unfollow';
+  id: string;
 }
 
 export interface Unsubscribe {
@@ -3151,6 +3281,18 @@ export interface Routes {
     body: undefined;
     answer: LiveCluster;
   };
+  'GET /api/v1/inbox': {
+    path: Record<never, never>;
+    query: Record<never, never>;
+    body: undefined;
+    answer: Inbox;
+  };
+  'PUT /api/v1/inbox': {
+    path: Record<never, never>;
+    query: Record<never, never>;
+    body: ReadUpTo;
+    answer: Inbox;
+  };
   'GET /api/v1/jobmanagers': {
     path: Record<never, never>;
     query: Record<never, never>;
@@ -3207,7 +3349,7 @@ export interface Routes {
   };
   'GET /api/v1/jobs/{job_id}/logs/search': {
     path: { job_id: string };
-    query: { attempt?: number; cursor?: string; from?: number; kind?: 'out' | 'log'; level?: LogLevel; limit?: number; order?: 'newest' | 'oldest'; q?: string; slot?: number; vertex?: string };
+    query: { attempt?: number; cursor?: string; from?: number; kind?: 'out' | 'log' | 'jobmanager' | 'taskmanager'; level?: LogLevel; limit?: number; operator?: string; order?: 'newest' | 'oldest'; q?: string; slot?: number; vertex?: string };
     body: undefined;
     answer: JobLog;
   };
@@ -3600,6 +3742,12 @@ export interface Routes {
     query: Record<never, never>;
     body: undefined;
     answer: AllTags;
+  };
+  'GET /api/v1/taskmanagers/{taskmanager_id}/history': {
+    path: { taskmanager_id: string };
+    query: { from?: number; step?: number; to?: number };
+    body: undefined;
+    answer: TaskManagerHistory;
   };
   'GET /api/v1/tokens': {
     path: Record<never, never>;

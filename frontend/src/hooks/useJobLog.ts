@@ -1,10 +1,15 @@
-/** The log of a job: its newest entries of those that are wanted, optionally followed, extended backwards on demand. */
+/**
+ * The log of a job: its newest entries of those that are wanted, optionally followed, extended backwards on demand.
+ *
+ * It is followed over the live socket; while that is down, or refuses, the server is asked again and again.
+ */
 
-import { useCallback, useEffect, useReducer, useRef, useState } from 'react';
+import { useCallback, useContext, useEffect, useReducer, useRef, useState } from 'react';
 
 import { searchJobLog } from '../api/jobs';
 import type { JobLog } from '../gen/contract';
 import { type HeldLog, type JobLogQuery, startWith, withEarlier, withLater } from '../model/jobLog';
+import { LiveContext, useSocketIsOpen } from './useLive';
 
 const FOLLOW_MS = 1_500;
 const FOLLOWED_ENTRIES = 1_000;
@@ -51,8 +56,25 @@ export function useJobLog(jobId: string, query: JobLogQuery, isFollowing: boolea
     return () => running.current?.abort();
   }, [jobId, wanted]);
 
+  const live = useContext(LiveContext);
+  const [isRefused, setRefused] = useState(false);
+  const isSocketOpen = useSocketIsOpen();
+  const usesSocket = isSocketOpen && !isRefused;
+  const hasBegun = later !== null;
+  const reached = useRef(later);
   useEffect(() => {
-    if (!isFollowing || later === null) return;
+    reached.current = later;
+  }, [later]);
+  useEffect(() => {
+    if (!isFollowing || !usesSocket || !hasBegun || reached.current === null) return;
+    return live.followLog(jobId, wanted, reached.current, {
+      onPart: (part, cursor) => dispatch({ type: 'later', part, cursor }),
+      onEnd: () => setRefused(true),
+    });
+  }, [live, jobId, wanted, isFollowing, usesSocket, hasBegun]);
+
+  useEffect(() => {
+    if (!isFollowing || usesSocket || later === null) return;
     const controller = new AbortController();
     const timer = window.setTimeout(
       () => void followOn(jobId, wanted, later, controller.signal, dispatch),
@@ -62,7 +84,7 @@ export function useJobLog(jobId: string, query: JobLogQuery, isFollowing: boolea
       window.clearTimeout(timer);
       controller.abort();
     };
-  }, [jobId, wanted, isFollowing, later, isBehind]);
+  }, [jobId, wanted, isFollowing, usesSocket, later, isBehind]);
 
   const lookBack = useCallback(() => {
     if (earlier === null || running.current === null) return;

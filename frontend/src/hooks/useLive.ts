@@ -66,7 +66,8 @@ export function useArrival<T>(topic: Topic, read: () => Promise<T>): Omit<Live<T
   return { isThere, missing, error: isThere ? null : (error?.message ?? refusal) };
 }
 
-function useSocketIsOpen(): boolean {
+/** Whether the server sends by itself; else it has to be asked. */
+export function useSocketIsOpen(): boolean {
   const live = useContext(LiveContext);
   return useSyncExternalStore(
     (listener) => live.subscribeLiveness(listener),

@@ -3,14 +3,15 @@ import { expect, test } from 'vitest';
 import type { JobLog, JobLogEntry } from '../gen/contract';
 import { MAX_ENTRIES, queryOf, rowsOf, severityOf, startWith, withEarlier, withLater } from './jobLog';
 
-const entry = (text: string): JobLogEntry => ({
-  time: 1_000,
+const entry = (text: string, time: number | null = 1_000): JobLogEntry => ({
+  time,
   level: 'INFO',
   attempt: 0,
   slot: 0,
   kind: 'log',
   vertex: '',
   subtask: null,
+  operator: '',
   name: 'attempt-0/slot-0.log',
   offset: 0,
   text,
@@ -18,7 +19,7 @@ const entry = (text: string): JobLogEntry => ({
 });
 
 const part = (texts: string[], overrides: Partial<JobLog> = {}): JobLog => ({
-  entries: texts.map(entry),
+  entries: texts.map((text) => entry(text)),
   cursor: 'older',
   follow: 'follow',
   is_complete: false,
@@ -38,6 +39,12 @@ test('what is found further back goes in front, what is written later to the end
   held = withLater(held, part(['e', 'f'], { cursor: 'later' }));
   expect(texts(held)).toEqual(['a', 'b', 'c', 'd', 'e', 'f']);
   expect(held).toMatchObject({ earlier: null, later: 'later', left: 0, searchedTo: null, isCut: false });
+});
+
+test('what comes late stands where its time is, and what has no time stays behind the entry before it', () => {
+  const held = startWith({ ...part([]), entries: [entry('e', 5), entry('d', null), entry('c', 3), entry('a', 1)] });
+  const late = { ...part([]), entries: [entry('b', 2), entry('b2', null), entry('d2', 4), entry('f', 6)] };
+  expect(texts(withLater(held, late))).toEqual(['a', 'b', 'b2', 'c', 'd', 'd2', 'e', 'f']);
 });
 
 test('a page that follows for days drops its oldest entries and does not offer to go on before a gap', () => {
@@ -63,15 +70,40 @@ test('an answer without entries keeps the list, so that nothing is drawn anew', 
 });
 
 test('values in an address that make no sense are not asked for', () => {
-  const nothing = { q: null, level: null, attempt: null, slot: null, vertex: null, from: null };
+  const nothing = {
+    ...{ q: null, level: null, attempt: null, slot: null },
+    ...{ vertex: null, operator: null, kind: null, from: null },
+  };
   expect(queryOf(nothing)).toEqual({});
-  expect(queryOf({ q: '', level: 'LOUD', attempt: '-1', slot: 'x', vertex: '', from: '1e9' })).toEqual({});
-  expect(queryOf({ q: 'a', level: 'WARN', attempt: '3', slot: '0', vertex: 'v', from: '12' })).toEqual({
+  const senseless = {
+    q: '',
+    level: 'LOUD',
+    attempt: '-1',
+    slot: 'x',
+    vertex: '',
+    operator: '',
+    kind: 'err',
+    from: '1e9',
+  };
+  expect(queryOf(senseless)).toEqual({});
+  const chosen = {
+    q: 'a',
+    level: 'WARN',
+    attempt: '3',
+    slot: '0',
+    vertex: 'v',
+    operator: 'o',
+    kind: 'log',
+    from: '12',
+  };
+  expect(queryOf(chosen)).toEqual({
     q: 'a',
     level: 'WARN',
     attempt: 3,
     slot: 0,
     vertex: 'v',
+    operator: 'o',
+    kind: 'log',
     from: 12,
   });
 });

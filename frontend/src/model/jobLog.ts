@@ -6,6 +6,14 @@ import type { JobLog, JobLogEntry, LogLevel } from '../gen/contract';
 export const MAX_ENTRIES = 20_000;
 export const LEVELS: readonly LogLevel[] = ['DEBUG', 'INFO', 'WARN', 'ERROR', 'FATAL'];
 
+/** Who has written, with words for users. */
+export const KINDS: Readonly<Record<JobLogEntry['kind'], string>> = {
+  log: 'Logs of slots',
+  out: 'Output of slots',
+  jobmanager: 'JobManagers',
+  taskmanager: 'TaskManagers',
+};
+
 /** What is shown of the log, as the address has it; null: everything. */
 export interface LogFilter {
   readonly q: string | null;
@@ -13,6 +21,10 @@ export interface LogFilter {
   readonly attempt: string | null;
   readonly slot: string | null;
   readonly vertex: string | null;
+  /** Uid. */
+  readonly operator: string | null;
+  /** Of `KINDS`. */
+  readonly kind: string | null;
   /** Epoch ms. */
   readonly from: string | null;
 }
@@ -23,6 +35,8 @@ export interface JobLogQuery {
   attempt?: number;
   slot?: number;
   vertex?: string;
+  operator?: string;
+  kind?: JobLogEntry['kind'];
   from?: number;
 }
 
@@ -32,7 +46,12 @@ export function queryOf(filter: LogFilter): JobLogQuery {
   const level = LEVELS.find((each) => each === filter.level);
   if (filter.q !== null && filter.q !== '') query.q = filter.q;
   if (level !== undefined) query.level = level;
-  if (filter.vertex !== null && filter.vertex !== '') query.vertex = filter.vertex;
+  for (const name of ['vertex', 'operator'] as const) {
+    const value = filter[name];
+    if (value !== null && value !== '') query[name] = value;
+  }
+  const kind = (Object.keys(KINDS) as JobLogEntry['kind'][]).find((each) => each === filter.kind);
+  if (kind !== undefined) query.kind = kind;
   for (const name of ['attempt', 'slot', 'from'] as const) {
     const value = filter[name];
     if (value !== null && /^\d{1,15}$/.test(value)) query[name] = Number(value);
@@ -96,7 +115,7 @@ export function withLater(held: HeldLog, part: JobLog): HeldLog {
   const { size, logs } = part;
   const isBehind = !part.is_complete;
   if (part.entries.length === 0) return { ...held, later, size, logs, isBehind };
-  const entries = [...held.entries, ...part.entries];
+  const entries = merged(held.entries, part.entries);
   const isFull = entries.length > MAX_ENTRIES;
   return {
     ...held,
@@ -108,6 +127,19 @@ export function withLater(held: HeldLog, part: JobLog): HeldLog {
     isBehind,
     isCut: held.isCut || isFull,
   };
+}
+
+/** Both by time: what a process has logged comes some seconds late. Entries without a time stay behind the one before. */
+function merged(held: readonly JobLogEntry[], added: readonly JobLogEntry[]): JobLogEntry[] {
+  const first = added.find(({ time }) => time !== null)?.time ?? Infinity;
+  const kept = held.findLastIndex(({ time }) => time !== null && time <= first) + 1;
+  const entries = held.slice(0, kept);
+  const rest = held.slice(kept);
+  for (const entry of added) {
+    const later = rest.findIndex(({ time }) => time !== null && time > (entry.time ?? -Infinity));
+    entries.push(...rest.splice(0, later === -1 ? rest.length : later), entry);
+  }
+  return [...entries, ...rest];
 }
 
 /** A line on the page: the first one of an entry, or one that goes on. */

@@ -1,11 +1,21 @@
 /**
- * The page's only live socket: topics, their documents, and their freshness.
+ * The page's only live socket: topics, their documents, and their freshness; logs of jobs that are followed.
  *
  * Framework-free; hooks subscribe to it. model/liveTopic interprets messages; when data is stale is decided in
  * model/staleness. The socket reconnects by itself (partysocket); a socket that is open but silent is reopened here.
  */
 
-import type { ClientMessage, Freshness, ServerMessage, Topic } from '../gen/contract';
+import type {
+  ClientMessage,
+  Follow,
+  Freshness,
+  JobLog,
+  JobLogQuery,
+  LogEnded,
+  LogPart,
+  ServerMessage,
+  Topic,
+} from '../gen/contract';
 import { EMPTY_TOPIC, type TopicState, disconnected, offered, receive } from '../model/liveTopic';
 import { type Liveness, STALE_AFTER_MS, type SocketStatus, oldest } from '../model/staleness';
 
@@ -26,9 +36,20 @@ interface Entry {
   said: { readonly freshness: Freshness; readonly at: number } | null;
 }
 
+/** Told what a followed log gets. */
+export interface LogFollower {
+  /** Takes what was added behind a cursor. */
+  onPart(part: JobLog, cursor: string): void;
+  /** The server does not follow it any more. */
+  onEnd(message: string): void;
+}
+
 export class LiveConnection {
   #socket: LiveSocket | null = null;
   readonly #topics = new Map<Topic, Entry>();
+  /** Logs that are followed, by the names that the server is told; each goes on at its cursor after a reconnection. */
+  readonly #logs = new Map<string, { request: Follow & { query: { cursor: string } }; follower: LogFollower }>();
+  #logCount = 0;
   readonly #livenessListeners = new Set<() => void>();
   #liveness: Liveness;
   #reopenedAt: number;
@@ -55,6 +76,7 @@ export class LiveConnection {
       // the server ticks from now on: silence is counted from here
       this.#setLiveness({ status: 'open', lastFrameAt: this.#now() });
       for (const topic of this.#topics.keys()) this.#send({ type: 'subscribe', topic });
+      for (const { request } of this.#logs.values()) this.#send(request);
     };
     socket.onclose = () => {
       this.#lost('closed');
@@ -116,6 +138,17 @@ export class LiveConnection {
     };
   }
 
+  /** Follows a job's log from a cursor on, until the returned function is called. */
+  followLog(job: string, query: JobLogQuery, cursor: string, follower: LogFollower): () => void {
+    const id = String((this.#logCount += 1));
+    const request = { type: 'follow', id, job, query: { ...query, cursor } } as const;
+    this.#logs.set(id, { request, follower });
+    this.#send(request);
+    return () => {
+      if (this.#logs.delete(id)) this.#send({ type: 'unfollow', id });
+    };
+  }
+
   subscribeLiveness(listener: () => void): () => void {
     this.#livenessListeners.add(listener);
     return () => this.#livenessListeners.delete(listener);
@@ -146,6 +179,10 @@ export class LiveConnection {
       if (message.type === 'tick') this.#hear(message.freshness);
       return;
     }
+    if (message.type === 'log' || message.type === 'log-ended') {
+      this.#handleLog(message);
+      return;
+    }
     // what was refused may be no topic: then nobody has subscribed to it
     const topic = message.topic as Topic;
     const entry = this.#topics.get(topic);
@@ -154,6 +191,22 @@ export class LiveConnection {
     const step = receive(entry.state, message);
     if (step.resubscribe) this.#send({ type: 'subscribe', topic });
     this.#update(entry, step.state);
+  }
+
+  #handleLog(message: LogPart | LogEnded): void {
+    const { id } = message;
+    const log = this.#logs.get(id);
+    if (log === undefined) return;
+    if (message.type === 'log-ended') {
+      this.#logs.delete(id);
+      log.follower.onEnd(message.message);
+      return;
+    }
+    const { part } = message;
+    const { query } = log.request;
+    log.request = { ...log.request, query: { ...query, cursor: part.cursor ?? query.cursor } };
+    log.follower.onPart(part, query.cursor);
+    this.#send({ type: 'took', id });
   }
 
   /** Records the server's reports on the age of its documents. */

@@ -5,6 +5,9 @@ import { MemoryRouter, useLocation } from 'react-router';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 
 import type { JobLog, JobLogEntry, LogFile } from '../../gen/contract';
+import { LiveContext } from '../../hooks/useLive';
+import { LiveConnection } from '../../store/liveConnection';
+import { ScriptedSocket } from '../../store/scriptedSocket';
 import { JobLogText } from './JobLogText';
 
 const asked: URLSearchParams[] = [];
@@ -18,6 +21,7 @@ const entry = (text: string, overrides: Partial<JobLogEntry> = {}): JobLogEntry 
   kind: 'log',
   vertex: '',
   subtask: null,
+  operator: '',
   name: 'attempt-0/slot-0.log',
   offset: 0,
   text,
@@ -51,14 +55,16 @@ function Address() {
   return <output aria-label="address">{useLocation().search}</output>;
 }
 
-function show(search: string, isLive = false) {
-  const vertices = [{ id: 'f'.repeat(32), name: 'Map' }];
+function show(search: string, isLive = false, connection = new LiveConnection(() => new ScriptedSocket())) {
+  const vertices = [{ id: 'f'.repeat(32), name: 'Map', operators: [{ uid: 'parse', name: 'Parse' }] }];
   render(
     <MantineProvider>
-      <MemoryRouter initialEntries={[`/jobs/1${search}`]}>
-        <JobLogText jobId="1" isLive={isLive} files={FILES} vertices={vertices} picker={null} />
-        <Address />
-      </MemoryRouter>
+      <LiveContext value={connection}>
+        <MemoryRouter initialEntries={[`/jobs/1${search}`]}>
+          <JobLogText jobId="1" isLive={isLive} files={FILES} vertices={vertices} picker={null} />
+          <Address />
+        </MemoryRouter>
+      </LiveContext>
     </MantineProvider>,
   );
 }
@@ -118,6 +124,64 @@ test('a link has the search, and what is typed and chosen comes into it', async 
   expect(address()).not.toContain('logFrom');
   fireEvent.click(screen.getByRole('button', { name: 'Clear the search' }));
   await waitFor(() => expect(address()).not.toContain('q='));
+});
+
+test('lines say their operator, or the process that has logged them, and both can be chosen', async () => {
+  const process = { attempt: null, slot: null, vertex: '' };
+  answers = () =>
+    log([
+      entry('a command was refused', { ...process, kind: 'taskmanager', name: 'taskmanager/host:1' }),
+      entry('the job was taken', { ...process, kind: 'jobmanager', name: 'jobmanager/host:2' }),
+      entry('demo - slow', { vertex: 'f'.repeat(32), subtask: 1, operator: 'parse' }),
+    ]);
+  show('?logOperator=parse&logKind=log');
+  await screen.findByText('demo - slow');
+  expect(lines()).toMatch(/Parse 2.*demo - slow.*JobManager.*was taken.*TaskManager.*refused/);
+  expect([asked[0]?.get('operator'), asked[0]?.get('kind')]).toEqual(['parse', 'log']);
+  fireEvent.click(screen.getByRole('combobox', { name: 'Source' }));
+  fireEvent.click(await screen.findByRole('option', { name: 'JobManagers', hidden: true }));
+  await waitFor(() => expect(address()).toContain('logKind=jobmanager'));
+  fireEvent.click(screen.getByRole('combobox', { name: 'Vertex' }));
+  fireEvent.click(await screen.findByRole('option', { name: 'Map', hidden: true }));
+  await waitFor(() => expect(address()).toContain('logVertex='));
+  expect(address()).not.toContain('logOperator');
+});
+
+test('over the live socket the log is followed without asking, until that is not wanted', async () => {
+  const socket = new ScriptedSocket();
+  const connection = new LiveConnection(() => socket);
+  connection.start();
+  socket.onopen?.();
+  answers = () => log([entry('first')]);
+  show('?level=INFO', true, connection);
+  await screen.findByText('first');
+  const query = { level: 'INFO', cursor: 'follow-1' };
+  await waitFor(() => expect(socket.sent).toEqual([{ type: 'follow', id: '1', job: '1', query }]));
+  act(() => socket.says({ type: 'log', id: '1', part: log([entry('second')], { cursor: 'follow-2' }) }));
+  act(() => socket.says({ type: 'log', id: '1', part: log([entry('third')], { cursor: 'follow-3' }) }));
+  expect(lines()).toMatch(/first.*second.*third/);
+  expect(asked).toHaveLength(1);
+  fireEvent.click(screen.getByRole('switch', { name: 'Follow' }));
+  expect(socket.sent.at(-1)).toEqual({ type: 'unfollow', id: '1' });
+  fireEvent.click(screen.getByRole('switch', { name: 'Follow' }));
+  expect(socket.sent.at(-1)).toMatchObject({ type: 'follow', query: { cursor: 'follow-3' } });
+  cleanup();
+  expect(socket.sent.at(-1)).toMatchObject({ type: 'unfollow' });
+});
+
+test('what the socket refuses to follow is asked for, so that the reason is told', async () => {
+  const socket = new ScriptedSocket();
+  const connection = new LiveConnection(() => socket);
+  connection.start();
+  socket.onopen?.();
+  vi.useFakeTimers({ shouldAdvanceTime: true });
+  answers = (query) => (query.has('cursor') ? log([entry('second')], { cursor: 'follow-2' }) : log([entry('first')]));
+  show('', true, connection);
+  await screen.findByText('first');
+  await waitFor(() => expect(socket.sent).toHaveLength(1));
+  act(() => socket.says({ type: 'log-ended', id: '1', message: 'The storage of logs does not answer.' }));
+  await act(() => vi.advanceTimersByTimeAsync(1_600));
+  expect(lines()).toMatch(/first.*second/);
 });
 
 test('the search goes on by itself until something is found, and says how far it has looked', async () => {

@@ -1,4 +1,4 @@
-/** The logs of all slots of a job as one: entries by time, searched and filtered by the server, followed. */
+/** The logs of all slots of a job and of its processes as one: entries by time, searched and filtered by the server, followed. */
 
 import { ActionIcon, Button, Loader, Select, Switch, TextInput, Tooltip } from '@mantine/core';
 import { useDebouncedCallback } from '@mantine/hooks';
@@ -11,7 +11,7 @@ import type { JobLogEntry, LogFile } from '../../gen/contract';
 import { useJobLog } from '../../hooks/useJobLog';
 import { useTimes } from '../../hooks/useTimes';
 import { formatBytes, formatCount } from '../../model/format';
-import { type HeldLog, type LogFilter, LEVELS, queryOf, rowsOf, severityOf } from '../../model/jobLog';
+import { type HeldLog, type LogFilter, KINDS, LEVELS, queryOf, rowsOf, severityOf } from '../../model/jobLog';
 import { Panel } from '../Panel/Panel';
 import classes from './LogText.module.css';
 import { Marked } from './Marked';
@@ -25,13 +25,15 @@ const PARAMS = {
   attempt: 'attempt',
   slot: 'slot',
   vertex: 'logVertex',
+  operator: 'logOperator',
+  kind: 'logKind',
   from: 'logFrom',
 } as const;
-type Filtered = keyof typeof PARAMS;
 
 export interface NamedVertex {
   readonly id: string;
   readonly name: string;
+  readonly operators: readonly { readonly uid: string; readonly name: string }[];
 }
 
 interface Props {
@@ -52,12 +54,12 @@ export function JobLogText({ jobId, isLive, files, vertices, picker }: Props) {
     <Panel flush label="Log">
       <div className={classes.bar}>
         {picker}
-        <SearchField value={filter.q ?? ''} onChange={(text) => setFilter('q', text)} />
+        <SearchField value={filter.q ?? ''} onChange={(text) => setFilter({ q: text })} />
         <Filter
           label="Level"
           all="All levels"
           value={filter.level}
-          onChange={(value) => setFilter('level', value)}
+          onChange={(value) => setFilter({ level: value })}
           // fatal is what no program logs every day
           options={LEVELS.slice(1, -1).map((level) => [
             level,
@@ -68,21 +70,38 @@ export function JobLogText({ jobId, isLive, files, vertices, picker }: Props) {
           label="Vertex"
           all="All vertices"
           value={filter.vertex}
-          onChange={(value) => setFilter('vertex', value)}
+          // an operator of another vertex has logged nothing there
+          onChange={(value) => setFilter({ vertex: value, operator: null })}
           options={vertices.map(({ id, name }) => [id, name])}
+        />
+        <Filter
+          label="Operator"
+          all="All operators"
+          value={filter.operator}
+          onChange={(value) => setFilter({ operator: value })}
+          options={vertices
+            .filter(({ id }) => filter.vertex === null || id === filter.vertex)
+            .flatMap(({ operators }) => operators.map(({ uid, name }) => [uid, name] as const))}
+        />
+        <Filter
+          label="Source"
+          all="All sources"
+          value={filter.kind}
+          onChange={(value) => setFilter({ kind: value })}
+          options={Object.entries(KINDS)}
         />
         <Filter
           label="Attempt"
           all="All attempts"
           value={filter.attempt}
-          onChange={(value) => setFilter('attempt', value)}
+          onChange={(value) => setFilter({ attempt: value })}
           options={attempts.map((attempt) => [String(attempt), `Attempt ${attempt}`])}
         />
         <Filter
           label="Slot"
           all="All slots"
           value={filter.slot}
-          onChange={(value) => setFilter('slot', value)}
+          onChange={(value) => setFilter({ slot: value })}
           options={slots.map((slot) => [String(slot), `Slot ${slot}`])}
         />
         {filter.from !== null && (
@@ -90,7 +109,7 @@ export function JobLogText({ jobId, isLive, files, vertices, picker }: Props) {
             size="compact-sm"
             variant="default"
             rightSection={<IconX size={13} />}
-            onClick={() => setFilter('from', null)}
+            onClick={() => setFilter({ from: null })}
           >
             From {times.dateTime(queryOf(filter).from)}
           </Button>
@@ -118,7 +137,7 @@ export function JobLogText({ jobId, isLive, files, vertices, picker }: Props) {
 }
 
 /** The filter as the address has it, so that what is found has a link. */
-function useLogFilter(): [LogFilter, (name: Filtered, value: string | null) => void] {
+function useLogFilter(): [LogFilter, (changes: Partial<LogFilter>) => void] {
   const [params, setParams] = useSearchParams();
   const filter: LogFilter = {
     q: params.get(PARAMS.q),
@@ -126,14 +145,18 @@ function useLogFilter(): [LogFilter, (name: Filtered, value: string | null) => v
     attempt: params.get(PARAMS.attempt),
     slot: params.get(PARAMS.slot),
     vertex: params.get(PARAMS.vertex),
+    operator: params.get(PARAMS.operator),
+    kind: params.get(PARAMS.kind),
     from: params.get(PARAMS.from),
   };
-  const set = (name: Filtered, value: string | null) =>
+  const set = (changes: Partial<LogFilter>) =>
     setParams(
       (old) => {
         const next = new URLSearchParams(old);
-        if (value === null || value === '') next.delete(PARAMS[name]);
-        else next.set(PARAMS[name], value);
+        for (const [name, value] of Object.entries(changes) as [keyof LogFilter, string | null][]) {
+          if (value === null || value === '') next.delete(PARAMS[name]);
+          else next.set(PARAMS[name], value);
+        }
         return next;
       },
       { replace: true },
@@ -221,7 +244,16 @@ function Entries({ jobId, filter, vertices, isFollowing, onScrollBack }: Entries
   const isAll = Object.keys(queryOf(filter)).length === 0;
   const entries = held?.entries;
   const rows = useMemo(() => rowsOf(entries ?? []), [entries]);
-  const names = useMemo(() => new Map(vertices.map(({ id, name }) => [id, name])), [vertices]);
+  const names = useMemo(
+    () =>
+      new Map(
+        vertices.flatMap(({ id, name, operators }) => [
+          [id, name],
+          ...operators.map((operator) => [operator.uid, operator.name] as const),
+        ]),
+      ),
+    [vertices],
+  );
   // eslint-disable-next-line react-hooks/incompatible-library -- its functions are called in this component only
   const virtual = useVirtualizer({
     count: rows.length,
@@ -239,8 +271,7 @@ function Entries({ jobId, filter, vertices, isFollowing, onScrollBack }: Entries
     const newest = rows.at(-1)?.entry;
     before.current = { last: newest, count: rows.length };
     if (rows.length === 0) return;
-    if (last === undefined || (isFollowing && newest !== last))
-      virtual.scrollToIndex(rows.length - 1, { align: 'end' });
+    if (last === undefined || isFollowing) virtual.scrollToIndex(rows.length - 1, { align: 'end' });
     else if (newest === last && rows.length > count) virtual.scrollToIndex(rows.length - count, { align: 'start' });
   }, [rows, isFollowing, virtual]);
   useEffect(() => {
@@ -266,7 +297,15 @@ function Entries({ jobId, filter, vertices, isFollowing, onScrollBack }: Entries
       >
         {typeof held?.earlier === 'string' && (
           <div className={classes.earlier}>
-            <Button variant="default" size="compact-xs" loading={isSearching} onClick={lookBack}>
+            <Button
+              variant="default"
+              size="compact-xs"
+              loading={isSearching}
+              onClick={() => {
+                onScrollBack();
+                lookBack();
+              }}
+            >
               Look further back
             </Button>
           </div>
@@ -316,17 +355,23 @@ function Origin({
 }) {
   const times = useTimes();
   if (!isShown) return <span className={classes.origin} aria-hidden />;
-  const { time, level, slot, attempt, kind, vertex, subtask } = entry;
-  const name =
-    vertex === '' ? (kind === 'out' ? 'output' : '') : `${names.get(vertex) ?? vertex} ${(subtask ?? 0) + 1}`;
-  const place = `Attempt ${attempt} · slot ${slot}${name === '' ? '' : ` · ${name}`}`;
+  const { time, level, slot, attempt, kind, vertex, subtask, operator } = entry;
+  const task = vertex === '' ? '' : `${names.get(vertex) ?? vertex} ${(subtask ?? 0) + 1}`;
+  const code = operator === '' ? '' : (names.get(operator) ?? operator);
+  // of a process: "taskmanager/host:4711-0a1b2c"
+  const process = entry.name.slice(entry.name.indexOf('/') + 1);
+  const place =
+    slot === null
+      ? `${kind === 'jobmanager' ? 'JobManager' : 'TaskManager'} ${process}`
+      : [`Attempt ${attempt} · slot ${slot}`, kind === 'out' ? 'output' : task, code].filter(Boolean).join(' · ');
+  const short = slot === null ? (kind === 'jobmanager' ? 'JobManager' : 'TaskManager') : task || `slot ${slot}`;
   const clock = time === null ? '' : `${times.time(time)}.${String(time % 1000).padStart(3, '0')}`;
   return (
     <Tooltip label={`${time === null ? '' : `${times.dateTime(time)} · `}${place}`} openDelay={300}>
       <span className={classes.origin}>
         <span className={classes.clock}>{clock}</span>
         <span className={classes.level}>{level}</span>
-        <span className={classes.place}>{name === '' || name === 'output' ? `slot ${slot}` : name}</span>
+        <span className={classes.place}>{code === '' ? short : `${code} ${(subtask ?? 0) + 1}`}</span>
       </span>
     </Tooltip>
   );
