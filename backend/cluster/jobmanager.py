@@ -245,6 +245,8 @@ class JobManager:
             self.jobs.publish_metrics()
         if self._is_due(Duty.SAMPLE):
             self.jobs.sample()
+            with self._containment.of("the history of TaskManagers"):
+                self.publisher.sample_taskmanagers(self._taskmanagers.entries(), self.jobs.memory_of_slots())
 
     # --- work ---------------------------------------------------------------------------------------------------------
 

@@ -1,9 +1,9 @@
-"""MetricHistory: an hour of a job's metrics every five seconds, and a day every minute, in Redis.
+"""MetricHistory: an hour of metrics of a job or TaskManager every five seconds, and a day every minute, in Redis.
 
-Nothing here is durable. The leader's loop samples each job that it runs, and packs the sample; a thread writes it, so
-that the loop waits for nothing. Samples that Redis does not take are lost. Keys are the job's own: the next leader goes
-on with them, and they expire a day after the last sample. Web processes read them, see `read_history`. Which numbers
-are kept is up to `metric_samples`.
+Nothing here is durable. The leader's loop samples each job that it runs, and each TaskManager, and packs the sample; a
+thread writes it, so that the loop waits for nothing. Samples that Redis does not take are lost. Keys are the job's own:
+the next leader goes on with them, and they expire a day after the last sample. Web processes read them, see
+`read_history`. Which numbers are kept is up to `metric_samples` and `taskmanager_samples`.
 """
 
 from __future__ import annotations
@@ -118,17 +118,20 @@ class MetricHistory:
     def sample(self, runner: Sampled) -> None:
         """Sample a job; whatever fails, it runs on."""
         try:
-            row = runner.metric_row()
-            if row:
-                self._take(str(runner.job.id), row, self._clock.now_ms())
+            self.add(str(runner.job.id), runner.metric_row())
         except Exception:
             # what is only shown must not end a job
             if not self._has_failed:
                 logger.exception("job %s cannot be sampled; it runs on", runner.job.id)
             self._has_failed = True
 
+    def add(self, job_id: str, row: Row) -> None:
+        """Add numbers of now to the history of a job, or of whatever has such an id; {}: there are none yet."""
+        if row:
+            self._take(job_id, row, self._clock.now_ms())
+
     def forget(self, job_id: str) -> None:
-        """Have the minute of a job that has ended written as far as it is known."""
+        """Have the minute of what has ended written as far as it is known."""
         minute = self._minutes.pop(job_id, None)
         if minute is not None:
             self._add_minute(job_id, minute)

@@ -17,9 +17,9 @@ import threading
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, TypedDict
+from typing import Any, Final, NotRequired, TypedDict
 
 import redis
 from django.conf import settings
@@ -60,6 +60,8 @@ class ProcessReport(TypedDict):
     threads: list[ThreadDump]
     figures: dict[str, float]
     """Names as in `figures_of_process`."""
+    executors: NotRequired[list[dict[str, Any]]]
+    """Of a TaskManager's Spark session, as `runtime.execution.spark_executors` has them; missing: it has told none."""
 
 
 class ProcessReporter:
@@ -69,6 +71,7 @@ class ProcessReporter:
         process: id of this process.
         kind: "jobmanager" or "taskmanager".
         further: returns more figures of it, by name.
+        executors: returns the executors of its Spark session, for `ProcessReport`.
         interval_s: time between reports.
     """
 
@@ -77,11 +80,13 @@ class ProcessReporter:
         process: str,
         kind: str,
         further: Callable[[], Mapping[str, float]] = dict,
+        executors: Callable[[], Sequence[Mapping[str, Any]]] | None = None,
         interval_s: float = INTERVAL_S,
     ) -> None:
         self._process = process
         self._kind = kind
         self._further = further
+        self._executors = executors
         self._interval_s = interval_s
         #: whether the last report could not be written; written by the thread only
         self.is_away = False
@@ -111,7 +116,7 @@ class ProcessReporter:
 
     def report(self) -> ProcessReport:
         """Return the report."""
-        return {
+        report: ProcessReport = {
             "kind": self._kind,
             "pid": os.getpid(),
             "started_at": self._started_at,
@@ -131,6 +136,9 @@ class ProcessReporter:
                 **self._further(),
             },
         }
+        if self._executors is not None:
+            report["executors"] = [dict(executor) for executor in self._executors()]
+        return report
 
     def _run(self) -> None:
         while True:

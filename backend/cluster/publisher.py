@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from backend.cluster import bus
@@ -22,6 +22,7 @@ from backend.cluster.models import TERMINAL_STATES, Job
 from backend.cluster.peek_document import PeekDocuments
 from backend.cluster.stack_document import vertex_stacks
 from backend.cluster.task_metrics import metric_fields
+from backend.cluster.taskmanager_samples import taskmanager_history, taskmanager_rows
 from runtime.core.clock import Clock
 
 logger = logging.getLogger(__name__)
@@ -73,6 +74,7 @@ class Publisher:
         #: documents of peeks, by job
         self._peek_documents: dict[str, PeekDocuments] = {}
         self._history = MetricHistory(leader_bus.add_sample, clock)
+        self._sampled_taskmanagers: set[str] = set()
 
     def recover(self, jobs: Iterable[Job]) -> None:
         """Note the jobs of earlier leaders, as their rows describe them, except where a row's document is malformed."""
@@ -163,6 +165,24 @@ class Publisher:
         """Add a sample to the history of a job's metrics; what goes wrong is lost."""
         if self._may_send():
             self._history.sample(runner)
+
+    def sample_taskmanagers(
+        self, taskmanagers: Sequence[Document], memory: Iterable[Mapping[tuple[str, int], float]]
+    ) -> None:
+        """Add a sample to the history of each TaskManager's memory.
+
+        Args:
+            taskmanagers: entries of `taskmanager_entry`.
+            memory: of the slots of each running job, see `taskmanager_samples.memory_of_slots`.
+        """
+        if not self._may_send():
+            return
+        rows = taskmanager_rows(taskmanagers, memory)
+        for name, row in rows.items():
+            self._history.add(taskmanager_history(name), row)
+        for name in self._sampled_taskmanagers - rows.keys():
+            self._history.forget(taskmanager_history(name))
+        self._sampled_taskmanagers = set(rows)
 
     def stacks(self, runner: JobRunner) -> None:
         """Publish what the subtasks of a job were seen to do since the last time."""

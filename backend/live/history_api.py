@@ -1,4 +1,4 @@
-"""REST route of the history of a job's metrics."""
+"""REST routes of the history of a job's metrics, and of a TaskManager's memory."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ from backend.accounts.views import ProductView
 from backend.cluster import services
 from backend.cluster.metric_history import step_for
 from backend.cluster.metric_samples import Curves, known_series
+from backend.cluster.models import TaskManager
+from backend.cluster.taskmanager_samples import SERIES, taskmanager_history
 from backend.contract.operation import operation
-from backend.live.answers import HistoryQuery, MetricHistory
+from backend.live.answers import HistoryQuery, HistoryWindow, MetricHistory, TaskManagerHistory
 from backend.live.api import check_job, query_number
 from backend.live.job_events import events_of
 from backend.live.timeline import MAX_EVENTS, event_entry, failures_of
@@ -37,30 +39,51 @@ class HistoryView(ProductView):
     @operation(MetricHistory, query=HistoryQuery)
     def get(self, request: Request, job_id: str) -> Response:
         check_job(job_id)
-        end = query_number(request, "to", services.now_ms(), 0, _MAX_MS)
-        begin = query_number(request, "from", max(0, end - DEFAULT_MS), 0, _MAX_MS)
-        if begin >= end:
-            raise exceptions.ValidationError({"from": "Must be before the end (`to`)."})
-        wanted = query_number(request, "step", 0, 1, MAX_STEP_MS)
-        step = step_for(begin, end, wanted or None)
+        begin, end, step = _window(request)
         document, _ = services.read_job(job_id)
         names = _series(request, document)
         curves = _read(job_id, names, begin, end, step)
         events = [*events_of(services.get_job(job_id), document), *failures_of(document)]
         within = sorted((event for event in events if event.is_within(begin, end)), key=lambda event: event.begun)
-        return Response(
-            {
-                "is_available": curves is not None,
-                "begin": begin,
-                "end": end,
-                "step": step,
-                "times": [] if curves is None else curves.times,
-                "series": {name: [] for name in names}
-                if curves is None
-                else dict(zip(names, curves.series, strict=True)),
-                "events": [event_entry(event) for event in within[-MAX_EVENTS:]],
-            }
-        )
+        told = [event_entry(event) for event in within[-MAX_EVENTS:]]
+        return Response(_shown(names, curves, begin, end, step) | {"events": told})
+
+
+class TaskManagerHistoryView(ProductView):
+    """Memory and slots in use of a TaskManager: of the last hour every five seconds, of 24 hours every minute."""
+
+    @operation(TaskManagerHistory, query=HistoryWindow)
+    def get(self, request: Request, taskmanager_id: str) -> Response:
+        if not TaskManager.objects.filter(id=taskmanager_id).exists():
+            raise exceptions.NotFound(f"There is no TaskManager {taskmanager_id[:100]!r}.")
+        begin, end, step = _window(request)
+        curves = _read(taskmanager_history(taskmanager_id), SERIES, begin, end, step)
+        return Response(_shown(SERIES, curves, begin, end, step))
+
+
+def _window(request: Request) -> tuple[int, int, int]:
+    """Return beginning, end and step that are asked for.
+
+    Raises:
+        ValidationError: they make no sense.
+    """
+    end = query_number(request, "to", services.now_ms(), 0, _MAX_MS)
+    begin = query_number(request, "from", max(0, end - DEFAULT_MS), 0, _MAX_MS)
+    if begin >= end:
+        raise exceptions.ValidationError({"from": "Must be before the end (`to`)."})
+    wanted = query_number(request, "step", 0, 1, MAX_STEP_MS)
+    return begin, end, step_for(begin, end, wanted or None)
+
+
+def _shown(names: Sequence[str], curves: Curves | None, begin: int, end: int, step: int) -> dict[str, Any]:
+    return {
+        "is_available": curves is not None,
+        "begin": begin,
+        "end": end,
+        "step": step,
+        "times": [] if curves is None else curves.times,
+        "series": {name: [] for name in names} if curves is None else dict(zip(names, curves.series, strict=True)),
+    }
 
 
 def _read(job_id: str, names: Sequence[str], begin: int, end: int, step: int) -> Curves | None:

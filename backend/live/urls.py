@@ -33,6 +33,7 @@ urlpatterns = [
     path("api/v1/cluster", api.ClusterView.as_view()),
     path("api/v1/cluster/topic", api.ClusterTopicView.as_view()),
     path("api/v1/jobmanagers", api.JobManagersView.as_view()),
+    path("api/v1/taskmanagers/<str:taskmanager_id>/history", history_api.TaskManagerHistoryView.as_view()),
     path("api/v1/savepoints", savepoint_api.SavepointsView.as_view()),
     path("api/v1/tags", tag_api.AllTagsView.as_view()),
     path("api/v1/jobs/<str:job_id>/tags", tag_api.TagsView.as_view()),

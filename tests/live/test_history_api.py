@@ -14,10 +14,12 @@ from rest_framework.test import APIClient
 
 from backend.cluster import bus
 from backend.cluster.checkpoint_document import TRACES
+from backend.cluster.cluster_document import taskmanager_entry
 from backend.cluster.metric_history import MetricHistory, SampleWriter
 from backend.cluster.metric_samples import sample_row
 from backend.cluster.models import Job, Operation
 from backend.cluster.services import now_ms
+from backend.cluster.taskmanager_samples import taskmanager_history, taskmanager_rows
 from backend.live import history_api
 from runtime.testing.clock import ManualClock
 from tests.accounts.cast import client_of
@@ -180,6 +182,28 @@ def test_a_checkpoint_that_failed_is_told_from_others(api: APIClient, job: Job) 
         ("checkpoint 12", True),
         ("checkpoint 11", False),
     ]
+
+
+def test_the_memory_of_a_taskmanager_and_of_its_slots_is_kept(api: APIClient, db: None, writers: Any) -> None:
+    taskmanager = rows.taskmanager()
+    entry = taskmanager_entry(taskmanager, 1)
+    writer, clock = writers(1), ManualClock(now_ms() - 10_000)
+    history = MetricHistory(writer.add, clock)
+    for resident in (100.0, 200.0):
+        memory = [{(taskmanager.id, 0): resident, ("another", 0): 7.0}, {(taskmanager.id, 1): 50.0}]
+        history.add(taskmanager_history(taskmanager.id), taskmanager_rows([entry], memory)[taskmanager.id])
+        clock.advance(5_000)
+    wait_until(lambda: writer._added == writer._done, 10, "writing samples")
+    answer = api.get(f"/api/v1/taskmanagers/{taskmanager.id}/history").json()
+    assert answer["series"] == {
+        "memory_used": [float(12 << 30)] * 2,
+        "slots_memory": [150.0, 250.0],
+        "slots_used": [3.0, 3.0],
+    }
+    assert (answer["step"], len(answer["times"])) == (5_000, 2)
+    assert api.get("/api/v1/taskmanagers/nobody/history").status_code == 404
+    refused = api.get(f"/api/v1/taskmanagers/{taskmanager.id}/history", {"from": 2, "to": 1})
+    assert (refused.status_code, refused.json()["errors"][0]["field"]) == (400, "from")
 
 
 def test_without_redis_nothing_is_known_and_nothing_fails(api: APIClient, job: Job, settings: Settings) -> None:

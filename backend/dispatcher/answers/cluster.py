@@ -98,10 +98,33 @@ class AllocatedSlot(TypedDict):
     memory: SlotMemory
 
 
+class SparkExecutor(TypedDict):
+    """As Spark's own page has it. Sizes are bytes, times ms."""
+
+    id: str
+    """"driver": of a local session, in which there is no other one."""
+    address: str
+    """host:port"""
+    is_active: bool
+    cores: int
+    active_tasks: int
+    completed_tasks: int
+    failed_tasks: int
+    memory_used: int
+    """Of Spark's storage; slots are processes of their own."""
+    memory_max: int
+    disk_used: int
+    duration: int
+    """Of all its tasks."""
+    gc_time: int
+
+
 class TaskManagerDetail(TaskManagerInfo):
     allocatedSlots: list[AllocatedSlot]
     metrics: dict[str, Any]
     """The JVM's; there is none."""
+    sparkExecutors: list[SparkExecutor]
+    """Of its Spark session, as of some seconds ago. Tidemark's."""
 
 
 class ProcessLog(TypedDict):

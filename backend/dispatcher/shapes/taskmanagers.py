@@ -103,7 +103,7 @@ def taskmanager_detail(
     memory_of: Callable[[UsedSlot], SlotMemory],
     report: ProcessReport | None,
 ) -> dict[str, Any]:
-    """Return the response of /taskmanagers/:taskmanagerid. Slots in use have fields besides Flink's."""
+    """Return the response of /taskmanagers/:taskmanagerid. It has fields besides Flink's, and so do slots in use."""
     return {
         **taskmanager_overview(taskmanager, sum(len(slot.tasks) for slot in slots)),
         "allocatedSlots": [
@@ -118,6 +118,7 @@ def taskmanager_detail(
             for slot in slots
         ],
         "metrics": dict.fromkeys(_JVM_FIGURES, 0) | jvm_figures(report, int(taskmanager.get("physical_memory") or 0)),
+        "sparkExecutors": [] if report is None else report.get("executors", []),
     }
 
 

@@ -5,6 +5,7 @@ import type {
   StacksAnswer,
   StacksWanted,
   SubtasksAccumulators,
+  TaskManagerHistory,
   VertexAccumulators,
   VertexMetrics,
 } from '../gen/contract';
@@ -36,6 +37,14 @@ export function fetchHistory(
 ): Promise<MetricHistory> {
   const query = { series, from: Math.round(from), ...(to === undefined ? {} : { to }) };
   return call('GET /api/v1/jobs/{job_id}/history', { path: { job_id: jobId }, query });
+}
+
+/** Times are the server's, epoch ms; up to now. */
+export function fetchTaskManagerHistory(taskManagerId: string, from: number): Promise<TaskManagerHistory> {
+  return call('GET /api/v1/taskmanagers/{taskmanager_id}/history', {
+    path: { taskmanager_id: taskManagerId },
+    query: { from: Math.round(from) },
+  });
 }
 
 export function fetchStacks(jobId: string, vertexId: string): Promise<StacksAnswer> {

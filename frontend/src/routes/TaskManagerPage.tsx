@@ -1,4 +1,4 @@
-/** A TaskManager: its machine, and the jobs that hold its slots. */
+/** A TaskManager: its machine, its memory over time, the jobs that hold its slots, and the executors of its Spark session. */
 
 import { Progress, Skeleton } from '@mantine/core';
 import { IconChevronRight, IconStack2 } from '@tabler/icons-react';
@@ -10,15 +10,18 @@ import { CopyText } from '../components/CopyText/CopyText';
 import { EmptyState, FailureState } from '../components/EmptyState/EmptyState';
 import { KeyValues } from '../components/KeyValues/KeyValues';
 import { Panel } from '../components/Panel/Panel';
-import type { TaskManagerSummary } from '../gen/contract';
+import type { AllocatedSlot, TaskManagerSummary } from '../gen/contract';
 import { useCluster } from '../hooks/useLive';
 import { useServerNow } from '../hooks/useNow';
 import { usePageTitle } from '../hooks/usePageTitle';
 import { useTimes } from '../hooks/useTimes';
 import type { Cluster } from '../model/cluster';
 import { formatAge, formatBytes, NOTHING } from '../model/format';
+import { slotsByJob } from '../model/jobSlots';
 import { NotFoundPage } from './NotFoundPage';
 import classes from './pages.module.css';
+import { SparkExecutors } from './SparkExecutors';
+import { TaskManagerMemory } from './TaskManagerMemory';
 import { TaskManagerState } from './TaskManagerState';
 
 export function TaskManagerPage() {
@@ -48,11 +51,31 @@ export function TaskManagerPage() {
         <h1 className={classes.pageTitle}>{taskmanager.host}</h1>
         <TaskManagerState state={taskmanager.state} />
       </div>
+      <Details taskmanager={taskmanager} cluster={cluster} />
+    </>
+  );
+}
+
+interface DetailsProps {
+  readonly taskmanager: TaskManagerSummary;
+  readonly cluster: Cluster;
+}
+
+function Details({ taskmanager, cluster }: DetailsProps) {
+  const { data } = useQuery({
+    queryKey: ['taskmanager', taskmanager.id],
+    queryFn: () => fetchTaskManager(taskmanager.id),
+    refetchInterval: 5_000,
+  });
+  return (
+    <div className={classes.column}>
       <div className={classes.split}>
         <Facts taskmanager={taskmanager} />
-        <Slots taskmanager={taskmanager} cluster={cluster} />
+        <Slots taskmanager={taskmanager} cluster={cluster} allocated={data?.allocatedSlots ?? []} />
       </div>
-    </>
+      <TaskManagerMemory taskmanager={taskmanager} />
+      <SparkExecutors executors={data?.sparkExecutors ?? []} />
+    </div>
   );
 }
 
@@ -93,19 +116,12 @@ function Facts({ taskmanager }: { readonly taskmanager: TaskManagerSummary }) {
   );
 }
 
-interface SlotsProps {
-  readonly taskmanager: TaskManagerSummary;
-  readonly cluster: Cluster;
+interface SlotsProps extends DetailsProps {
+  readonly allocated: readonly AllocatedSlot[];
 }
 
-function Slots({ taskmanager, cluster }: SlotsProps) {
-  const { data } = useQuery({
-    queryKey: ['taskmanager', taskmanager.id],
-    queryFn: () => fetchTaskManager(taskmanager.id),
-    refetchInterval: 5_000,
-  });
+function Slots({ taskmanager, cluster, allocated }: SlotsProps) {
   const names = new Map(cluster.jobs.map((job) => [job.id, job.name]));
-  const allocated = data?.allocatedSlots ?? [];
   return (
     <Panel title={`Slots: ${taskmanager.free_slots} of ${taskmanager.slots} free`} flush>
       {allocated.length === 0 ? (
@@ -130,19 +146,28 @@ function Slots({ taskmanager, cluster }: SlotsProps) {
               </tr>
             </thead>
             <tbody>
-              {allocated.map((slot, index) => (
-                <tr key={`${slot.jobId}-${index}`}>
-                  <td className="tm-grow">
-                    <Link to={`/jobs/${slot.jobId}`}>{names.get(slot.jobId) ?? slot.jobId}</Link>
-                  </td>
-                  <td>
-                    {slot.pid ?? NOTHING} <span className="tm-dim">slot {slot.slot}</span>
-                  </td>
-                  <td className="tm-num">{slot.assignedTasks}</td>
-                  <td className="tm-num tm-live">{formatBytes(slot.memory.resident)}</td>
-                  <td className="tm-num">{formatBytes(slot.memory.peak)}</td>
-                </tr>
-              ))}
+              {slotsByJob(allocated).flatMap(({ jobId, slots, memory }) =>
+                slots.map((slot, index) => (
+                  <tr key={`${jobId}-${index}`}>
+                    {index === 0 && (
+                      <td className="tm-grow" rowSpan={slots.length}>
+                        <Link to={`/jobs/${jobId}`}>{names.get(jobId) ?? jobId}</Link>
+                        {slots.length > 1 && (
+                          <div className="tm-dim">
+                            {slots.length} slots · {formatBytes(memory)}
+                          </div>
+                        )}
+                      </td>
+                    )}
+                    <td>
+                      {slot.pid ?? NOTHING} <span className="tm-dim">slot {slot.slot}</span>
+                    </td>
+                    <td className="tm-num">{slot.assignedTasks}</td>
+                    <td className="tm-num tm-live">{formatBytes(slot.memory.resident)}</td>
+                    <td className="tm-num">{formatBytes(slot.memory.peak)}</td>
+                  </tr>
+                )),
+              )}
             </tbody>
           </table>
         </div>

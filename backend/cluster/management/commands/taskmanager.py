@@ -33,6 +33,7 @@ from runtime.common.options import SPARK_MASTER
 from runtime.core.clock import SYSTEM_CLOCK
 from runtime.execution.errors import ExecutionError
 from runtime.execution.session_health import SessionWatch, kill_jvm
+from runtime.execution.spark_executors import SparkExecutors
 from runtime.execution.spark_session import acquire_context, is_local
 from runtime.execution.spark_stages import SparkStages
 from runtime.network.addresses import listening_host
@@ -83,7 +84,7 @@ class Command(BaseCommand):
         worker.start()
         manager.start()
         # after Spark has forked: what it starts has no threads
-        ProcessReporter(identity.id, "taskmanager").start()
+        ProcessReporter(identity.id, "taskmanager", executors=SparkExecutors(context).look).start()
         logger.info("TaskManager %s offers %d slots on %s", identity.id, slots, master)
         signals.wait()
         if drain_s and not signals.at_once.is_set():

@@ -1,0 +1,71 @@
+/** The executors of a TaskManager's Spark session, as Spark's own page has them. */
+
+import { Panel } from '../components/Panel/Panel';
+import { StateBadge } from '../components/StateBadge/StateBadge';
+import type { SparkExecutor } from '../gen/contract';
+import { formatBytes, formatCount, formatDuration } from '../model/format';
+
+export function SparkExecutors({ executors }: { readonly executors: readonly SparkExecutor[] }) {
+  // a TaskManager that has begun a moment ago, or of an earlier release
+  if (executors.length === 0) return null;
+  return (
+    <Panel title="Spark Executors" flush>
+      <div className="tm-table-scroll">
+        <table className="tm-table">
+          <caption className="tm-visually-hidden">Spark Executors</caption>
+          <thead>
+            <tr>
+              <th scope="col">ID</th>
+              <th scope="col">Address</th>
+              <th scope="col">State</th>
+              <th scope="col" className="tm-num">
+                Cores
+              </th>
+              <th scope="col" className="tm-num">
+                Active Tasks
+              </th>
+              <th scope="col" className="tm-num">
+                Completed Tasks
+              </th>
+              <th scope="col" className="tm-num">
+                Failed Tasks
+              </th>
+              <th scope="col" className="tm-num">
+                Storage Memory
+              </th>
+              <th scope="col" className="tm-num">
+                Task Time
+              </th>
+              <th scope="col" className="tm-num">
+                GC Time
+              </th>
+            </tr>
+          </thead>
+          <tbody>
+            {executors.map((executor) => (
+              <tr key={executor.id}>
+                <td>{executor.id}</td>
+                <td className="tm-mono tm-grow">{executor.address}</td>
+                <td>
+                  <StateBadge
+                    state={executor.is_active ? 'RUNNING' : 'CANCELED'}
+                    text={executor.is_active ? 'ACTIVE' : 'DEAD'}
+                  />
+                </td>
+                <td className="tm-num">{executor.cores}</td>
+                <td className="tm-num tm-live">{formatCount(executor.active_tasks)}</td>
+                <td className="tm-num">{formatCount(executor.completed_tasks)}</td>
+                <td className="tm-num">{formatCount(executor.failed_tasks)}</td>
+                <td className="tm-num">
+                  {formatBytes(executor.memory_used)} of {formatBytes(executor.memory_max)}
+                </td>
+                <td className="tm-num">{formatDuration(executor.duration)}</td>
+                <td className="tm-num">{formatDuration(executor.gc_time)}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+    </Panel>
+  );
+}
