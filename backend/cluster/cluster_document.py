@@ -15,6 +15,8 @@ from runtime.jobmaster.job_state import JobState
 Document = dict[str, Any]
 
 #: number of ended jobs in the overview; REST lists all
+MAX_MESSAGE_CHARS = 300
+"""Of a failed checkpoint."""
 MAX_ENDED_JOBS = 100
 #: state of a TaskManager that gets no more slots because it is about to end; no state of its row
 DRAINING = "DRAINING"
@@ -66,9 +68,21 @@ def job_entry(document: Document) -> Document:
     kept = ("id", "name", "state", "start_time", "end_time", "duration", "parallelism", "restarts", "waiting_for")
     entry = {name: document[name] for name in kept} | {"tasks": dict(tasks), "tasks_total": tasks.total()}
     # documents of earlier releases have no checkpoints
-    latest = document.get("checkpoints", {}).get("latest", {}).get("completed")
-    entry["last_checkpoint"] = None if latest is None else latest["latest_ack_timestamp"]
+    latest = document.get("checkpoints", {}).get("latest", {})
+    completed = latest.get("completed")
+    entry["last_checkpoint"] = None if completed is None else completed["latest_ack_timestamp"]
+    entry["failed_checkpoint"] = _failed(latest.get("failed"))
     return entry | _performance(document)
+
+
+def _failed(checkpoint: Document | None) -> Document | None:
+    if checkpoint is None:
+        return None
+    return {
+        "id": checkpoint["id"],
+        "at": checkpoint.get("failure_timestamp", checkpoint["trigger_timestamp"]),
+        "message": checkpoint.get("failure_message", "")[:MAX_MESSAGE_CHARS],
+    }
 
 
 def _performance(document: Document) -> Document:

@@ -540,6 +540,12 @@ class JobLimit(TypedDict):
     """The vertex's."""
 
 
+class FailedCheckpoint(TypedDict):
+    id: int
+    at: int
+    message: str
+
+
 class JobSummary(TypedDict):
     id: str
     name: str
@@ -555,6 +561,8 @@ class JobSummary(TypedDict):
     waiting_for: str
     last_checkpoint: int | None
     """Completion time of the latest checkpoint; null: there is none."""
+    failed_checkpoint: NotRequired[FailedCheckpoint | None]
+    """The latest one; null: none has failed. Missing where an earlier release wrote it."""
     records_in_per_second: NotRequired[float]
     """Of its sources together; this and the next three are missing where an earlier release wrote them."""
     behind: NotRequired[int | None]

@@ -43,6 +43,7 @@ INSTALLED_APPS = [
     "backend.dispatcher",
     "backend.live",
     "backend.pipelines",
+    "backend.inbox",
     "backend.supervisor",
 ]
 MIDDLEWARE = [

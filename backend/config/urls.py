@@ -7,6 +7,7 @@ from django.urls import URLPattern, URLResolver, include, path
 urlpatterns: list[URLPattern | URLResolver] = [
     path("", include("backend.accounts.urls")),
     path("", include("backend.administration.urls")),
+    path("", include("backend.inbox.urls")),
     path("", include("backend.pipelines.urls")),
     path("", include("backend.live.urls")),
     path("", include("backend.dispatcher.urls")),

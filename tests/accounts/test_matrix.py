@@ -36,6 +36,7 @@ NEEDED: dict[tuple[str, str], Role] = {
     ("POST", "savepoint-disposal"): OPERATOR,
     # Tidemark's own
     ("GET", "api/v1/audit"): ADMIN,
+    ("PUT", "api/v1/inbox"): VIEWER,  # one's own
     ("PUT", "api/v1/jobs/<str:job_id>/autoscaler"): OPERATOR,
     ("POST", "api/v1/jobs/<str:job_id>/peeks"): OPERATOR,
     ("GET", "api/v1/jobs/<str:job_id>/peeks/<str:peek_id>"): OPERATOR,

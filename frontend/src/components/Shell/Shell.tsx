@@ -13,7 +13,7 @@ import {
   IconUpload,
 } from '@tabler/icons-react';
 import { useQueryClient } from '@tanstack/react-query';
-import { useEffect } from 'react';
+import { Suspense, lazy, useEffect } from 'react';
 import { Link, NavLink, Navigate, Outlet, useLocation } from 'react-router';
 
 import type { Session } from '../../gen/contract';
@@ -29,6 +29,8 @@ import { ConnectionIndicator, StaleBanner } from './Connection';
 import classes from './Shell.module.css';
 import { ThemeSwitch } from './ThemeSwitch';
 import { UserMenu } from './UserMenu';
+
+const Bell = lazy(async () => ({ default: (await import('../Inbox/Bell')).Bell }));
 
 export function Shell() {
   const { data: session, error, refetch } = useSession();
@@ -75,6 +77,9 @@ function Frame({ session }: { readonly session: Session }) {
         <Version />
         <span className={classes.spring} />
         <ConnectionIndicator />
+        <Suspense fallback={<span className={classes.bell} />}>
+          <Bell />
+        </Suspense>
         <ThemeSwitch />
         <UserMenu user={session.user} />
       </header>

@@ -1,0 +1,99 @@
+"""Happenings on the cluster, read from the rows in which they are: failures, operations, deployments, the audit trail;
+and the latest failed checkpoint of each job.
+
+Nothing is written here, so nothing has to be deleted: what rows are not kept (`backend.cluster.row_retention`) has not
+happened any more. Reads the database, and the cluster's document from Redis. Times are epoch ms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import chain
+from typing import Any, Final
+
+from backend.audit.models import AuditEvent
+from backend.cluster import services
+from backend.cluster.models import Job, JobException, Operation
+from backend.inbox.answers import Happening
+from backend.live.failure_groups import class_of
+from backend.pipelines.models import Deployment
+
+MAX_HAPPENINGS: Final = 100
+KEPT_MS: Final = 7 * 24 * 3_600_000
+MAX_TEXT_CHARS: Final = 300
+_ENDED_BADLY: Final = (Deployment.State.ROLLED_BACK, Deployment.State.FAILED)
+
+
+def happenings(now: int) -> list[Happening]:
+    """Return the happenings of the last days, newest first."""
+    since = now - KEPT_MS
+    sources = (_ended(since), _failures(since), _savepoints(since), _deployments(since), _leaders(since))
+    found = chain(*sources, _checkpoints(since))
+    return sorted(found, key=lambda happening: -happening["at"])[:MAX_HAPPENINGS]
+
+
+def _ended(since: int) -> Iterator[Happening]:
+    jobs = Job.objects.filter(state="FAILED", ended_at__gt=since).order_by("-ended_at")
+    for row in jobs.values("id", "name", "ended_at", "failure")[:MAX_HAPPENINGS]:
+        why = (row["failure"] or {}).get("message", "")
+        yield _happening("failed", row["ended_at"], row["id"], row["name"], f"FAILED: {why}" if why else "FAILED")
+
+
+def _failures(since: int) -> Iterator[Happening]:
+    rows = JobException.objects.filter(timestamp__gt=since).order_by("-timestamp")
+    wanted = ("name", "stacktrace", "timestamp", "attempt", "task_name", "job_id", "job__name", "job__attempt")
+    for row in rows.values(*wanted)[:MAX_HAPPENINGS]:
+        where = f" in {row['task_name']}" if row["task_name"] else ""
+        text = f"attempt {row['attempt']} failed: {class_of(row)}{where}"
+        is_over = row["job__attempt"] > row["attempt"]
+        kind, text = ("restart", f"{text}; the job was restarted") if is_over else ("failure", text)
+        yield _happening(kind, row["timestamp"], row["job_id"], row["job__name"], text)
+
+
+def _savepoints(since: int) -> Iterator[Happening]:
+    # whoever asks for one that is being taken shares its result
+    rows = Operation.objects.filter(
+        kind__in=(Operation.Kind.SAVEPOINT, Operation.Kind.STOP),
+        state=Operation.State.COMPLETED,
+        follows=None,
+        finished_at__gt=since,
+    ).exclude(job=None)
+    wanted = ("kind", "finished_at", "result", "job_id", "job__name")
+    for row in rows.order_by("-finished_at").values(*wanted)[:MAX_HAPPENINGS]:
+        result = row["result"] or {}
+        what = "stopped with savepoint" if row["kind"] == Operation.Kind.STOP else "savepoint"
+        error = result.get("error")
+        text = f"{what} {result.get('location', '')}" if not error else f"{what} failed: {error}"
+        yield _happening("savepoint", row["finished_at"], row["job_id"], row["job__name"], text, is_bad=bool(error))
+
+
+def _deployments(since: int) -> Iterator[Happening]:
+    rows = Deployment.objects.filter(state__in=_ENDED_BADLY, created_at__gt=since).order_by("-created_at")
+    wanted = ("state", "state_times", "message", "created_at", "version__number", "pipeline_id", "pipeline__name")
+    for row in rows.values(*wanted)[:MAX_HAPPENINGS]:
+        what = "was rolled back" if row["state"] == Deployment.State.ROLLED_BACK else "failed"
+        at = row["state_times"].get(row["state"], row["created_at"])
+        text = f"deployment of version {row['version__number']} {what}: {row['message']}"
+        yield _happening("deployment", at, row["pipeline_id"], row["pipeline__name"], text)
+
+
+def _leaders(since: int) -> Iterator[Happening]:
+    rows = AuditEvent.objects.filter(action="leader.elected", at__gt=since).order_by("-at")
+    for at, detail in rows.values_list("at", "detail")[:MAX_HAPPENINGS]:
+        name = str(detail.get("jobmanager", ""))
+        yield _happening("leader", at, name, name, "leads the cluster now", is_bad=False)
+
+
+def _checkpoints(since: int) -> Iterator[Happening]:
+    for job in services.cluster_document()["jobs"]:
+        failed = job.get("failed_checkpoint")
+        if failed is not None and failed["at"] > since:
+            text = f"checkpoint {failed['id']} failed: {failed['message']}"
+            yield _happening("checkpoint", failed["at"], job["id"], job["name"], text)
+
+
+def _happening(kind: Any, at: int, subject: Any, name: str, text: str, *, is_bad: bool = True) -> Happening:
+    shown = " ".join(text.split())
+    if len(shown) > MAX_TEXT_CHARS:
+        shown = f"{shown[:MAX_TEXT_CHARS]} …"
+    return {"kind": kind, "at": at, "subject": str(subject), "name": name, "text": shown, "is_bad": is_bad}

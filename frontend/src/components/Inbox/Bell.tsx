@@ -1,0 +1,106 @@
+/** The bell in the header: how much has happened since the user last looked, and what, each with a link to more. */
+
+import { ActionIcon, Button, Indicator, Popover } from '@mantine/core';
+import { IconBell } from '@tabler/icons-react';
+import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
+import { useState } from 'react';
+import { Link } from 'react-router';
+
+import { fetchInbox, markRead } from '../../api/inbox';
+import type { Happening, Inbox } from '../../gen/contract';
+import { useTimes } from '../../hooks/useTimes';
+import { bellLabel, countText, linkOf } from '../../model/inbox';
+import classes from './Bell.module.css';
+
+const KEY = ['inbox'];
+/** More often: requests of every open page for what happens now and then. */
+const REFRESH_MS = 30_000;
+
+export function Bell() {
+  const client = useQueryClient();
+  const { data, error } = useQuery({ queryKey: KEY, queryFn: fetchInbox, refetchInterval: REFRESH_MS });
+  const { mutate: read } = useMutation({
+    mutationFn: markRead,
+    onSuccess: (inbox) => client.setQueryData<Inbox>(KEY, inbox),
+  });
+  const [isOpen, setOpen] = useState(false);
+  /** What was new when the list was opened stays marked while it is. */
+  const [readAt, setReadAt] = useState(0);
+  const unread = data?.unread ?? 0;
+  const happenings = data?.happenings ?? [];
+  const open = (isWanted: boolean) => {
+    setOpen(isWanted);
+    if (!isWanted || data === undefined) return;
+    setReadAt(data.read_at);
+    const newest = happenings[0];
+    if (newest !== undefined && unread > 0) read(newest.at);
+  };
+  return (
+    <Popover opened={isOpen} onChange={open} position="bottom-end" width="min(420px, calc(100vw - 24px))" trapFocus>
+      <Popover.Target>
+        <Indicator disabled={unread === 0} label={countText(unread)} size={16} offset={4} color="red.8">
+          <ActionIcon
+            variant="subtle"
+            color="gray"
+            size="lg"
+            aria-label={bellLabel(unread)}
+            onClick={() => open(!isOpen)}
+          >
+            <IconBell size={19} stroke={1.7} />
+          </ActionIcon>
+        </Indicator>
+      </Popover.Target>
+      <Popover.Dropdown p={0}>
+        <section aria-label="What happened" className={classes.inbox}>
+          <header className={classes.head}>
+            <h2 className={classes.title}>What happened</h2>
+            <Button size="compact-xs" variant="subtle" onClick={() => open(false)}>
+              Close
+            </Button>
+          </header>
+          {error !== null && data === undefined && <p className={classes.nothing}>{error.message}</p>}
+          {data !== undefined && happenings.length === 0 && (
+            <p className={classes.nothing}>Nothing in the last seven days.</p>
+          )}
+          <ul className={classes.list}>
+            {happenings.map((happening, index) => (
+              <Entry
+                key={`${happening.at}-${happening.kind}-${happening.subject}-${index}`}
+                happening={happening}
+                isNew={happening.at > readAt}
+                onFollow={() => setOpen(false)}
+              />
+            ))}
+          </ul>
+        </section>
+      </Popover.Dropdown>
+    </Popover>
+  );
+}
+
+interface EntryProps {
+  readonly happening: Happening;
+  readonly isNew: boolean;
+  readonly onFollow: () => void;
+}
+
+function Entry({ happening, isNew, onFollow }: EntryProps) {
+  const times = useTimes();
+  const { at, name, text, is_bad: isBad } = happening;
+  return (
+    <li data-new={isNew || undefined} data-bad={isBad || undefined}>
+      <Link to={linkOf(happening)} className={classes.entry} onClick={onFollow}>
+        <span className={classes.line}>
+          <strong className={classes.name}>{name}</strong>
+          <time className={classes.time} dateTime={new Date(at).toISOString()}>
+            {times.dateTime(at)}
+          </time>
+        </span>
+        <span className={classes.text}>
+          {isNew && <span className="tm-visually-hidden">New: </span>}
+          {text}
+        </span>
+      </Link>
+    </li>
+  );
+}
