@@ -36,6 +36,8 @@ from backend.cluster.placements import ClusterPlacement
 from backend.cluster.resource_manager import ResourceManager
 from backend.cluster.slot_provider import ClusterSlotProvider
 from backend.cluster.state_history import StateRecord
+from backend.cluster.taskmanager_samples import memory_of_slots
+from backend.cluster.vertex_runs import VertexRuns
 from backend.cluster.wall_dates import WallDates
 from backend.cluster.withheld import JobSecrets, given_of
 from backend.config import environment
@@ -136,6 +138,7 @@ class JobRunner:
         self._live = LiveDocument(job, graph, past.exceptions, past.failures)
         self._dates = WallDates(clock.now_ms(), clock.monotonic_ms())
         self.states = StateRecord(job.document, self._dates)
+        self.runs = VertexRuns(job.document)
         #: whether the job ran before this leader took it
         self._has_run = "RUNNING" in job.state_times
         self._places: dict[Attempt, dict[SlotId, Placement]] = {}
@@ -387,7 +390,7 @@ class JobRunner:
     def document(self) -> Document:
         """Return the current live document."""
         snapshot = self._driver.status()
-        return self._live.build(
+        document = self._live.build(
             snapshot,
             self._placements(snapshot),
             self._clock.now_ms(),
@@ -397,6 +400,8 @@ class JobRunner:
             {} if self.job.is_terminal else self.autoscaling.document(),
             None if self.job.is_terminal else self.scaling.room,
         )
+        self.runs.note(document)
+        return document
 
     @property
     def live_vertices(self) -> Collection[VertexId]:
@@ -406,6 +411,10 @@ class JobRunner:
     def metric_row(self) -> Row:
         """Return the numbers whose history is kept, as of the last document; {} before the first one."""
         return sample_row(self._live.last, self._live.figures, self.checkpoints()) if self._live.last else {}
+
+    def memory_of_slots(self) -> dict[tuple[str, int], float]:
+        """Return the memory of its slots, by TaskManager and slot, as of the last document; bytes."""
+        return memory_of_slots(self._live.last, self.tasks()) if self._live.last else {}
 
     def sample_stacks(self, vertex_id: str, duration_ms: int) -> None:
         """Ask the slots of a vertex what they do; `stack_reports` has it later."""

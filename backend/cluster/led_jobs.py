@@ -40,6 +40,7 @@ from backend.cluster.models import Job, Operation
 from backend.cluster.publisher import Publisher
 from backend.cluster.state_history import STATES
 from backend.cluster.task_metrics import ACCUMULATORS, accumulators_document
+from backend.cluster.vertex_runs import RUNS
 from backend.cluster.withheld import UnsealedError
 from runtime.checkpoint.errors import CheckpointStorageError
 from runtime.checkpoint.settings import CheckpointSettings
@@ -334,6 +335,10 @@ class LedJobs:
             with self.contained(runner):
                 self._publisher.sample(runner)
 
+    def memory_of_slots(self) -> list[dict[tuple[str, int], float]]:
+        """Return the memory of the slots of each running job, by TaskManager and slot; bytes."""
+        return [runner.memory_of_slots() for runner in self._not_ended()]
+
     @contextmanager
     def contained(self, runner: JobRunner) -> Iterator[None]:
         """Contain failures of the block; fail the job unless the database is away."""
@@ -419,6 +424,7 @@ class LedJobs:
             DETAILS: all_details(runner.checkpoints()),
             TRACES: all_traces(runner.checkpoints()),
             STATES: runner.states.document(),
+            RUNS: runner.runs.document(),
         }
         answers = runner.requests.answers(is_ending=True) if _is_ending(job) else {}
         if not self._store.save(job, runner.exceptions(), answers, disowns=runner.disowns_checkpoints):

@@ -27,6 +27,7 @@ from backend.cluster.checkpoint_document import (
 from backend.cluster.models import Job
 from backend.cluster.state_history import STATES
 from backend.cluster.task_metrics import ACCUMULATORS
+from backend.cluster.vertex_runs import RUNS
 from backend.cluster.wall_dates import WallDates
 from runtime.checkpoint.settings import CheckpointSettings
 from runtime.checkpoint.statistics import CheckpointsSnapshot
@@ -387,9 +388,12 @@ def _ended_part(part: Document) -> Document:
     return part | {"state": part["state"] if part["state"] in ("FINISHED", "FAILED") else "CANCELED"}
 
 
+_ONLY_SAVED = (ACCUMULATORS, DETAILS, RUNS, STATES, TRACES)
+
+
 def told_document(saved: Mapping[str, Any]) -> Document:
     """Return a job's saved document without the parts that only REST reads, separately."""
-    return {name: value for name, value in saved.items() if name not in (ACCUMULATORS, DETAILS, STATES, TRACES)}
+    return {name: value for name, value in saved.items() if name not in _ONLY_SAVED}
 
 
 def settings_of(graph: JobGraph) -> CheckpointSettings:

@@ -8,6 +8,7 @@ from rest_framework.response import Response
 from backend.accounts.views import ProductView
 from backend.cluster import services
 from backend.cluster.state_history import STATES
+from backend.cluster.vertex_runs import earlier_runs
 from backend.contract.operation import operation
 from backend.live.answers import JobTimeline
 from backend.live.api import check_job
@@ -16,7 +17,7 @@ from backend.live.timeline import timeline
 
 
 class TimelineView(ProductView):
-    """States and attempts of a job, its operations, rescalings and failures; oldest first."""
+    """States and attempts of a job, runs of its vertices, operations, rescalings and failures; oldest first."""
 
     @operation(JobTimeline)
     def get(self, request: Request, job_id: str) -> Response:
@@ -24,4 +25,6 @@ class TimelineView(ProductView):
         job = services.get_job(job_id)
         document, _ = services.read_job(job_id)
         changes = (job.document or {}).get(STATES, [])
-        return Response(timeline(document, changes, job.state_times, operations_of(job, document), services.now_ms()))
+        told = timeline(document, changes, job.state_times, operations_of(job, document), services.now_ms())
+        runs = earlier_runs(job.document, document)
+        return Response(told | {"runs": [run for run in runs if (run["end"] or told["now"]) >= told["begin"]]})

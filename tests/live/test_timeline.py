@@ -8,8 +8,9 @@ import pytest
 from django.contrib.auth.models import User
 from rest_framework.test import APIClient
 
-from backend.cluster.models import Operation, Scaling
+from backend.cluster.models import Job, Operation, Scaling
 from backend.cluster.state_history import MAX_CHANGES, STATES
+from backend.cluster.vertex_runs import RUNS
 from backend.live.failure_groups import Event
 from backend.live.job_events import operation_event
 from backend.live.timeline import MAX_EVENTS, timeline
@@ -113,11 +114,29 @@ def test_a_rescaling_tells_what_was_before(db: None, before: dict[str, int], tex
     assert (event.text, event.ended) == (text, 30)
 
 
+def run_of(job: Job, attempt: int) -> dict[str, Any]:
+    begin = job.state_times["RUNNING"]
+    return {"vertex": rows.SINK, "attempt": attempt, "state": "FAILED", "begin": begin, "end": begin + 100}
+
+
+@pytest.mark.usefixtures("bus_redis")
+def test_runs_of_earlier_attempts_are_told(db: None, api: APIClient) -> None:
+    job = rows.running_job()
+    document = job.document or {}
+    for vertex in document["vertices"]:
+        vertex["subtasks"] = [subtask | {"attempt": 2} for subtask in vertex["subtasks"]]
+    job.document = document | {RUNS: [run_of(job, 0), run_of(job, 1), run_of(job, 2)]}
+    job.save()
+    told = api.get(f"/api/v1/jobs/{job.id}/timeline").json()["runs"]
+    assert told == [run_of(job, 0), run_of(job, 1)]
+
+
 @pytest.mark.usefixtures("bus_redis")
 def test_the_route_answers_operations_and_rescalings(db: None, api: APIClient, alice: User) -> None:
     job = rows.running_job()
     job.document = (job.document or {}) | {
-        STATES: [{"state": "RUNNING", "attempt": 0, "begin": job.state_times["RUNNING"], "cause": ""}]
+        STATES: [{"state": "RUNNING", "attempt": 0, "begin": job.state_times["RUNNING"], "cause": ""}],
+        RUNS: [run_of(job, 0)],
     }
     job.save()
     Operation.objects.create(
@@ -139,6 +158,8 @@ def test_the_route_answers_operations_and_rescalings(db: None, api: APIClient, a
         ("CREATED", None),
         ("RUNNING", 0),
     ]
+    # that of the newest attempt is in the live document
+    assert told["runs"] == []
     assert [(e["kind"], e["text"], e["is_failed"]) for e in told["events"]] == [
         ("savepoint", "savepoint, failed: no space", True),
         ("autoscaler", "autoscaler: sink from 1 to 2", False),

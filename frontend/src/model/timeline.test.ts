@@ -14,6 +14,7 @@ const TIMELINE: JobTimeline = {
     { state: 'RUNNING', attempt: 1, begin: 7_000, end: null, cause: '' },
   ],
   events: [{ kind: 'savepoint', begin: 6_000, end: 6_500, text: 'savepoint', is_failed: false }],
+  runs: [],
 };
 
 test('parts lie where they were, and what goes on reaches the end', () => {

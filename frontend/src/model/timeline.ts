@@ -1,6 +1,6 @@
 /** A job's timeline as a strip: where its states and events lie, and how they are told in words. */
 
-import type { JobTimeline, StateSpan, TimelineEvent } from '../gen/contract';
+import type { JobTimeline, StateSpan, TimelineEvent, VertexRun } from '../gen/contract';
 import { formatDuration } from './format';
 import type { Vertex } from './job';
 
@@ -51,24 +51,27 @@ export function attemptsIn({ states }: JobTimeline): number {
   return new Set(states.map(({ attempt }) => attempt).filter((attempt) => attempt !== null)).size;
 }
 
-/** When a vertex of the newest attempt ran; null: it still does. */
+/** When a vertex ran, the newest attempt last. */
 export interface Lane {
   readonly id: string;
   readonly name: string;
-  readonly state: Vertex['state'];
-  readonly begin: number;
-  readonly end: number | null;
+  readonly runs: readonly LaneRun[];
 }
 
-/** Vertices in the order of the graph, those that have started. */
-export function lanesOf(vertices: readonly Vertex[]): Lane[] {
+/** `end` is null: it still runs; `attempt` is null: it is the newest one. */
+export type LaneRun = Pick<VertexRun, 'state' | 'begin' | 'end'> & { readonly attempt: number | null };
+
+/**
+ * Vertices in the order of the graph, those that have started.
+ *
+ * @param earlier runs of attempts before the newest one, oldest first.
+ */
+export function lanesOf(vertices: readonly Vertex[], earlier: readonly VertexRun[]): Lane[] {
   return vertices
-    .filter(({ start_time: start }) => start >= 0)
-    .map(({ id, name, state, start_time: begin, end_time: end }) => ({
-      id,
-      name,
-      state,
-      begin,
-      end: end < 0 ? null : end,
-    }));
+    .map(({ id, name, state, start_time: begin, end_time: end }): Lane => {
+      const before = earlier.filter(({ vertex }) => vertex === id);
+      const newest = begin < 0 ? [] : [{ state, begin, end: end < 0 ? null : end, attempt: null }];
+      return { id, name, runs: [...before, ...newest] };
+    })
+    .filter(({ runs }) => runs.length > 0);
 }

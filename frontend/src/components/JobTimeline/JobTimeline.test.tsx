@@ -26,6 +26,7 @@ test('the list says in words what the strip shows, the newest first', () => {
             { kind: 'savepoint', begin: 1_000, end: 3_000, text: 'savepoint, asked for by alice', is_failed: false },
             { kind: 'failure', begin: 4_000, end: 4_000, text: 'attempt 0 failed: KeyError', is_failed: true },
           ],
+          runs: [],
         }}
       />
     </MantineProvider>,
@@ -43,7 +44,7 @@ test('the summary says that it does not tell of the whole job', () => {
   const states = [{ state: 'RUNNING' as const, attempt: 400, begin: 50_000, end: null, cause: '' }];
   render(
     <MantineProvider>
-      <Strip vertices={[]} timeline={{ begin: 50_000, is_cut: true, now: 60_000, states, events: [] }} />
+      <Strip vertices={[]} timeline={{ begin: 50_000, is_cut: true, now: 60_000, states, events: [], runs: [] }} />
     </MantineProvider>,
   );
   expect(screen.getByText(/^The last 10.s: 1 attempt, 0 events; what was before is no longer kept$/)).toBeTruthy();
@@ -58,7 +59,7 @@ test('each vertex has a lane in which it lies where it ran', () => {
   ] as unknown as Vertex[];
   const { container } = render(
     <MantineProvider>
-      <Strip vertices={vertices} timeline={{ begin: 0, is_cut: false, now: 10_000, states: [], events: [] }} />
+      <Strip vertices={vertices} timeline={{ begin: 0, is_cut: false, now: 10_000, states: [], events: [], runs: [] }} />
     </MantineProvider>,
   );
   const lanes = [...container.querySelectorAll('[data-lane="vertex"]')];
@@ -69,4 +70,34 @@ test('each vertex has a lane in which it lies where it ran', () => {
     ['60%', '40%', 'running'],
   ]);
   expect(bars[0]?.title).toMatch(/^source: FINISHED, .*, for [23].s$/);
+});
+
+test('runs of earlier attempts lie in the lane of their vertex, and that of a vertex that waits is there', () => {
+  const ran = { parallelism: 1, max_parallelism: 128, inputs: [], operators: [] };
+  const vertices = [
+    { ...ran, id: 's', name: 'source', state: 'RUNNING', start_time: 8_000, end_time: -1 },
+    { ...ran, id: 'w', name: 'windows', state: 'CREATED', start_time: -1, end_time: -1 },
+  ] as unknown as Vertex[];
+  const run = { attempt: 0, state: 'FAILED' as const, begin: 1_000, end: 5_000 };
+  const runs = [
+    { ...run, vertex: 's' },
+    { ...run, vertex: 'w', state: 'CANCELED' as const },
+    { ...run, vertex: 'is gone' },
+  ];
+  const { container } = render(
+    <MantineProvider>
+      <Strip vertices={vertices} timeline={{ begin: 0, is_cut: false, now: 10_000, states: [], events: [], runs }} />
+    </MantineProvider>,
+  );
+  const lanes = [...container.querySelectorAll('[data-lane="vertex"]')];
+  const bars = lanes.map((lane) => [...lane.querySelectorAll<HTMLElement>('[data-tone]')]);
+  const told = bars.map((lane) => lane.map((bar) => [bar.style.left, bar.style.width, bar.dataset.tone]));
+  expect(told).toEqual([
+    [
+      ['10%', '40%', 'failed'],
+      ['80%', '20%', 'running'],
+    ],
+    [['10%', '40%', 'stopped']],
+  ]);
+  expect(bars[0]?.[0]?.title).toMatch(/^source, attempt 0: FAILED, .*, for 4.s$/);
 });

@@ -1,6 +1,6 @@
 /**
  * What a job has gone through: its states and attempts, operations and failures, as a strip and as a list, and when each
- * vertex of the newest attempt ran.
+ * vertex ran in each attempt.
  */
 
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
@@ -91,14 +91,18 @@ export function Strip({ timeline, vertices }: StripProps) {
             />
           ))}
         </div>
-        {lanesOf(vertices).map(({ id, name, state, begin: started, end }) => (
+        {lanesOf(vertices, timeline.runs).map(({ id, name, runs }) => (
           <div key={id} className={classes.lane} data-lane="vertex">
-            <span
-              className={classes.state}
-              data-tone={toneOf(state)}
-              style={style({ begin: started, end })}
-              title={`${name}: ${state}, ${times.dateTime(started)}, for ${formatDuration((end ?? now) - started)}`}
-            />
+            {runs.map((run) => (
+              <span
+                key={run.attempt ?? 'newest'}
+                className={classes.state}
+                data-tone={toneOf(run.state)}
+                data-earlier={run.attempt !== null || undefined}
+                style={style(run)}
+                title={`${name}${run.attempt === null ? '' : `, attempt ${run.attempt}`}: ${run.state}, ${times.dateTime(run.begin)}, for ${formatDuration(lastedOf(run, now))}`}
+              />
+            ))}
             <span className={classes.vertexName}>{name}</span>
           </div>
         ))}
