@@ -31,6 +31,7 @@ from backend.cluster.leadership import LeadershipLostError
 from backend.cluster.live_document import LiveDocument, Placement, exception_document
 from backend.cluster.metric_samples import Row, sample_row
 from backend.cluster.models import TERMINAL_STATES, Job, Operation
+from backend.cluster.pinned_metrics import Pin, pinned_row
 from backend.cluster.placement_records import PlacementRecords
 from backend.cluster.placements import ClusterPlacement
 from backend.cluster.resource_manager import ResourceManager
@@ -139,6 +140,8 @@ class JobRunner:
         self._dates = WallDates(clock.now_ms(), clock.monotonic_ms())
         self.states = StateRecord(job.document, self._dates)
         self.runs = VertexRuns(job.document)
+        #: metrics whose history somebody has asked for; written by the leader
+        self.pins: Sequence[Pin] = ()
         #: whether the job ran before this leader took it
         self._has_run = "RUNNING" in job.state_times
         self._places: dict[Attempt, dict[SlotId, Placement]] = {}
@@ -410,7 +413,11 @@ class JobRunner:
 
     def metric_row(self) -> Row:
         """Return the numbers whose history is kept, as of the last document; {} before the first one."""
-        return sample_row(self._live.last, self._live.figures, self.checkpoints()) if self._live.last else {}
+        last = self._live.last
+        if not last:
+            return {}
+        row = sample_row(last, self._live.figures, self.checkpoints())
+        return row | pinned_row(self.pins, last["vertices"], self.tasks()) if self.pins else row
 
     def memory_of_slots(self) -> dict[tuple[str, int], float]:
         """Return the memory of its slots, by TaskManager and slot, as of the last document; bytes."""

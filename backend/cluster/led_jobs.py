@@ -37,6 +37,7 @@ from backend.cluster.leadership import LeadershipLostError
 from backend.cluster.live_document import ended_document, planned_document
 from backend.cluster.location_checks import StorageSilentError
 from backend.cluster.models import Job, Operation
+from backend.cluster.pinned_metrics import pins_of
 from backend.cluster.publisher import Publisher
 from backend.cluster.state_history import STATES
 from backend.cluster.task_metrics import ACCUMULATORS, accumulators_document
@@ -331,9 +332,23 @@ class LedJobs:
 
     def sample(self) -> None:
         """Add a sample to the history of each running job."""
+        self._read_pins()
         for runner in self._not_ended():
             with self.contained(runner):
                 self._publisher.sample(runner)
+
+    def _read_pins(self) -> None:
+        """Note the metrics that users have pinned; as long as the database is away, those that are known stay."""
+        runners = {runner.job.id: runner for runner in self._not_ended()}
+        if not runners:
+            return
+        try:
+            pins = pins_of(runners)
+        except DATABASE_AWAY as error:
+            logger.debug("pinned metrics cannot be read: %s", error)
+            return
+        for job_id, runner in runners.items():
+            runner.pins = pins.get(job_id, ())
 
     def memory_of_slots(self) -> list[dict[tuple[str, int], float]]:
         """Return the memory of the slots of each running job, by TaskManager and slot; bytes."""

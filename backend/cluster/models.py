@@ -113,6 +113,8 @@ class Job(models.Model):
     """Seal of what is hidden in arguments, options, submission and graph; see `backend.cluster.withheld`."""
     tags = models.JSONField(default=list)
     """Words by which people find it, in their order; see `backend.cluster.job_tags`."""
+    pinned_metrics = models.JSONField(default=list)
+    """[vertex id, metric] of those whose history is kept, too; see `backend.cluster.pinned_metrics`."""
     graph = models.JSONField()
     """runtime.graph.codec's JSON."""
     plan = models.JSONField()

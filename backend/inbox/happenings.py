@@ -36,7 +36,7 @@ def _ended(since: int) -> Iterator[Happening]:
     jobs = Job.objects.filter(state="FAILED", ended_at__gt=since).order_by("-ended_at")
     for row in jobs.values("id", "name", "ended_at", "failure")[:MAX_HAPPENINGS]:
         why = (row["failure"] or {}).get("message", "")
-        yield _happening("failed", row["ended_at"], row["id"], row["name"], f"FAILED: {why}" if why else "FAILED")
+        yield _happening("failed", row["ended_at"] or 0, row["id"], row["name"], f"FAILED: {why}" if why else "FAILED")
 
 
 def _failures(since: int) -> Iterator[Happening]:

@@ -323,7 +323,9 @@ class HistoryWindow(HistoryFrom):
 
 class HistoryQuery(HistoryWindow):
     series: str
-    """Their names, at most 64, with commas between them: "v.<vertex id>.<metric>", "e.<edge id>.<metric>"."""
+    """Their names, at most 64, with commas between them: "v.<vertex id>.<metric>", "e.<edge id>.<metric>", and of any
+    metric of a vertex "p.<vertex id>.<Flink's id>.<statistic>", where the statistic of the subtasks is "least",
+    "average" or "greatest". The last ones are kept from when they are first asked for, at most 64 metrics of a job."""
 
 
 class HistoryCurves(TypedDict):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
 from rest_framework import exceptions
@@ -15,6 +15,7 @@ from backend.cluster import services
 from backend.cluster.metric_history import step_for
 from backend.cluster.metric_samples import Curves, known_series
 from backend.cluster.models import TaskManager
+from backend.cluster.pinned_metrics import pin, pin_of_series
 from backend.cluster.taskmanager_samples import SERIES, taskmanager_history
 from backend.contract.operation import operation
 from backend.live.answers import HistoryQuery, HistoryWindow, MetricHistory, TaskManagerHistory
@@ -34,7 +35,10 @@ _places = threading.BoundedSemaphore(MAX_READS)
 
 
 class HistoryView(ProductView):
-    """Series of the last hour every five seconds, and of the last 24 hours every minute, averaged over steps."""
+    """Series of the last hour every five seconds, and of the last 24 hours every minute, averaged over steps.
+
+    Of any other metric of a vertex, which begins with "p.", they are kept from when they are asked for.
+    """
 
     @operation(MetricHistory, query=HistoryQuery)
     def get(self, request: Request, job_id: str) -> Response:
@@ -42,6 +46,9 @@ class HistoryView(ProductView):
         begin, end, step = _window(request)
         document, _ = services.read_job(job_id)
         names = _series(request, document)
+        pins = [found for name in names if (found := pin_of_series(name)) is not None]
+        if pins:
+            pin(job_id, pins)
         curves = _read(job_id, names, begin, end, step)
         events = [*events_of(services.get_job(job_id), document), *failures_of(document)]
         within = sorted((event for event in events if event.is_within(begin, end)), key=lambda event: event.begun)
@@ -105,7 +112,13 @@ def _series(request: Request, document: Mapping[str, Any]) -> list[str]:
     if not 1 <= len(names) <= MAX_SERIES:
         raise exceptions.ValidationError({"series": f"Must name 1 to {MAX_SERIES} series, with commas between them."})
     known = known_series(document)
-    unknown = [name for name in names if name not in known]
+    vertices = {vertex["id"] for vertex in document["vertices"]}
+    unknown = [name for name in names if name not in known and not _is_pinnable(name, vertices)]
     if unknown:
         raise exceptions.ValidationError({"series": f"The job has no series {unknown[0][:100]!r}."})
     return names
+
+
+def _is_pinnable(name: str, vertices: Collection[str]) -> bool:
+    found = pin_of_series(name)
+    return found is not None and found.vertex in vertices

@@ -18,6 +18,7 @@ from backend.cluster.cluster_document import taskmanager_entry
 from backend.cluster.metric_history import MetricHistory, SampleWriter
 from backend.cluster.metric_samples import sample_row
 from backend.cluster.models import Job, Operation
+from backend.cluster.pinned_metrics import Pin, pins_of
 from backend.cluster.services import now_ms
 from backend.cluster.taskmanager_samples import taskmanager_history, taskmanager_rows
 from backend.live import history_api
@@ -182,6 +183,21 @@ def test_a_checkpoint_that_failed_is_told_from_others(api: APIClient, job: Job) 
         ("checkpoint 12", True),
         ("checkpoint 11", False),
     ]
+
+
+def test_any_metric_is_kept_from_when_it_is_asked_for(api: APIClient, job: Job, writers: Any) -> None:
+    series = f"p.{rows.SOURCE}.parse.tides.greatest"
+    answer = history_of(api, job, series=f"{series},{BUSY}").json()
+    assert answer["series"] == {series: [], BUSY: []}
+    assert pins_of([job.id]) == {job.id: [Pin(rows.SOURCE, "parse.tides")]}
+    writer, clock = writers(1), ManualClock(now_ms() - 5_000)
+    history = MetricHistory(writer.add, clock)
+    history.add(job.id, {series: 8.0})
+    wait_until(lambda: writer._added == writer._done, 10, "writing samples")
+    assert history_of(api, job, series=series).json()["series"] == {series: [8.0]}
+    unknown = f"p.{'c' * 32}.parse.tides.greatest"
+    assert history_of(api, job, series=unknown).status_code == 400
+    assert len(pins_of([job.id])[job.id]) == 1
 
 
 def test_the_memory_of_a_taskmanager_and_of_its_slots_is_kept(api: APIClient, db: None, writers: Any) -> None:

@@ -906,7 +906,7 @@ export interface Happening {
   is_bad: boolean;
 }
 
-/** failed: a job has ended so. failure: of an attempt, after which the job is not running again. checkpoint: one that has failed, the latest of its job. savepoint: done or failed, also of a stop. deployment: rolled back, or failed. leader: another JobManager leads. */
+/** failed: a job has ended so. failure: of an attempt, after which the job is not running again. checkpoint: one that has failed, the latest of its job. savepoint: done or failed, also of a stop. deployment: rolled back or failed. leader: another JobManager leads. */
 export type HappeningKind = 'failed' | 'failure' | 'restart' | 'checkpoint' | 'savepoint' | 'deployment' | 'leader';
 
 export interface Hardware {
@@ -1345,6 +1345,8 @@ export interface JobTimeline {
   states: StateSpan[];
   /** Operations, rescalings by the autoscaler and failures; at most 200, the newest. */
   events: TimelineEvent[];
+  /** Of attempts before the newest one of each vertex, which the live document has; at most 300, the newest. */
+  runs: VertexRun[];
 }
 
 export interface JobVertex {
@@ -3199,6 +3201,16 @@ export interface VertexMetrics {
   subtasks: number[];
   operators: MetricOperator[];
   metrics: MetricValues[];
+}
+
+/** Run of a vertex in one attempt. */
+export interface VertexRun {
+  vertex: string;
+  attempt: number;
+  /** As it ended. */
+  state: ExecutionState;
+  begin: number;
+  end: number | null;
 }
 
 export interface VertexScaling {

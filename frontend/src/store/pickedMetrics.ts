@@ -1,6 +1,9 @@
-/** History of metrics that a user has picked for charts: what the page has seen of them since, by job and vertex. */
+/**
+ * History of metrics that a user has picked for charts: what the page has seen of them since, by job and vertex, behind
+ * what the server has kept.
+ */
 
-import type { VertexMetrics } from '../gen/contract';
+import type { MetricHistory, VertexMetrics } from '../gen/contract';
 import { record } from '../model/history';
 import { summarise } from '../model/metricTable';
 
@@ -46,6 +49,35 @@ export function recordPicked(
 
 export function pickedHistory(jobId: string, vertexId: string, id: string): readonly MetricSample[] {
   return histories.get(keyOf(jobId, vertexId, id)) ?? NO_SAMPLES;
+}
+
+const STATISTICS = ['least', 'average', 'greatest'] as const;
+
+/** Series of the server's history of these metrics: it keeps them from when they are first asked for. */
+export function pickedSeries(vertexId: string, picked: readonly string[]): string {
+  return picked.flatMap((id) => STATISTICS.map((statistic) => seriesOf(vertexId, id, statistic))).join(',');
+}
+
+/** What the server has kept of a metric before the page saw it, and then what that has seen. */
+export function withKept(
+  kept: MetricHistory | undefined,
+  vertexId: string,
+  id: string,
+  seen: readonly MetricSample[],
+): readonly MetricSample[] {
+  if (kept === undefined) return seen;
+  const [leasts, averages, greatests] = STATISTICS.map((statistic) => kept.series[seriesOf(vertexId, id, statistic)]);
+  const first = seen[0]?.time ?? Infinity;
+  const before = kept.times.flatMap((time, index) => {
+    const [least, average, greatest] = [leasts?.[index], averages?.[index], greatests?.[index]];
+    const isKnown = typeof least === 'number' && typeof average === 'number' && typeof greatest === 'number';
+    return isKnown && time < first ? [{ time, least, average, greatest }] : [];
+  });
+  return [...before, ...seen];
+}
+
+function seriesOf(vertexId: string, id: string, statistic: (typeof STATISTICS)[number]): string {
+  return `p.${vertexId}.${id}.${statistic}`;
 }
 
 function keyOf(...parts: readonly string[]): string {

@@ -139,7 +139,7 @@ function Picked({ jobId, vertexId, windowMs, end, choice, onChoose }: Asked & Pi
       marks={marks}
       choice={choice}
       onChoose={onChoose}
-      hasEnded={end !== undefined}
+      end={end}
     />
   );
 }

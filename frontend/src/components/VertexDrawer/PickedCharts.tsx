@@ -1,20 +1,22 @@
-/** Charts of metrics that the user picks among all of a vertex, users' own included: since they were picked. */
+/** Charts of metrics that the user picks among all of a vertex, users' own included: since anybody has picked them. */
 
 import { CloseButton, Select } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 
-import { fetchVertexMetrics } from '../../api/metrics';
+import { fetchHistory, fetchVertexMetrics } from '../../api/metrics';
 import type { VertexMetrics } from '../../gen/contract';
 import type { ChartChoice } from '../../store/chartChoices';
 import { formatMetric, groupMetrics, summarise } from '../../model/metricTable';
 import type { Mark } from '../../model/history';
-import { pickedHistory, recordPicked } from '../../store/pickedMetrics';
+import { pickedHistory, pickedSeries, recordPicked, withKept } from '../../store/pickedMetrics';
 import { connection } from '../../store/socket';
 import { TimeChart } from '../TimeChart/TimeChart';
 import classes from './VertexDrawer.module.css';
 
 /** The interval at which they are written. */
 const READ_MS = 2_000;
+/** What the page sees itself is newer. */
+const KEPT_REFRESH_MS = 60_000;
 const MAX_PICKED = 8;
 /** More in a list at once make it slow; the rest is found by typing. */
 const MAX_SHOWN = 100;
@@ -26,11 +28,12 @@ interface Props {
   readonly marks: readonly Mark[];
   readonly choice: ChartChoice;
   readonly onChoose: (change: Partial<ChartChoice>) => void;
-  /** A job that has ended reports nothing more. */
-  readonly hasEnded: boolean;
+  /** Of the job, epoch ms; undefined while it goes on: then it reports more. */
+  readonly end: number | undefined;
 }
 
-export function PickedCharts({ jobId, vertexId, windowMs, marks, choice, onChoose, hasEnded }: Props) {
+export function PickedCharts({ jobId, vertexId, windowMs, marks, choice, onChoose, end }: Props) {
+  const hasEnded = end !== undefined;
   const picked = choice.metrics[vertexId] ?? [];
   const { data } = useQuery({
     queryKey: ['picked-metrics', jobId, vertexId, picked],
@@ -42,6 +45,20 @@ export function PickedCharts({ jobId, vertexId, windowMs, marks, choice, onChoos
     refetchInterval: picked.length > 0 && !hasEnded ? READ_MS : false,
     placeholderData: (before) => before,
     staleTime: 0,
+  });
+  // asking for it has the server keep it
+  const { data: kept } = useQuery({
+    queryKey: ['picked-history', jobId, vertexId, picked, windowMs, end],
+    queryFn: () =>
+      fetchHistory(
+        jobId,
+        pickedSeries(vertexId, picked),
+        Math.max(0, (end ?? Date.now() + connection.clockOffset) - windowMs),
+        end,
+      ),
+    enabled: picked.length > 0,
+    refetchInterval: hasEnded ? false : KEPT_REFRESH_MS,
+    placeholderData: (before) => before,
   });
   const pick = (metrics: readonly string[]) =>
     onChoose({ metrics: { ...choice.metrics, [vertexId]: metrics.slice(-MAX_PICKED) } });
@@ -60,7 +77,7 @@ export function PickedCharts({ jobId, vertexId, windowMs, marks, choice, onChoos
         onChange={(id) => id !== null && pick([...picked, id])}
       />
       {picked.map((id) => {
-        const samples = pickedHistory(jobId, vertexId, id);
+        const samples = withKept(kept, vertexId, id, pickedHistory(jobId, vertexId, id));
         return (
           <div key={id} className={classes.picked}>
             <CloseButton
