@@ -4,7 +4,7 @@ import type { Json, PipelineDocument } from './document';
 import { faults } from './document';
 import { type Conflict, decided, mergeDocuments, openConflicts, placeOf, valueOf, withoutPlace } from './merge';
 import * as operations from './operations';
-import { isSameDocument } from './order';
+import { isSameDocument, ranks } from './order';
 import { randomEdit, randomPipeline } from './testEdits';
 import { idsFrom, line, seeded } from './testPipelines';
 
@@ -178,6 +178,45 @@ test('a group of theirs that would lose one of its nodes to a group of ours is a
   expect(decided(document, conflict, 'theirs').layout?.groups).toEqual(theirs.layout?.groups);
 });
 
+test('what both have connected is connected once: both have deleted what was in between', () => {
+  const ours = operations.remove(line(), { nodes: ['n2'] }, () => 'aaaaaa');
+  const theirs = operations.remove(line(), { nodes: ['n2'] }, () => 'bbbbbb');
+  expect(mergeDocuments(line(), ours, theirs)).toEqual({ document: ours, conflicts: [] });
+  const dealt = operations.setPartitioning(theirs, 'ebbbbbb', 'rebalance');
+  const { document, conflicts } = mergeDocuments(line(), ours, dealt);
+  expect(document.edges).toEqual(ours.edges);
+  const [conflict] = conflicts as [Conflict];
+  expect(placeOf(conflict, document)).toBe('Connection from Bids to Show');
+  expect(decided(document, conflict, 'theirs').edges).toEqual({ eaaaaaa: dealt.edges.ebbbbbb });
+});
+
+test('an edge of theirs that makes a circle with one of ours is asked about', () => {
+  const apart = { ...line(), edges: {} };
+  const ours = operations.connect(apart, ['n2', 'out'], ['n3', 'in'], () => 'aaaaaa').document;
+  const both = operations.connect(apart, ['n3', 'out'], ['n2', 'in'], () => 'bbbbbb').document;
+  const theirs = operations.connect(both, ['n1', 'out'], ['n2', 'in'], () => 'cccccc').document;
+  const { document, conflicts } = mergeDocuments(apart, ours, theirs);
+  expect(Object.keys(document.edges)).toEqual(['eaaaaaa', 'ecccccc']);
+  expect(conflicts).toEqual([
+    { path: ['edges', 'ebbbbbb'], base: undefined, ours: undefined, theirs: theirs.edges.ebbbbbb },
+  ]);
+  expect(openConflicts(document, conflicts)).toEqual(conflicts);
+  const [conflict] = conflicts as [Conflict];
+  expect(placeOf(conflict, document)).toBe('Connection from Show to Dear');
+  expect(decided(document, conflict, 'ours')).toBe(document);
+});
+
+test('an edge that theirs leads into a circle stays where ours has it', () => {
+  const base = operations.connect({ ...line(), edges: {} }, ['n1', 'out'], ['n3', 'in'], () => 'aaaaaa').document;
+  const ours = operations.connect(base, ['n2', 'out'], ['n3', 'in'], () => 'bbbbbb').document;
+  const led = { ...base.edges.eaaaaaa, from: ['n3', 'out'], to: ['n2', 'in'] } as const;
+  const { document, conflicts } = mergeDocuments(base, ours, { ...base, edges: { eaaaaaa: led } });
+  expect(document).toEqual(ours);
+  expect(conflicts).toEqual([
+    { path: ['edges', 'eaaaaaa'], base: base.edges.eaaaaaa, ours: base.edges.eaaaaaa, theirs: led },
+  ]);
+});
+
 type Fields = Map<string, string | undefined>;
 
 /** Everything that can be told apart in a document, by its place, but where boxes lie. */
@@ -215,12 +254,18 @@ test('no edit is lost: each is in the merged document or in a conflict, over fiv
     const [ours, theirs] = [side(1), side(2)];
     const { document, conflicts } = mergeDocuments(base, ours, theirs);
     expect(faults(document)).toEqual([]);
+    const connections = Object.values(document.edges).map(({ from, to }) => JSON.stringify([from, to]));
+    expect(new Set(connections).size, `seed ${seed}: connected twice`).toBe(connections.length);
+    expect(ranks(document).size, `seed ${seed}: a circle`).toBe(Object.keys(document.nodes).length);
     const asked = conflicts.map(({ path }) => path.join('/'));
     const [before, merged] = [fields(base), fields(document)];
     for (const changed of [fields(ours), fields(theirs)]) {
       for (const key of new Set([...before.keys(), ...changed.keys()])) {
         if (before.get(key) === changed.get(key) || merged.get(key) === changed.get(key)) continue;
         if (asked.some((path) => key === path || key.startsWith(`${path}/`))) continue;
+        // both have drawn it
+        const drawn = changed.get(key);
+        if (key.startsWith('edges/') && drawn !== undefined && [...merged.values()].includes(drawn)) continue;
         // an edge goes with its node, and a node that is back brings its edges back
         const ends = key.startsWith('edges/')
           ? (JSON.parse(before.get(key) ?? changed.get(key) ?? '[]') as (readonly string[] | null)[])

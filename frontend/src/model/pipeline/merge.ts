@@ -3,10 +3,12 @@
  *
  * A field is an edge, a parameter, a setting, or another property of a node. What one side has left alone is taken from the other. A field that both have changed differently is
  * a conflict: the merged document has our value until somebody chooses. Where boxes lie is never asked about: ours holds.
+ * What both have connected is connected once, and an edge of theirs that would make a circle of ours is a conflict.
  */
 
-import type { Json, PipelineDocument } from './document';
-import { faults, without } from './document';
+import type { Json, PipelineDocument, PipelineEdge } from './document';
+import { faults, nameOf, without } from './document';
+import { below, ranks } from './order';
 
 type Value = Json | undefined;
 
@@ -29,8 +31,15 @@ export interface Merge {
 
 export function mergeDocuments(base: PipelineDocument, ours: PipelineDocument, theirs: PipelineDocument): Merge {
   const conflicts: Conflict[] = [];
-  const merged = mergeValue([], asValue(base), asValue(ours), asValue(theirs), conflicts);
-  return { document: repaired(merged as unknown as PipelineDocument, ours, theirs, base, conflicts), conflicts };
+  const merged = mergeValue(
+    [],
+    asValue(base),
+    asValue(ours),
+    asValue(theirs),
+    conflicts,
+  ) as unknown as PipelineDocument;
+  const joined = withoutCircles(withoutDoubles(merged, ours, conflicts), base, ours, conflicts);
+  return { document: repaired(joined, ours, theirs, base, conflicts), conflicts };
 }
 
 /**
@@ -150,6 +159,64 @@ function mergeValue(path: readonly string[], base: Value, ours: Value, theirs: V
   return ours;
 }
 
+/** The edges that the other side has drawn, or led elsewhere. */
+function edgesOfTheirs(merged: PipelineDocument, ours: PipelineDocument): readonly (readonly [string, PipelineEdge])[] {
+  return Object.entries(merged.edges).filter(([id, edge]) => {
+    const own = edgeIn(ours, id);
+    return own === undefined || endsOf(own) !== endsOf(edge);
+  });
+}
+
+function edgeIn(document: PipelineDocument, id: string): PipelineEdge | undefined {
+  return Object.hasOwn(document.edges, id) ? document.edges[id] : undefined;
+}
+
+function endsOf({ from, to }: PipelineEdge): string {
+  return JSON.stringify([from, to]);
+}
+
+/** Leaves out what both have connected, as when both delete what is in between: rows would come twice. */
+function withoutDoubles(merged: PipelineDocument, ours: PipelineDocument, conflicts: Conflict[]): PipelineDocument {
+  const theirs = new Map(edgesOfTheirs(merged, ours));
+  const own = Object.entries(merged.edges).filter(([id]) => !theirs.has(id));
+  const byEnds = new Map(own.map(([id, edge]) => [endsOf(edge), { id, edge }]));
+  const doubles = new Set<string>();
+  for (const [double, edge] of theirs) {
+    const kept = byEnds.get(endsOf(edge));
+    if (kept === undefined) continue;
+    doubles.add(double);
+    // how rows are dealt out is still to be asked
+    if ((kept.edge.partitioning ?? null) !== (edge.partitioning ?? null))
+      conflicts.push({ path: ['edges', kept.id], base: undefined, ours: valueIn(kept.edge), theirs: valueIn(edge) });
+  }
+  return doubles.size === 0 ? merged : { ...merged, edges: without(merged.edges, doubles) };
+}
+
+function valueIn(edge: PipelineEdge | undefined): Value {
+  return edge as unknown as Value;
+}
+
+/** Leaves out the edges of theirs that make a circle with ours: each is a conflict. */
+function withoutCircles(
+  merged: PipelineDocument,
+  base: PipelineDocument,
+  ours: PipelineDocument,
+  conflicts: Conflict[],
+): PipelineDocument {
+  if (ranks(merged).size === Object.keys(merged.nodes).length) return merged;
+  const theirs = edgesOfTheirs(merged, ours);
+  let joined = { ...merged, edges: without(merged.edges, new Set(theirs.map(([id]) => id))) };
+  for (const [id, edge] of theirs) {
+    const isCircle = ({ from, to }: PipelineEdge) => below(joined, to[0]).has(from[0]);
+    const kept = [edge, edgeIn(ours, id)].find((each) => each !== undefined && !isCircle(each));
+    if (kept !== undefined) joined = { ...joined, edges: { ...joined.edges, [id]: kept } };
+    if (kept === edge) continue;
+    const values = { base: valueIn(edgeIn(base, id)), ours: valueIn(kept), theirs: valueIn(edge) };
+    conflicts.push({ path: ['edges', id], ...values });
+  }
+  return joined;
+}
+
 /** Gives nodes back that one side has deleted while the other side connected something to them: that is a conflict, too. */
 function repaired(
   merged: PipelineDocument,
@@ -253,6 +320,10 @@ export function placeOf(conflict: Conflict, document: PipelineDocument): string 
     const [param = '', ...below] = rest.filter((part) => part !== 'params');
     const field = [param.replaceAll('_', ' '), ...below].join(' › ');
     return field === '' ? name : `${name}: ${field}`;
+  }
+  if (top === 'edges' && id !== undefined) {
+    const edge = (document.edges[id] ?? conflict.theirs ?? conflict.ours ?? conflict.base) as unknown as PipelineEdge;
+    return `Connection from ${nameOf(document, edge.from[0])} to ${nameOf(document, edge.to[0])}`;
   }
   if (top === 'layout' && id === 'groups') {
     const [group = '', ...below] = rest;
