@@ -342,7 +342,7 @@ test('a tab that is still there keeps its copy again when another one has taken 
   expect(one.conflicts()).toEqual([]);
 });
 
-test('copies stay until what they differ in is decided', async () => {
+test('what copies differ in is kept until it is decided', async () => {
   const [one, other] = [opened(), opened()];
   server.isAway = true;
   one.edit('n2', 'one');
@@ -353,11 +353,42 @@ test('copies stay until what they differ in is decided', async () => {
   const again = opened();
   expect(again.conflicts()).toEqual([['other', 'one']]);
   await pass(1000);
-  expect(localDrafts(ID, USER)).toHaveLength(2);
-  again.store.setState({ conflicts: [] });
-  again.edit('n3', 'more');
-  await pass(1000);
+  // on the server there is one of both
+  expect(localDrafts(ID, USER)).toHaveLength(1);
+  kill();
+  const decided = opened();
+  expect(decided.conflicts()).toEqual([['other', 'one']]);
+  decided.store.setState({ conflicts: [] });
   expect(localDrafts(ID, USER)).toEqual([]);
+});
+
+test('a tab that is killed while a field is asked about asks again, be it about a draft or a version', async () => {
+  const here = opened();
+  const elsewhere = opened();
+  elsewhere.edit('n2', 'theirs');
+  await pass(1000);
+  here.edit('n2', 'ours');
+  await pass(2000);
+  expect(here.conflicts()).toEqual([['ours', 'theirs']]);
+  // the draft from elsewhere is written over
+  expect(texts(server.draft?.document)).toEqual(['ours']);
+  kill();
+  const again = opened();
+  expect(again.conflicts()).toEqual([['ours', 'theirs']]);
+  server.head = { number: 2, document: operations.setParam(line(), 'n3', 'text', 'of bob') };
+  again.edit('n3', 'of ada');
+  expect(await again.autosave.save('')).toBeNull();
+  await pass(2000);
+  kill();
+  const third = opened();
+  expect(third.conflicts()).toEqual([
+    ['ours', 'theirs'],
+    ['of ada', 'of bob'],
+  ]);
+  // what is not decided by then is asked about behind the save, too
+  await third.autosave.save('');
+  kill();
+  expect(opened().conflicts()).toHaveLength(2);
 });
 
 test('a copy that the server has all of goes at once', async () => {

@@ -10,7 +10,7 @@ import { useEffect, useMemo } from 'react';
 import { ApiError } from '../api/client';
 import { type Draft, OutdatedError, type Version, putDraft, saveVersion } from '../api/pipelines';
 import type { PipelineDocument } from '../model/pipeline/document';
-import { mergeDocuments } from '../model/pipeline/merge';
+import { type Conflict, mergeDocuments, openConflicts } from '../model/pipeline/merge';
 import { isSameDocument } from '../model/pipeline/order';
 import { type LocalCopy, dropCopy, dropLocalDraft, keepLocalDraft, onDropped } from '../store/drafts';
 import { type EditorStore, documentOf, makeId } from '../store/editor';
@@ -67,16 +67,17 @@ export class Autosave {
     const { pipelineId } = this.store.getState();
     const unsubscribe = this.store.subscribe((state, before) => {
       if (documentOf(state) !== documentOf(before)) this.changed();
+      else if (state.conflicts !== before.conflicts) this.settle();
     });
     const onHide = () => {
       if (document.visibilityState === 'hidden' && this.isDirty()) void this.write(true);
     };
     document.addEventListener('visibilitychange', onHide);
     const unwatch = onDropped(pipelineId, this.id, () => {
-      if (this.isDirty()) this.keep();
+      if (this.isDirty() || this.undecided().length > 0) this.keep();
     });
     if (this.isDirty()) this.changed();
-    else this.dropCopies();
+    else this.settle();
     return () => {
       unsubscribe();
       document.removeEventListener('visibilitychange', onHide);
@@ -105,15 +106,30 @@ export class Autosave {
 
   private keep(): void {
     const { pipelineId, head } = this.store.getState();
-    const kept = { document: this.present(), base: this.onServer, version: head.number, user: this.user };
+    const conflicts = this.undecided();
+    const kept = { document: this.present(), base: this.onServer, version: head.number, user: this.user, conflicts };
     const isKept = keepLocalDraft(pipelineId, this.id, kept);
     if (isKept) this.dropCopies();
     this.store.setState({ isKept });
   }
 
-  /** Takes away what the document has come from, unless something of it is still to be decided. */
+  /** The fields that both sides have changed, and of which only this editor knows what the other side has. */
+  private undecided(): readonly Conflict[] {
+    return openConflicts(this.present(), this.store.getState().conflicts);
+  }
+
+  /** Keeps in this browser what the server does not have: work, or what is still to be decided. */
+  private settle(): void {
+    if (this.isDirty() || this.undecided().length > 0) {
+      this.keep();
+      return;
+    }
+    dropLocalDraft(this.store.getState().pipelineId, this.id);
+    this.dropCopies();
+  }
+
+  /** Takes away what the document has come from. */
   private dropCopies(): void {
-    if (this.store.getState().conflicts.length > 0) return;
     this.copies.forEach(dropCopy);
     this.copies = [];
   }
@@ -208,7 +224,6 @@ export class Autosave {
   }
 
   private done(): void {
-    const { pipelineId } = this.store.getState();
     if (this.isDirty()) {
       // edited meanwhile
       this.keep();
@@ -216,8 +231,7 @@ export class Autosave {
       return;
     }
     clearTimeout(this.timer);
-    dropLocalDraft(pipelineId, this.id);
-    this.dropCopies();
+    this.settle();
     this.store.setState({ saveState: 'saved', saveError: null, savedAt: Date.now() });
   }
 

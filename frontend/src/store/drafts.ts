@@ -7,7 +7,7 @@
  */
 
 import type { PipelineDocument } from '../model/pipeline/document';
-import { type Merge, mergeDocuments } from '../model/pipeline/merge';
+import { type Conflict, type Merge, mergeDocuments } from '../model/pipeline/merge';
 
 export interface LocalDraft {
   readonly document: PipelineDocument;
@@ -16,6 +16,8 @@ export interface LocalDraft {
   /** Number of the version that the work began with. */
   readonly version: number;
   readonly user: string;
+  /** What is still to be decided: only here is what the other side has. Earlier releases kept none. */
+  readonly conflicts?: readonly Conflict[];
 }
 
 /** A copy as it was read. */
@@ -88,9 +90,9 @@ function isDocument(value: { readonly nodes?: unknown } | undefined): boolean {
 /** The server's document with all that copies have changed in theirs; the newest of them wins. */
 export function mergeCopies(onServer: PipelineDocument, copies: readonly LocalCopy[]): Merge {
   return copies.reduce<Merge>(
-    (merged, { base, document }) => {
+    (merged, { base, document, conflicts = [] }) => {
       const next = mergeDocuments(base, document, merged.document);
-      return { document: next.document, conflicts: [...merged.conflicts, ...next.conflicts] };
+      return { document: next.document, conflicts: [...merged.conflicts, ...conflicts, ...next.conflicts] };
     },
     { document: onServer, conflicts: [] },
   );
