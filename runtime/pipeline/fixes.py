@@ -47,8 +47,14 @@ def _inserted(document: Document, edge: Edge, column: str) -> Fix:
         "name": name,
         "uid": uid,
         "params": {"column": column, "bound": BOUND},
+        # complete, as documents are read: a merge compares what the page has with what the server has
+        "parallelism": None,
+        "max_parallelism": None,
+        "slot_group": None,
+        "chaining": "always",
+        "disabled": False,
     }
-    below = {"from": [node_id, "out"], "to": [edge.target, edge.target_port]}
+    below = {"from": [node_id, "out"], "to": [edge.target, edge.target_port], "partitioning": None}
     return Fix(
         f"Take event times from {column}",
         (

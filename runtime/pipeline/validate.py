@@ -361,10 +361,12 @@ class _Run:
     def _substituted(self, value: Any, pointer: str) -> Any:
         if isinstance(value, dict):
             if value.keys() == {PARAMETER}:
-                parameter = self._document.parameters.get(value[PARAMETER])
+                # a list or an object names nothing, and is no key either
+                name = value[PARAMETER] if isinstance(value[PARAMETER], str) else None
+                parameter = None if name is None else self._document.parameters.get(name)
                 if parameter is None or parameter.get("default") is None:
                     what = "is not a parameter of the pipeline" if parameter is None else "has no value"
-                    message = f"{value[PARAMETER]!r} {what}"
+                    message = f"{repr(value[PARAMETER])[:80]} {what}"
                     raise NodeProblem(Problem(Code.PARAMETER_MISSING, message, field=pointer))
                 return parameter["default"]
             return {name: self._substituted(item, f"{pointer}/{name}") for name, item in value.items()}

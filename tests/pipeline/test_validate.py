@@ -105,6 +105,7 @@ def test_nothing_is_said_of_what_lies_below_an_unfinished_node() -> None:
         (node("filter", "F", condition=""), Code.MISSING_PARAM, "/params/condition"),
         (node("filter", "F", condition="true", more=1), Code.BAD_PARAM, "/params/more"),
         (node("filter", "F", condition={"$parameter": "none"}), Code.PARAMETER_MISSING, "/params/condition"),
+        (node("filter", "F", condition={"$parameter": ["none"]}), Code.PARAMETER_MISSING, "/params/condition"),
         (node("select", "S", columns=[["a", "id"], ["a", "id"]]), Code.NAME_TAKEN, "/params/columns/1/0"),
         (node("select", "S", columns=[["__a", "id"]]), Code.NAME_TAKEN, "/params/columns/0/0"),
         (node("select", "S", columns=[["a", "id"], ["b", "nope"]]), Code.UNKNOWN_COLUMN, "/params/columns/1/1"),
@@ -240,6 +241,10 @@ def test_a_missing_watermark_is_mended_by_a_node_in_between() -> None:
     made = patched(value, problem.fixes[-1].patch)
     assert len(made["nodes"]) == 5
     assert validated(made).problems == ()
+    # complete, as the server keeps it: else a merge takes what it completes for somebody's change
+    kept = read_document(made).value
+    for part in ("nodes", "edges"):
+        assert all(kept[part][name] == made[part][name] for name in made[part].keys() - value[part].keys())
 
 
 def test_changelogs_are_refused_where_they_would_be_lost() -> None:
