@@ -30,7 +30,7 @@ from backend.dispatcher.programs import ProgramRequest, extract
 from backend.pipelines.building import compiled, operators_of, outputs_of
 from backend.pipelines.documents import check
 from backend.pipelines.models import OPEN_STATES, Deployment, Pipeline, Version
-from backend.pipelines.services import ArchivedError, KeyTakenError, PipelineError
+from backend.pipelines.services import ArchivedError, KeyTakenError, PipelineError, PipelineUnknownError
 from runtime.checkpoint.compatibility import CompatibilityReport, compatibility
 from runtime.checkpoint.errors import CheckpointStorageError
 from runtime.client.extract import ExtractedJob
@@ -215,13 +215,13 @@ def deploy(
         seen: nothing else is replaced; None: whatever runs is.
 
     Raises:
-        KeyTakenError: the key belongs to a deployment of another version.
-        ArchivedError, NotDeployableError, DeploymentOpenError, OtherRunsError, StateRefusedError,
+        KeyTakenError: the key belongs to a deployment of another version, or with another choice of state.
+        PipelineUnknownError, ArchivedError, NotDeployableError, DeploymentOpenError, OtherRunsError, StateRefusedError,
             DeploymentRefusedError: nothing was done. See `plan` for others.
     """
     known = known_deployment(user, key)
     if known is not None:
-        return _same(known, version)
+        return _same(known, version, restore)
     if pipeline.archived_at is not None:
         raise ArchivedError(pipeline)
     try:
@@ -230,7 +230,7 @@ def deploy(
         # what is in the way may be what a request with the same key has made meanwhile
         known = known_deployment(user, key)
         if known is not None:
-            return _same(known, version)
+            return _same(known, version, restore)
         _refuse_open(pipeline)
         raise
 
@@ -261,6 +261,7 @@ def _deploy(
         configuration = configured(planned.extracted.graph_json, location, restore.allows_loss)
         locations = None if previous is not None else cluster_services.check_locations(configuration)
         with transaction.atomic():
+            _refuse_archived(pipeline)
             # storages take their time: a job that began meanwhile would run beside this one
             _refuse_other(running_deployment(pipeline), Seen(None if previous is None else previous.id))
             return _record(pipeline, version, user, key, restore, planned, previous, report, locations)
@@ -287,11 +288,7 @@ def _record(
         previous=previous,
         state=state,
         state_times={state: now},
-        restore={
-            "keeps_state": restore.keeps_state,
-            "allows_loss": restore.allows_loss,
-            "location": restore.location if restore.keeps_state else "",
-        },
+        restore=_chosen(restore),
         report=None if report is None else report.to_json(),
         operators=dict(planned.operators),
         outputs=dict(planned.outputs),
@@ -449,8 +446,17 @@ def file_stem(name: str) -> str:
     return _UNSAFE.sub("-", name.lower()).strip("-")[:80] or "pipeline"
 
 
-def _same(known: Deployment, version: Version) -> Deployment:
-    if known.version_id != version.pk:
+def _chosen(restore: Restore) -> dict[str, Any]:
+    return {
+        "keeps_state": restore.keeps_state,
+        "allows_loss": restore.allows_loss,
+        "location": restore.location if restore.keeps_state else "",
+    }
+
+
+def _same(known: Deployment, version: Version, restore: Restore) -> Deployment:
+    # the leader adds to what was chosen
+    if known.version_id != version.pk or {**known.restore, **_chosen(restore)} != known.restore:
         raise KeyTakenError
     return known
 
@@ -459,6 +465,17 @@ def _refuse_open(pipeline: Pipeline) -> None:
     open_one = pipeline.deployments.filter(state__in=OPEN_STATES).select_related("version").defer("graph").first()
     if open_one is not None:
         raise DeploymentOpenError(open_one)
+
+
+def _refuse_archived(pipeline: Pipeline) -> None:
+    """Refuse a pipeline that was archived or deleted while its version was planned; keep it from being so until the
+    transaction has ended.
+    """
+    row = Pipeline.objects.select_for_update().filter(id=pipeline.id).first()
+    if row is None:
+        raise PipelineUnknownError(pipeline.id)
+    if row.archived_at is not None:
+        raise ArchivedError(row)
 
 
 def _refuse_other(running: Deployment | None, seen: Seen | None) -> None:

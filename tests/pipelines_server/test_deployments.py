@@ -94,6 +94,37 @@ def test_a_double_click_makes_one_job(api: APIClient) -> None:
     assert (other.status_code, other.json()["errors"][0]["code"]) == (409, "key_taken")
 
 
+def test_a_key_of_a_deployment_with_another_choice_of_state_is_refused(api: APIClient) -> None:
+    pipeline = create(api)
+    first = deploy(api, pipeline, keeps_state=False).json()
+    for choice in ({}, {"keeps_state": False, "allows_loss": True}):
+        other = deploy(api, pipeline, **choice)
+        # not answered with a job that keeps no state
+        assert (other.status_code, other.json()["errors"][0]["code"]) == (409, "key_taken")
+    # the leader writes down what it has stopped
+    row = Deployment.objects.get()
+    Deployment.objects.update(restore={**row.restore, "savepoint": "/savepoint"})
+    assert deploy(api, pipeline, keeps_state=False).json()["id"] == first["id"]
+
+
+@pytest.mark.parametrize("is_deleted", [False, True])
+def test_a_pipeline_that_is_archived_while_a_version_is_planned_is_not_deployed(
+    api: APIClient, monkeypatch: pytest.MonkeyPatch, is_deleted: bool
+) -> None:
+    pipeline = create(api)
+    plan = deployments.plan
+
+    def overtaken(*args: Any) -> Any:
+        api.patch(f"{BASE}/{pipeline}", {"archived": True}, format="json")
+        if is_deleted:
+            api.delete(f"{BASE}/{pipeline}")
+        return plan(*args)
+
+    monkeypatch.setattr(deployments, "plan", overtaken)
+    assert deploy(api, pipeline).status_code == (404 if is_deleted else 409)
+    assert (Job.objects.count(), Deployment.objects.count()) == (0, 0)
+
+
 def test_another_click_while_the_first_is_under_way_is_refused(api: APIClient) -> None:
     pipeline = create(api)
     deploy(api, pipeline)
