@@ -15,9 +15,13 @@ from typing import Any
 
 from backend.accounts.views import is_clean_text
 from backend.audit.redaction import redacted
+from runtime.core.secret_names import SECRET_WORDS
 from runtime.pipeline.document import Document, DocumentError, canonical_value, read_document
+from runtime.pipeline.validate import PARAMETER
 
 _USER_INFO = re.compile(r"(?<=://)[^/?#\s]*@")
+#: "?password=x", as drivers take it
+_IN_QUERY = re.compile(rf"""([?&][\w.-]{{0,60}}?(?:{SECRET_WORDS})[\w.-]{{0,60}}=)[^&#\s"'<>]+""", re.I)
 _SECRET_NAME = re.compile(
     r"password|passwd|secret|token|credential|sasl|jaas|(^|[._-])(api|access|private)[._-]?key$", re.I
 )
@@ -73,7 +77,10 @@ def check(value: Any) -> Checked:
 
 
 def without_secrets(value: Any) -> tuple[Any, list[str]]:
-    """Return a document without user info in its URLs, and the JSON pointers of the texts that had some."""
+    """Return a document without secrets in its URLs, and the JSON pointers of the texts that had some.
+
+    That is user info, and the values of secret-like names in their queries.
+    """
     found: list[str] = []
     return _stripped(value, "", found), found
 
@@ -81,7 +88,7 @@ def without_secrets(value: Any) -> tuple[Any, list[str]]:
 def for_export(value: Any) -> tuple[Any, list[str]]:
     """Return a document as it may leave the server, and the JSON pointers of what was left out of it.
 
-    That is the user info of URLs, and each value that `refuse_secrets` would refuse: it is empty in what is returned,
+    That is the secrets in URLs, and each value that `refuse_secrets` would refuse: it is empty in what is returned,
     so that this can be imported.
     """
     stripped, found = without_secrets(value)
@@ -106,7 +113,7 @@ def _stripped(value: Any, pointer: str, found: list[str]) -> Any:
     if isinstance(value, list):
         return [_stripped(item, f"{pointer}/{index}", found) for index, item in enumerate(value)]
     if isinstance(value, str) and "://" in value:
-        stripped = _USER_INFO.sub("", value)
+        stripped = _IN_QUERY.sub(r"\1", _USER_INFO.sub("", value))
         if stripped != value:
             found.append(pointer)
         return stripped
@@ -138,12 +145,27 @@ def _secrets(value: Any, pointer: str) -> Iterable[str]:
     for name, item in value.items():
         place = f"{pointer}/{_escaped(name)}"
         if isinstance(item, str) and item:
-            # names of options are known; those of parameters are words such as "key", which mean something else
-            is_secret = redacted({name: ""})[name] != "" if is_options else _SECRET_NAME.search(name) is not None
+            # names of options are known, and their values may be options themselves; names of parameters are words
+            # such as "key", which mean something else
+            is_secret = redacted({name: item})[name] != item if is_options else _SECRET_NAME.search(name) is not None
             if is_secret:
                 yield place
+        elif _SECRET_NAME.search(name) is not None:
+            yield from _texts(item, place)
         else:
             yield from _secrets(item, place)
+
+
+def _texts(value: Any, pointer: str) -> Iterable[str]:
+    """Yield the places of all texts in a value that has the name of a secret."""
+    if isinstance(value, str) and value:
+        yield pointer
+    elif isinstance(value, Mapping) and value.keys() != {PARAMETER}:
+        for name, item in value.items():
+            yield from _texts(item, f"{pointer}/{_escaped(name)}")
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _texts(item, f"{pointer}/{index}")
 
 
 def _secret_parameters(value: Any) -> Iterable[str]:

@@ -18,7 +18,8 @@ CANARY = "canary-3141592"
 
 def with_url() -> dict[str, object]:
     made = document()
-    made["nodes"]["n2"]["params"] = {"label": f"see postgresql://me:{CANARY}@host:5432/db and redis://:{CANARY}@h"}
+    urls = f"see postgresql://me:{CANARY}@host:5432/db?sslpassword={CANARY}&a=b and redis://:{CANARY}@h"
+    made["nodes"]["n2"]["params"] = {"label": urls}
     return made
 
 
@@ -37,13 +38,14 @@ def test_users_and_passwords_of_urls_stay_behind(api: APIClient) -> None:
     exported = api.get(f"{BASE}/{pipeline}/export").json()
     assert CANARY not in json.dumps(exported)
     assert exported["stripped"] == ["/nodes/n2/params/label"]
-    assert "see postgresql://host:5432/db and redis://h" in exported["text"]
+    assert "see postgresql://host:5432/db?sslpassword=&a=b and redis://h" in exported["text"]
     imported = api.post(f"{BASE}/import", {"document": with_url()}, format="json").json()
     assert imported["stripped"] == ["/nodes/n2/params/label"]
     made = api.get(f"{BASE}/{imported['pipeline']['id']}/versions/1").json()
     assert CANARY not in json.dumps(made)
 
 
+PARAMETERS = "/options/pipeline.global-job-parameters"
 #: part of a document, with a secret in it, and the place
 SECRETS = [
     ("settings", {"options": {"s3.secret-key": CANARY}}, "/options/s3.secret-key"),
@@ -55,6 +57,12 @@ SECRETS = [
         {"n1": {"type": "sink.x", "name": "x", "uid": "x", "params": {"auth": [{"accessToken": CANARY}]}}},
         "/n1/params/auth/0/accessToken",
     ),
+    (
+        "nodes",
+        {"n1": {"type": "sink.x", "name": "x", "uid": "x", "params": {"credentials": {"of": [["", CANARY]]}}}},
+        "/n1/params/credentials/of/0/1",
+    ),
+    ("settings", {"options": {"pipeline.global-job-parameters": f"password:{CANARY}"}}, PARAMETERS),
     ("samples", {"n1": {"pinned": True, "rows": [[{"api/token": CANARY}, 1]]}}, "/n1/rows/0/0/api~1token"),
 ]
 
@@ -71,7 +79,14 @@ def test_values_of_secrets_are_refused(api: APIClient, part: str, value: object)
 
 def test_words_that_only_look_like_secrets_are_taken(api: APIClient) -> None:
     made = document()
-    made["nodes"]["n2"]["params"] = {"key": "auction", "keys": ["token"], "password": ""}
+    made["nodes"]["n2"]["params"] = {
+        "key": "auction",
+        "keys": ["token"],
+        "password": "",
+        "token": {"$parameter": "first"},
+        "secret": True,
+        "label": "https://host/?tokens",
+    }
     assert api.post(f"{BASE}/import", {"document": made}, format="json").status_code == 201
 
 
@@ -106,7 +121,7 @@ def test_what_is_drawn_is_exported_without_being_saved(api: APIClient, victor: U
     made = with_url()
     exported = client_of(victor).post(f"{BASE}/export", {"document": made}, format="json").json()
     assert (exported["file_name"], exported["stripped"]) == ("hot-auctions.json", ["/nodes/n2/params/label"])
-    assert "see postgresql://host:5432/db and redis://h" in exported["text"]
+    assert "see postgresql://host:5432/db?sslpassword=&a=b and redis://h" in exported["text"]
     program = api.post(f"{BASE}/export", {"document": document(), "format": "python"}, format="json").json()
     assert (program["file_name"], program["stripped"]) == ("hot-auctions.py", [])
     assert program["text"] == api.post(f"{BASE}/compile", {"document": document()}, format="json").json()["source"]
