@@ -4,7 +4,7 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-    dependencies = (("cluster", "0017_withheld_of_jobs"),)
+    dependencies = (("cluster", "0019_python_environments"),)
 
     operations = (
         migrations.AddField(
