@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from django.contrib.auth.models import User
 from django.db.models import F
 from django.db.models.functions import Greatest
 from rest_framework import exceptions
@@ -37,14 +38,20 @@ class InboxView(ProductView):
             raise exceptions.ValidationError({"read_at": f"Must be a whole number from 0 to {_MAX_MS}."})
         # a clock that was wrong must not hide what comes
         read_at = min(read_at, services.now_ms())
-        marker, is_new = ReadMarker.objects.get_or_create(user_id=request.user.pk, defaults={"read_at": read_at})
+        marker, is_new = ReadMarker.objects.get_or_create(user=_user(request), defaults={"read_at": read_at})
         if not is_new:
             ReadMarker.objects.filter(pk=marker.pk).update(read_at=Greatest(F("read_at"), read_at))
         return Response(_inbox(request))
 
 
+def _user(request: Request) -> User:
+    # views of the product are for users who have logged in
+    assert isinstance(request.user, User)
+    return request.user
+
+
 def _inbox(request: Request) -> Inbox:
-    marker = ReadMarker.objects.filter(user_id=request.user.pk).first()
+    marker = ReadMarker.objects.filter(user=_user(request)).first()
     found = happenings(services.now_ms())
     read_at = 0 if marker is None else marker.read_at
     return {"happenings": found, "read_at": read_at, "unread": sum(each["at"] > read_at for each in found)}

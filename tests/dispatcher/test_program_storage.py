@@ -403,7 +403,11 @@ def test_copies_of_slots_are_shared_whatever_the_umask_is(tmp_path: Path, monkey
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     before = os.umask(0o002)
     try:
-        assert python_files._copies() == python_files._copies() == tmp_path / f"tidemark-{os.getuid()}" / "artifacts"
+        assert (
+            python_files._copies("artifacts")
+            == python_files._copies("artifacts")
+            == tmp_path / f"tidemark-{os.getuid()}" / "artifacts"
+        )
     finally:
         os.umask(before)
 

@@ -97,7 +97,8 @@ def test_a_double_click_makes_one_job(api: APIClient) -> None:
 def test_a_key_of_a_deployment_with_another_choice_of_state_is_refused(api: APIClient) -> None:
     pipeline = create(api)
     first = deploy(api, pipeline, keeps_state=False).json()
-    for choice in ({}, {"keeps_state": False, "allows_loss": True}):
+    choices: tuple[dict[str, Any], ...] = ({}, {"keeps_state": False, "allows_loss": True})
+    for choice in choices:
         other = deploy(api, pipeline, **choice)
         # not answered with a job that keeps no state
         assert (other.status_code, other.json()["errors"][0]["code"]) == (409, "key_taken")
