@@ -38,12 +38,19 @@ logger = logging.getLogger(__name__)
 spares: Final = preview_spares(confinement=settings.TIDEMARK_PREVIEW_CONFINEMENT)
 
 MAX_PREVIEWS: Final = 2
-"""At a time in this process: each child is a Python process with the engine."""
+"""Users whose previews run at a time in this process: each child is a Python process with the engine."""
+MAX_OF_USER: Final = 2
+"""Children of one user in this process: that of the last preview, and one that is being ended."""
 KEPT_S: Final = 600
 BEAT_MS: Final = 5_000
 """Life of the beat. Shorter: a preview of a busy process looks lost; longer: users wait for one that is."""
 LOOK_S: Final = 0.4
 """Interval of the beat, and of looking whether another process has stopped the preview."""
+PAUSE_S: Final = 0.05
+"""Between two writes of the document. Shorter: a port at a time is written, each with all others; longer: rows are
+shown later."""
+PAUSE_SHARE: Final = 2.0
+"""Pause after a write, in times of what it took: most of the time is left to the child and to requests."""
 
 
 class PreviewsBusyError(PipelineError):
@@ -75,11 +82,16 @@ class _Run:
         self.preview_id = preview_id
         self.user_id = user.pk
         self.stopped = threading.Event()
+        #: whether it may have a child; guarded by `_lock`
+        self.has_begun = False
         self._program = program
         self._document = document
         self._given = given
         self._secrets = secrets
         self._looked_at = 0.0
+        #: whether frames have come that are not written
+        self._is_behind = False
+        self._write_due = 0.0
         self._announcer: Announcer | None = None
 
     def run(self, rows: int) -> None:
@@ -87,6 +99,9 @@ class _Run:
         try:
             with suppress(redis.RedisError, OSError):
                 self._announcer = Announcer()
+            if not _has_turn(self):
+                self.end("stopped", "The preview was stopped.")
+                return
             places = self._program.source_map.statements
             preview_program(
                 self._program.source,
@@ -97,7 +112,7 @@ class _Run:
                 given=self._given,
                 secrets=self._secrets,
                 spares=spares,
-                is_abandoned=self._is_stopped,
+                is_abandoned=self.is_stopped,
             )
         except Exception:
             logger.exception("preview %s failed", self.preview_id)
@@ -107,11 +122,9 @@ class _Run:
                 with suppress(redis.RedisError, OSError):
                     self._announcer.close()
 
-    def fail(self, message: str) -> None:
+    def end(self, state: str, message: str) -> None:
         """End it without having run."""
-        self._end({"state": "failed", "message": message})
-        with _lock:
-            _running.pop(self.preview_id, None)
+        self._end({"state": state, "message": message})
 
     def write(self) -> None:
         """Write the document.
@@ -131,7 +144,8 @@ class _Run:
             return
         port = {name: value for name, value in frame.items() if name != "kind"}
         self._document["ports"].setdefault(frame["node"], {})[frame["port"]] = port
-        self._publish()
+        self._is_behind = True
+        self._publish_if_due()
 
     def _end(self, frame: Mapping[str, Any]) -> None:
         self._document["state"] = frame["state"]
@@ -151,19 +165,31 @@ class _Run:
         self._document["end"] = end
         self._publish()
 
+    def _publish_if_due(self) -> None:
+        # a frame is one of many ports, and each write has all of them
+        if self._is_behind and time.monotonic() >= self._write_due:
+            self._publish()
+
     def _publish(self) -> None:
+        self._is_behind = False
+        began = time.monotonic()
         try:
             self.write()
             if self._announcer is not None:
                 self._announcer.announce(f"preview:{self.preview_id}", self._document["version"])
         except (redis.RedisError, OSError) as error:
             logger.warning("preview %s cannot be shown: %s", self.preview_id, error)
+        ended = time.monotonic()
+        self._write_due = ended + max(PAUSE_S, PAUSE_SHARE * (ended - began))
 
-    def _is_stopped(self) -> bool:
+    def is_stopped(self) -> bool:
+        """Return whether somebody has stopped it; to be asked again and again while it waits or runs."""
+        self._publish_if_due()
         now = time.monotonic()
         if not self.stopped.is_set() and now - self._looked_at >= LOOK_S:
             self._looked_at = now
-            with suppress(redis.RedisError):
+            # the last two: of a client that another thread disconnects
+            with suppress(redis.RedisError, OSError, ValueError):
                 pipeline = bus.client().pipeline(transaction=False)
                 pipeline.set(bus.PREVIEW_BEAT_KEY.format(self.preview_id), 1, px=BEAT_MS)
                 pipeline.exists(bus.PREVIEW_STOP_KEY.format(self.preview_id))
@@ -173,6 +199,8 @@ class _Run:
 
 
 _lock = threading.Lock()
+#: notified when a preview has ended
+_ended = threading.Condition(_lock)
 #: those of this process
 _running: dict[str, _Run] = {}
 
@@ -212,22 +240,25 @@ def start_preview(user: User, checked: Checked, rows: int = DEFAULT_ROWS) -> dic
     except SecretMissingError as error:
         trouble = str(error)
     run = _Run(document["id"], user, program, document, given, secrets)
-    _stop_former(user)
     with _lock:
-        if sum(other.user_id != run.user_id for other in _running.values()) >= MAX_PREVIEWS:
+        if len({other.user_id for other in _running.values()} - {run.user_id}) >= MAX_PREVIEWS:
             raise PreviewsBusyError
         _running[run.preview_id] = run
     try:
         run.write()
-        bus.client().set(bus.PREVIEW_OF_KEY.format(user.pk), run.preview_id, ex=KEPT_S)
-        started = dict(document)
+        # in one step: of requests at once, each stops the one before it, and the last one is left
+        former = bus.client().set(bus.PREVIEW_OF_KEY.format(user.pk), run.preview_id, ex=KEPT_S, get=True)
+        if isinstance(former, str):
+            _stop(former)
+        # the thread adds ports to its own
+        started = {**document, "ports": {}}
         if trouble:
-            run.fail(trouble)
+            run.end("failed", trouble)
+            _forget(run)
             return started
         threading.Thread(target=_run, args=(run, rows), name=f"preview {run.preview_id}", daemon=True).start()
     except BaseException as error:
-        with _lock:
-            _running.pop(run.preview_id, None)
+        _forget(run)
         if isinstance(error, redis.RedisError):
             raise PreviewsAwayError from error
         raise
@@ -295,9 +326,25 @@ def _run(run: _Run, rows: int) -> None:
     try:
         run.run(rows)
     finally:
-        with _lock:
-            _running.pop(run.preview_id, None)
+        _forget(run)
         warm_up()
+
+
+def _has_turn(run: _Run) -> bool:
+    """Wait until the user's former previews have ended, but for one that is being ended; False: it was stopped."""
+    while not run.is_stopped():
+        with _ended:
+            if sum(other.has_begun and other.user_id == run.user_id for other in _running.values()) < MAX_OF_USER:
+                run.has_begun = True
+                return True
+            _ended.wait(LOOK_S)
+    return False
+
+
+def _forget(run: _Run) -> None:
+    with _ended:
+        _running.pop(run.preview_id, None)
+        _ended.notify_all()
 
 
 def warm_up() -> None:
@@ -309,13 +356,6 @@ def warm_up() -> None:
     except OSError as error:
         # the preview itself will tell
         logger.warning("no child can be kept ready for previews: %s", error)
-
-
-def _stop_former(user: User) -> None:
-    with suppress(redis.RedisError):
-        former = bus.client().get(bus.PREVIEW_OF_KEY.format(user.pk))
-        if isinstance(former, str):
-            _stop(former)
 
 
 def _stop(preview_id: str) -> None:

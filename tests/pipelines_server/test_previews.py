@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import psycopg
@@ -18,6 +19,7 @@ from backend.cluster import bus
 from backend.cluster.services import read_preview
 from backend.pipelines import previews
 from backend.pipelines.building import _connections_in, compiled, connections_read
+from backend.pipelines.documents import check
 from runtime.client.confinement import Confinement
 from runtime.client.preview import preview_spares
 from runtime.pipeline import read_document
@@ -101,6 +103,56 @@ def test_a_new_preview_stops_the_users_former_one(live: redis.Redis, api: APICli
     second = start(api, **slow())["id"]
     assert ended(api, first)["state"] == "stopped"
     assert api.get(f"{PREVIEW}/{second}").json()["state"] == "running"
+
+
+def test_of_previews_that_a_user_starts_at_once_the_last_one_runs(live: redis.Redis, alice: User) -> None:
+    checked = check(document(rows=500, **slow()))
+    with ThreadPoolExecutor(8) as pool:
+        started = list(pool.map(lambda _: previews.start_preview(alice, checked)["id"], range(8)))
+
+    def running() -> list[str]:
+        assert sum(run.has_begun for run in list(previews._running.values())) <= previews.MAX_OF_USER
+        return [name for name in started if read_preview(name)["state"] == "running"]
+
+    wait_until(lambda: len(running()) == 1, 60, "the others have ended")
+    assert running() == [live.get(bus.PREVIEW_OF_KEY.format(alice.pk))]
+
+
+def test_who_starts_one_preview_after_the_other_has_few_processes(live: redis.Redis, alice: User) -> None:
+    checked = check(document(rows=500, **slow()))
+    started = [previews.start_preview(alice, checked)["id"] for _ in range(8)]
+
+    def ended() -> list[str]:
+        assert sum(run.has_begun for run in list(previews._running.values())) <= previews.MAX_OF_USER
+        return [name for name in started if read_preview(name)["state"] == "stopped"]
+
+    wait_until(lambda: ended() == started[:-1], 60, "the former ones have ended")
+
+
+def test_what_a_start_answers_stays_as_it_was(live: redis.Redis, alice: User) -> None:
+    started = previews.start_preview(alice, check(document(rows=500)))
+    wait_until(lambda: read_preview(started["id"])["state"] != "running", 60, "the preview has ended")
+    # the answer is written while the preview runs
+    assert started["ports"] == {}
+
+
+def test_many_ports_are_written_together(live: redis.Redis, api: APIClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    written: list[int] = []
+    write = previews._Run.write
+
+    def counting(run: previews._Run) -> None:
+        written.append(sum(map(len, run._document["ports"].values())))
+        write(run)
+
+    monkeypatch.setattr(previews._Run, "write", counting)
+    filters = [node("filter", f"Dear {i}", condition=f"price > {i}") for i in range(30)]
+    drawn = chain(node("source.nexmark", "Bids", kind="bids", events=500), *filters, node("sink.print", "Show"))
+    answer = api.post(PREVIEW, {"document": drawn}, format="json")
+    shown = ended(api, answer.json()["id"])
+    assert (shown["state"], len(shown["ports"])) == ("finished", 32), shown["end"]
+    # each write has all ports: one for each frame would take the time of the square of their number
+    assert written[-1] == 32
+    assert len(written) < 32
 
 
 def test_a_preview_whose_process_is_gone_is_lost(live: redis.Redis, api: APIClient, alice: User) -> None:
