@@ -34,6 +34,12 @@ test('one field changed on both sides is a conflict with both values, which eith
   expect(mergeDocuments(line(), ours, ours).conflicts).toEqual([]);
 });
 
+test('no name is lost, whatever it is', () => {
+  const options = (text: string) => operations.setSetting(line(), 'options', JSON.parse(text) as Json);
+  const merged = mergeDocuments(options('{}'), options('{"a": "b"}'), options('{"__proto__": "c"}')).document;
+  expect(JSON.stringify(merged.settings?.options)).toBe('{"a":"b","__proto__":"c"}');
+});
+
 test('a parameter is one field: a window half of each is nobody’s', () => {
   const base = operations.setParam(line(), 'n2', 'window', { kind: 'tumbling', size: '10 s' });
   const ours = operations.setParam(base, 'n2', 'window', { kind: 'session', gap: '5 s' });

@@ -146,13 +146,14 @@ function mergeValue(path: readonly string[], base: Value, ours: Value, theirs: V
   if (!isField(path, path.length) && isObject(ours) && isObject(theirs) && (isObject(base) || isNewMap)) {
     const start = isObject(base) ? base : {};
     const keys = new Set([...Object.keys(ours), ...Object.keys(theirs), ...Object.keys(start)]);
-    const made: Record<string, Json> = {};
+    const made: [string, Json][] = [];
     for (const key of keys) {
       const own = (value: Readonly<Record<string, Json>>) => (Object.hasOwn(value, key) ? value[key] : undefined);
       const value = mergeValue([...path, key], own(start), own(ours), own(theirs), conflicts);
-      if (value !== undefined) made[key] = value;
+      if (value !== undefined) made.push([key, value]);
     }
-    return made;
+    // "__proto__" may be the name of an option
+    return Object.fromEntries(made);
   }
   if (path[0] === 'layout' && path[1] === 'positions') return ours ?? theirs;
   conflicts.push({ path, base, ours, theirs });
