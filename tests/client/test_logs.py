@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -146,6 +147,37 @@ def test_logs_that_are_left_out_are_told_once(tidemark: Tidemark, cluster: FakeC
     cluster.job_logs = [found(entry("a"), is_complete=False, left_out=600), found(entry("b"), left_out=600)]
     assert tidemark("logs", "--by-time", JOB_ID) == 0
     assert capsys.readouterr().err == "tidemark: 600 logs are left out; --attempt or --slot shows them\n"
+
+
+def with_operators() -> dict[str, Any]:
+    told = document()
+    operators = [{"uid": "u1", "name": "parse"}, {"uid": "u2", "name": "parse"}, {"uid": "u3", "name": "sink"}]
+    return told | {"vertices": [told["vertices"][0] | {"operators": operators}]}
+
+
+def test_what_an_operator_or_a_process_has_logged_is_chosen(
+    tidemark: Tidemark, cluster: FakeCluster, capsys: Captured
+) -> None:
+    cluster.documents = [with_operators()]
+    process = entry("a command was refused", slot=None, kind="taskmanager", name="taskmanager/host:1")
+    cluster.job_logs = [found(process), found(entry("written", vertex=VERTEX, subtask=1))]
+    assert tidemark("logs", JOB_ID, "--kind", "taskmanager") == 0
+    assert capsys.readouterr().out.endswith(" WARN  taskmanager/host:1 | a command was refused\n")
+    assert tidemark("logs", JOB_ID, "--operator", "sink") == 0
+    assert capsys.readouterr().out.endswith(" #1 | written\n")
+    first, second = cluster.log_queries
+    assert (first["kind"], "operator" in first, second["operator"]) == ("taskmanager", False, "u3")
+
+
+@pytest.mark.parametrize(
+    ("given", "why"), [("parse", "several operators are named 'parse'"), ("nobody", "no operator is named 'nobody'")]
+)
+def test_an_operator_that_is_not_one_is_told(
+    tidemark: Tidemark, cluster: FakeCluster, capsys: Captured, given: str, why: str
+) -> None:
+    cluster.documents = [with_operators()]
+    assert tidemark("logs", JOB_ID, "--operator", given) == 1
+    assert why in capsys.readouterr().err
 
 
 def test_a_vertex_that_the_job_lacks_is_told(tidemark: Tidemark, cluster: FakeCluster, capsys: Captured) -> None:

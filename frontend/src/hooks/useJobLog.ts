@@ -9,6 +9,7 @@ import { useCallback, useContext, useEffect, useReducer, useRef, useState } from
 import { searchJobLog } from '../api/jobs';
 import type { JobLog } from '../gen/contract';
 import { type HeldLog, type JobLogQuery, startWith, withEarlier, withLater } from '../model/jobLog';
+import { followLog } from '../store/followedLog';
 import { LiveContext, useSocketIsOpen } from './useLive';
 
 const FOLLOW_MS = 1_500;
@@ -67,7 +68,7 @@ export function useJobLog(jobId: string, query: JobLogQuery, isFollowing: boolea
   }, [later]);
   useEffect(() => {
     if (!isFollowing || !usesSocket || !hasBegun || reached.current === null) return;
-    return live.followLog(jobId, wanted, reached.current, {
+    return followLog(live, jobId, wanted, reached.current, {
       onPart: (part, cursor) => dispatch({ type: 'later', part, cursor }),
       onEnd: () => setRefused(true),
     });

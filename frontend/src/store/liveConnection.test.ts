@@ -110,35 +110,3 @@ test('after stop nothing is heard any more', () => {
   expect(socket.closed).toBe(true);
   expect(socket.onmessage).toBeNull();
 });
-
-test('a log is followed part by part, goes on at its cursor after a reconnection, and ends when it is left', () => {
-  socket.onopen?.();
-  const heard: unknown[] = [];
-  const leave = connection.followLog('j', { level: 'WARN' }, 'a', {
-    onPart: (part, cursor) => heard.push([part.entries.length, cursor]),
-    onEnd: (message) => heard.push(message),
-  });
-  const request = (cursor: string) => ({ type: 'follow', id: '1', job: 'j', query: { level: 'WARN', cursor } });
-  expect(socket.sent).toEqual([request('a')]);
-  socket.says({ type: 'log', id: '1', part: { entries: [{}, {}], cursor: 'b' } });
-  socket.says({ type: 'log', id: '9', part: { entries: [], cursor: 'x' } });
-  expect(heard).toEqual([[2, 'a']]);
-  expect(socket.sent.at(-1)).toEqual({ type: 'took', id: '1' });
-  socket.onclose?.();
-  socket.onopen?.();
-  expect(socket.sent.at(-1)).toEqual(request('b'));
-  leave();
-  leave();
-  expect(socket.sent.slice(-2)).toEqual([request('b'), { type: 'unfollow', id: '1' }]);
-});
-
-test('a log that the server ends is not asked for again', () => {
-  socket.onopen?.();
-  const heard: unknown[] = [];
-  connection.followLog('j', {}, 'a', { onPart: () => undefined, onEnd: (message) => heard.push(message) });
-  socket.says({ type: 'log-ended', id: '1', message: 'The job does not exist.' });
-  expect(heard).toEqual(['The job does not exist.']);
-  const before = socket.sent.length;
-  socket.onopen?.();
-  expect(socket.sent.slice(before)).toEqual([]);
-});

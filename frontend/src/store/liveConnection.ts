@@ -1,21 +1,11 @@
 /**
- * The page's only live socket: topics, their documents, and their freshness; logs of jobs that are followed.
+ * The page's only live socket: topics, their documents, and their freshness; and whoever else converses over it.
  *
  * Framework-free; hooks subscribe to it. model/liveTopic interprets messages; when data is stale is decided in
  * model/staleness. The socket reconnects by itself (partysocket); a socket that is open but silent is reopened here.
  */
 
-import type {
-  ClientMessage,
-  Follow,
-  Freshness,
-  JobLog,
-  JobLogQuery,
-  LogEnded,
-  LogPart,
-  ServerMessage,
-  Topic,
-} from '../gen/contract';
+import type { ClientMessage, Freshness, ServerMessage, Topic } from '../gen/contract';
 import { EMPTY_TOPIC, type TopicState, disconnected, offered, receive } from '../model/liveTopic';
 import { type Liveness, STALE_AFTER_MS, type SocketStatus, oldest } from '../model/staleness';
 
@@ -36,20 +26,17 @@ interface Entry {
   said: { readonly freshness: Freshness; readonly at: number } | null;
 }
 
-/** Told what a followed log gets. */
-export interface LogFollower {
-  /** Takes what was added behind a cursor. */
-  onPart(part: JobLog, cursor: string): void;
-  /** The server does not follow it any more. */
-  onEnd(message: string): void;
+/** Speaks with the server about something that is no topic; see followedLog. */
+export interface Conversation {
+  /** The socket has been opened, perhaps again: the server knows of nothing. */
+  onOpen(): void;
+  onMessage(message: ServerMessage): void;
 }
 
 export class LiveConnection {
   #socket: LiveSocket | null = null;
   readonly #topics = new Map<Topic, Entry>();
-  /** Logs that are followed, by the names that the server is told; each goes on at its cursor after a reconnection. */
-  readonly #logs = new Map<string, { request: Follow & { query: { cursor: string } }; follower: LogFollower }>();
-  #logCount = 0;
+  readonly #conversations = new Set<Conversation>();
   readonly #livenessListeners = new Set<() => void>();
   #liveness: Liveness;
   #reopenedAt: number;
@@ -75,8 +62,8 @@ export class LiveConnection {
     socket.onopen = () => {
       // the server ticks from now on: silence is counted from here
       this.#setLiveness({ status: 'open', lastFrameAt: this.#now() });
-      for (const topic of this.#topics.keys()) this.#send({ type: 'subscribe', topic });
-      for (const { request } of this.#logs.values()) this.#send(request);
+      for (const topic of this.#topics.keys()) this.send({ type: 'subscribe', topic });
+      for (const each of [...this.#conversations]) each.onOpen();
     };
     socket.onclose = () => {
       this.#lost('closed');
@@ -125,7 +112,7 @@ export class LiveConnection {
     if (entry === undefined) {
       entry = { state: EMPTY_TOPIC, listeners: new Set(), said: null };
       this.#topics.set(topic, entry);
-      this.#send({ type: 'subscribe', topic });
+      this.send({ type: 'subscribe', topic });
     }
     const { listeners } = entry;
     listeners.add(listener);
@@ -134,19 +121,14 @@ export class LiveConnection {
       if (listeners.size > 0 || this.#topics.get(topic)?.listeners !== listeners) return;
       this.#topics.delete(topic);
       this.#judge();
-      this.#send({ type: 'unsubscribe', topic });
+      this.send({ type: 'unsubscribe', topic });
     };
   }
 
-  /** Follows a job's log from a cursor on, until the returned function is called. */
-  followLog(job: string, query: JobLogQuery, cursor: string, follower: LogFollower): () => void {
-    const id = String((this.#logCount += 1));
-    const request = { type: 'follow', id, job, query: { ...query, cursor } } as const;
-    this.#logs.set(id, { request, follower });
-    this.#send(request);
-    return () => {
-      if (this.#logs.delete(id)) this.#send({ type: 'unfollow', id });
-    };
+  /** Returns the function that ends it. */
+  converse(conversation: Conversation): () => void {
+    this.#conversations.add(conversation);
+    return () => this.#conversations.delete(conversation);
   }
 
   subscribeLiveness(listener: () => void): () => void {
@@ -179,8 +161,8 @@ export class LiveConnection {
       if (message.type === 'tick') this.#hear(message.freshness);
       return;
     }
-    if (message.type === 'log' || message.type === 'log-ended') {
-      this.#handleLog(message);
+    if (!('topic' in message)) {
+      for (const each of [...this.#conversations]) each.onMessage(message);
       return;
     }
     // what was refused may be no topic: then nobody has subscribed to it
@@ -189,24 +171,8 @@ export class LiveConnection {
     if (entry === undefined) return;
     if ('freshness' in message) this.#hear({ [topic]: message.freshness });
     const step = receive(entry.state, message);
-    if (step.resubscribe) this.#send({ type: 'subscribe', topic });
+    if (step.resubscribe) this.send({ type: 'subscribe', topic });
     this.#update(entry, step.state);
-  }
-
-  #handleLog(message: LogPart | LogEnded): void {
-    const { id } = message;
-    const log = this.#logs.get(id);
-    if (log === undefined) return;
-    if (message.type === 'log-ended') {
-      this.#logs.delete(id);
-      log.follower.onEnd(message.message);
-      return;
-    }
-    const { part } = message;
-    const { query } = log.request;
-    log.request = { ...log.request, query: { ...query, cursor: part.cursor ?? query.cursor } };
-    log.follower.onPart(part, query.cursor);
-    this.#send({ type: 'took', id });
   }
 
   /** Records the server's reports on the age of its documents. */
@@ -241,7 +207,8 @@ export class LiveConnection {
     for (const listener of [...this.#livenessListeners]) listener();
   }
 
-  #send(message: ClientMessage): void {
+  /** Nothing is sent while the socket is down. */
+  send(message: ClientMessage): void {
     // requests made while the socket is down are repeated when it opens
     if (this.#liveness.status === 'open') this.#socket?.send(JSON.stringify(message));
   }

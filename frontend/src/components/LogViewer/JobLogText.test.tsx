@@ -156,13 +156,14 @@ test('over the live socket the log is followed without asking, until that is not
   show('?level=INFO', true, connection);
   await screen.findByText('first');
   const query = { level: 'INFO', cursor: 'follow-1' };
-  await waitFor(() => expect(socket.sent).toEqual([{ type: 'follow', id: '1', job: '1', query }]));
-  act(() => socket.says({ type: 'log', id: '1', part: log([entry('second')], { cursor: 'follow-2' }) }));
-  act(() => socket.says({ type: 'log', id: '1', part: log([entry('third')], { cursor: 'follow-3' }) }));
+  await waitFor(() => expect(socket.sent).toMatchObject([{ type: 'follow', job: '1', query }]));
+  const { id } = socket.sent[0] as { id: string };
+  act(() => socket.says({ type: 'log', id, part: log([entry('second')], { cursor: 'follow-2' }) }));
+  act(() => socket.says({ type: 'log', id, part: log([entry('third')], { cursor: 'follow-3' }) }));
   expect(lines()).toMatch(/first.*second.*third/);
   expect(asked).toHaveLength(1);
   fireEvent.click(screen.getByRole('switch', { name: 'Follow' }));
-  expect(socket.sent.at(-1)).toEqual({ type: 'unfollow', id: '1' });
+  expect(socket.sent.at(-1)).toEqual({ type: 'unfollow', id });
   fireEvent.click(screen.getByRole('switch', { name: 'Follow' }));
   expect(socket.sent.at(-1)).toMatchObject({ type: 'follow', query: { cursor: 'follow-3' } });
   cleanup();
@@ -179,7 +180,8 @@ test('what the socket refuses to follow is asked for, so that the reason is told
   show('', true, connection);
   await screen.findByText('first');
   await waitFor(() => expect(socket.sent).toHaveLength(1));
-  act(() => socket.says({ type: 'log-ended', id: '1', message: 'The storage of logs does not answer.' }));
+  const { id } = socket.sent[0] as { id: string };
+  act(() => socket.says({ type: 'log-ended', id, message: 'The storage of logs does not answer.' }));
   await act(() => vi.advanceTimersByTimeAsync(1_600));
   expect(lines()).toMatch(/first.*second/);
 });
