@@ -16,6 +16,7 @@ from rest_framework import exceptions
 
 from backend.accounts.roles import Role, role_of
 from backend.cluster.models import Artifact, Checkpoint, Job, Operation
+from backend.cluster.services import CheckedLocations
 from runtime.checkpoint.layout import METADATA
 
 _ID = re.compile(r"[0-9a-f]{32}")
@@ -52,6 +53,19 @@ def check_owner(user: Any, owned: Owned | None) -> None:
         return
     if owned.owner is None or owned.owner.pk != user.pk:
         raise NotTheOwner(owned)
+
+
+def check_restore(user: Any, locations: CheckedLocations) -> None:
+    """Refuse to start a job from a snapshot of somebody else, where owners count: it would read the state, and by CLAIM
+    delete the snapshot. One that this cluster does not know is claimed by administrators only.
+
+    Raises:
+        NotTheOwner: see `check_owner`.
+    """
+    if settings.TIDEMARK_OWNERS_ONLY and locations.snapshot:
+        owned = owned_snapshot(locations.snapshot)
+        if owned.owner is not None or locations.claims:
+            check_owner(user, owned)
 
 
 def owned_job(job_id: str) -> Owned | None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -223,6 +223,7 @@ def submit_job(
     job_id: str | None = None,
     locations: CheckedLocations | None = None,
     is_limited: bool = True,
+    check: Callable[[CheckedLocations], object] = lambda _: None,
 ) -> Job:
     """Queue a job; a jobmanager takes it within a second.
 
@@ -236,6 +237,7 @@ def submit_job(
         job_id: an id chosen by the client: requests with the same id, even concurrent ones, create one job.
         locations: of the graph's options, from `check_locations`; None: checks them, which a transaction must not.
         is_limited: whether it counts as one more of its user's jobs; False: it takes the place of another.
+        check: is called with the locations before anything is done; what it raises goes through.
 
     Raises:
         StorageSilentError: a storage has not answered yet; nothing was done.
@@ -254,6 +256,7 @@ def submit_job(
     except (SnapshotNeededError, SnapshotDisposedError):
         _refuse_known(job_id)
         raise
+    check(locations)
     if locations.snapshot:
         # wherever links lead by then: that is what was checked
         started = {options.RECOVERY_PATH.key: locations.snapshot}

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from functools import partial
 
 from rest_framework import exceptions
 
 from backend.accounts.errors import Conflict
+from backend.accounts.ownership import check_restore
 from backend.cluster import services
 from backend.cluster.models import Artifact, Job
 from backend.dispatcher import artifacts
 from backend.dispatcher.errors import BadRequest
 from backend.dispatcher.programs import ProgramRequest, extract
 from runtime.client.extract import ExtractedJob
+from runtime.common import options
 from runtime.common.config_options import ConfigurationError
 
 logger = logging.getLogger(__name__)
@@ -45,10 +48,14 @@ def run_program(
     Raises:
         BadRequest: the program defines no job, or one with options that are wrong.
         Conflict: a job has the id that the client chose, or the snapshot is needed by another job.
+        NotTheOwner: the snapshot is somebody else's, and owners count.
         PlanningBusy, ClientLeft, StorageProblem, SubmissionRefused: as `extract`.
     """
     if wanted.job_id is not None and Job.objects.filter(id=wanted.job_id).exists():
         raise Conflict(str(services.JobExistsError(wanted.job_id)))
+    if wanted.restore:
+        is_claim = wanted.restore[options.RECOVERY_CLAIM_MODE.key] == "claim"
+        check_restore(user, services.CheckedLocations(wanted.restore[options.RECOVERY_PATH.key], is_claim))
     extracted = extract(artifact, wanted, has_left)
     graph = extracted.graph_json
     graph = {**graph, "configuration": {**graph["configuration"], **wanted.restore}}
@@ -59,7 +66,16 @@ def run_program(
         "configuration": dict(wanted.configuration),
     }
     try:
-        job = services.submit_job(graph, artifact, wanted.args, configuration, user, submission, wanted.job_id)
+        job = services.submit_job(
+            graph,
+            artifact,
+            wanted.args,
+            configuration,
+            user,
+            submission,
+            wanted.job_id,
+            check=partial(check_restore, user),
+        )
     except ConfigurationError as error:
         raise BadRequest(str(error)) from error
     except (

@@ -18,13 +18,14 @@ from django.core.files.uploadedfile import TemporaryUploadedFile
 from django.db import IntegrityError, transaction
 from django.db.models import QuerySet
 
+from backend.accounts.ownership import check_restore
 from backend.cluster import services as cluster_services
 from backend.cluster.checkpoint_home import cluster_storage
 from backend.cluster.location_checks import CheckLocation
 from backend.cluster.models import TERMINAL_STATES, Artifact, Job, Operation
 from backend.cluster.services import CheckedLocations, now_ms
 from backend.cluster.snapshot_users import Need
-from backend.cluster.storage_calls import ask_location
+from backend.cluster.storage_calls import ask_location, check_in_time
 from backend.dispatcher import artifacts
 from backend.dispatcher.programs import ProgramRequest, extract
 from backend.pipelines.building import compiled, operators_of, outputs_of
@@ -33,9 +34,11 @@ from backend.pipelines.models import OPEN_STATES, Deployment, Pipeline, Version
 from backend.pipelines.services import ArchivedError, KeyTakenError, PipelineError, PipelineUnknownError
 from runtime.checkpoint.compatibility import CompatibilityReport, compatibility
 from runtime.checkpoint.errors import CheckpointStorageError
+from runtime.checkpoint.settings import CheckpointSettings, ClaimMode
 from runtime.client.extract import ExtractedJob
 from runtime.common import options
 from runtime.common.config_options import ConfigurationError
+from runtime.common.configuration import Configuration
 from runtime.graph.job_graph import JobGraph
 from runtime.pipeline.problems import Problem
 from runtime.state.handles import DamagedSnapshotError
@@ -260,6 +263,7 @@ def _deploy(
         # before the transaction: nobody can write while it waits for a storage
         configuration = configured(planned.extracted.graph_json, location, restore.allows_loss)
         locations = None if previous is not None else cluster_services.check_locations(configuration)
+        check_restore(user, locations or named_snapshot(configuration))
         with transaction.atomic():
             _refuse_archived(pipeline)
             # storages take their time: a job that began meanwhile would run beside this one
@@ -303,6 +307,19 @@ def _record(
         submit(deployment, restore.location if restore.keeps_state else "", locations)
     logger.info("%s deploys version %d of pipeline %s as job %s", user, version.number, pipeline.id, deployment.job_id)
     return deployment
+
+
+def named_snapshot(configuration: Mapping[str, str]) -> CheckedLocations:
+    """Return the snapshot that options name, whether or not somebody needs it now: the job starts later."""
+    restore = CheckpointSettings.from_configuration(Configuration.from_dict(dict(configuration))).restore
+    if restore is None:
+        return CheckedLocations()
+    try:
+        return CheckedLocations(check_in_time(restore.path), restore.claim_mode is ClaimMode.CLAIM)
+    except CheckpointStorageError as error:
+        raise ConfigurationError(
+            options.RECOVERY_PATH.key, restore.path, f"what the cluster allows: {error}"
+        ) from error
 
 
 def configured(graph: Mapping[str, Any], location: str, allows_loss: bool) -> dict[str, str]:

@@ -4,23 +4,31 @@ user may have."""
 from __future__ import annotations
 
 import os
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
+from django.db import connection
 from pytest_django import Settings
 from rest_framework.test import APIClient
 
-from backend.accounts.ownership import NotTheOwner, Owned, check_owner, owned_snapshot
+from backend.accounts.ownership import NotTheOwner, Owned, check_owner, check_restore, owned_snapshot
 from backend.accounts.roles import Role, limit_role, set_role
 from backend.accounts.services import create_token
 from backend.audit.models import AuditEvent
 from backend.cluster import bus, services
 from backend.cluster.models import Artifact, Checkpoint, Job, Operation
+from backend.cluster.services import CheckedLocations
+from backend.pipelines.deployments import named_snapshot
 from backend.pipelines.models import Pipeline
+from runtime.common import options
 from tests.accounts.test_matrix import NEEDED, OFFERED
 from tests.cluster.graphs import graph_json
+from tests.cluster.snapshots import completed
 from tests.dispatcher import rows
 
 pytestmark = pytest.mark.django_db
@@ -159,6 +167,57 @@ def test_snapshots_belong_to_who_asked_for_them_or_to_their_jobs_owner(
     assert as_user(bob).post("/savepoint-disposal", {"savepoint-path": savepoint}, "json").status_code == 200
 
 
+@pytest.fixture
+def savepoint_of_bob(bob: User, job: Job, tmp_path: Path) -> str:
+    """Location of a savepoint that bob has asked for; alice's job has taken it, and has ended."""
+    location = completed(tmp_path / "savepoints", "c" * 32, 1).location
+    asked = services.request_operation(job, Operation.Kind.SAVEPOINT, {"format": "NATIVE"}, bob)
+    Operation.objects.filter(pk=asked.pk).update(state="COMPLETED", result={"location": location, "checkpoint_id": 1})
+    Job.objects.update(state="FINISHED")
+    return location
+
+
+@pytest.mark.parametrize("claim_mode", ["CLAIM", "NO_CLAIM"])
+def test_nobody_starts_a_job_from_the_savepoint_of_another(
+    alice: User, bob: User, savepoint_of_bob: str, claim_mode: str
+) -> None:
+    now = services.now_ms()
+    program = Artifact.objects.create(id="a" * 64, file_name="job.py", size=1, uploaded_at=now, uploaded_by=alice)
+    body = {"savepointPath": f"{savepoint_of_bob}/_metadata", "claimMode": claim_mode}
+    refused = as_user(alice).post(f"/jars/{program.public_id}/run", body, "json")
+    assert refused.status_code == 403 and "belongs to bob" in refused.content.decode()
+    assert AuditEvent.objects.latest("pk").result == "denied"
+    # an option of the submission, or of the program itself, leads to the same place
+    given = {
+        options.RECOVERY_PATH.key: savepoint_of_bob.replace("/savepoints/", "/savepoints/../savepoints/"),
+        options.RECOVERY_CLAIM_MODE.key: claim_mode,
+    }
+    graph = graph_json(1, **given)
+    with pytest.raises(NotTheOwner, match="belongs to bob"):
+        services.submit_job(graph, None, [], given, alice, check=partial(check_restore, alice))
+    assert Job.objects.count() == 1
+    services.submit_job(graph, None, [], given, bob, check=partial(check_restore, bob))
+
+
+def test_snapshots_of_nobody_are_claimed_by_administrators_and_read_by_all(
+    bob: User, root: User, settings: Settings
+) -> None:
+    unknown = CheckedLocations("file:///elsewhere/sp", claims=False)
+    check_restore(bob, unknown)
+    claimed = CheckedLocations("file:///elsewhere/sp", claims=True)
+    with pytest.raises(NotTheOwner, match="belongs to nobody"):
+        check_restore(bob, claimed)
+    check_restore(root, claimed)
+    settings.TIDEMARK_OWNERS_ONLY = False
+    check_restore(bob, claimed)
+
+
+def test_a_pipeline_is_not_deployed_from_the_savepoint_of_another(alice: User, savepoint_of_bob: str) -> None:
+    with pytest.raises(NotTheOwner, match="belongs to bob"):
+        check_restore(alice, named_snapshot({options.RECOVERY_PATH.key: savepoint_of_bob}))
+    check_restore(alice, named_snapshot({}))
+
+
 def test_pipelines_are_changed_by_their_owner(alice: User, bob: User, root: User) -> None:
     pipeline = Pipeline.objects.create(name="flights", owner=alice, tags=[], head=1, created_at=1, updated_at=1)
     path = f"/api/v1/pipelines/{pipeline.id}"
@@ -197,3 +256,23 @@ def test_the_limit_is_off_with_zero_and_counts_no_request_twice(alice: User, set
         submit(alice, job_id="c" * 32)
     settings.TIDEMARK_JOBS_PER_USER = 0
     submit(alice)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_of_requests_at_once_so_many_become_jobs(alice: User, settings: Settings) -> None:
+    settings.TIDEMARK_JOBS_PER_USER = 2
+    graph, together = graph_json(1), threading.Barrier(6, timeout=60)
+
+    def ask(_: int) -> bool:
+        try:
+            together.wait()
+            services.submit_job(graph, None, [], {}, alice)
+        except services.TooManyJobsError:
+            return False
+        finally:
+            connection.close()
+        return True
+
+    with ThreadPoolExecutor(6) as pool:
+        assert sorted(pool.map(ask, range(6))) == [False] * 4 + [True] * 2
+    assert Job.objects.count() == 2

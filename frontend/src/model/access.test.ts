@@ -13,6 +13,9 @@ test.each([
   ['//evil.example', '/'],
   ['/\\evil.example', '/'],
   ['https://evil.example', '/'],
+  ['/\t/evil.example', '/'],
+  ['/\n\\evil.example', '/'],
+  ['//', '/'],
   ['/login?next=/', '/'],
 ])('a login returns from %j to %s', (next, path) => {
   expect(safeReturnPath(next)).toBe(path);

@@ -27,8 +27,10 @@ export function rolesUpTo(role: Role): readonly Role[] {
 
 /** A path of this page only: a crafted link must not lead elsewhere after the login. */
 export function safeReturnPath(next: string | null): string {
-  if (next === null || !next.startsWith('/') || /^\/[/\\]/.test(next) || next.startsWith('/login')) return '/';
-  return next;
+  // browsers leave them out, wherever they stand
+  const read = next?.replaceAll(/[\t\n\r]/g, '') ?? '';
+  if (!read.startsWith('/') || /^\/[/\\]/.test(read) || read.startsWith('/login')) return '/';
+  return read;
 }
 
 /** Whether a path belongs to Django's admin, which is no part of this page. */
