@@ -14,11 +14,13 @@ import importlib
 import json
 import os
 import select
+import shutil
 import signal
 import socket
 import sys
 import traceback
 import zipimport
+from pathlib import Path
 from typing import NoReturn
 
 from pyspark import daemon
@@ -111,9 +113,12 @@ def _settle() -> None:
 
 
 def main() -> None:
-    """Serve at the socket of which the argument is the file descriptor."""
+    """Serve at the socket of which the argument is the file descriptor; take its directory away in the end, as whoever
+    has started this process may have been killed."""
     with socket.socket(fileno=int(sys.argv[1])) as listener:
+        place = Path(listener.getsockname())
         serve(listener)
+        shutil.rmtree(place.parent, ignore_errors=True)
 
 
 if __name__ == "__main__":

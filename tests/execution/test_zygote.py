@@ -129,3 +129,27 @@ def test_without_its_zygote_the_daemon_imports_the_engine_itself() -> None:
     assert request.stdout.strip() == "None"
     zygote.close()
     assert not zygote.socket.exists()
+
+
+OWNER = """
+import sys
+from runtime.execution.zygote_process import ZygoteProcess
+
+print(ZygoteProcess({}).socket, flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_program_that_is_killed_leaves_no_socket(tmp_path: Path) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", OWNER],
+        env={**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as owner:
+        assert owner.stdout is not None
+        place = Path(owner.stdout.readline().strip())
+        assert place.is_socket() and place.parent.stat().st_mode & 0o077 == 0
+        owner.kill()
+    wait_until(lambda: not list(tmp_path.iterdir()), 60, "the zygote's end")
