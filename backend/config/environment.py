@@ -239,6 +239,12 @@ def quota_programs() -> int:
     return integer("TIDEMARK_QUOTA_PROGRAMS", DEFAULT_QUOTA_PROGRAMS, 0, 1_000_000)
 
 
+def environments_mib() -> int:
+    """Return TIDEMARK_ENVIRONMENTS_MIB: so much the Python packages of all jobs may take in the storage; 0: without a
+    limit."""
+    return integer("TIDEMARK_ENVIRONMENTS_MIB", DEFAULT_QUOTA_MIB, 0, 1 << 30)
+
+
 def admin_quota_mib() -> int:
     """Return TIDEMARK_ADMIN_QUOTA_MIB: as TIDEMARK_QUOTA_MIB, for administrators; by default without a limit."""
     return integer("TIDEMARK_ADMIN_QUOTA_MIB", 0, 0, 1 << 30)

@@ -151,6 +151,7 @@ TIDEMARK_OWNERS_ONLY = environment.is_on("TIDEMARK_OWNERS_ONLY", default=False)
 #: what the programs of a user, and of an administrator, may take in the storage; 0: no limit
 TIDEMARK_QUOTA_MIB = environment.quota_mib()
 TIDEMARK_QUOTA_PROGRAMS = environment.quota_programs()
+TIDEMARK_ENVIRONMENTS_MIB = environment.environments_mib()
 TIDEMARK_ADMIN_QUOTA_MIB = environment.admin_quota_mib()
 TIDEMARK_ADMIN_QUOTA_PROGRAMS = environment.admin_quota_programs()
 #: limit of one program; uploads are streamed to disk

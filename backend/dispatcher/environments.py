@@ -13,6 +13,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from django.conf import settings
+from django.db.models import Sum
 
 from backend.accounts.errors import Unavailable
 from backend.accounts.submission import CodeNotListed
@@ -20,7 +21,7 @@ from backend.cluster.connections import without_connection
 from backend.cluster.database_clock import now_ms
 from backend.cluster.environment_files import EnvironmentFiles, environment_files
 from backend.cluster.models import ClusterIdentity, PythonEnvironment
-from backend.cluster.program_files import storage_problems
+from backend.cluster.program_files import StorageProblem, storage_problems
 from backend.cluster.storage_calls import STORED_S, ask
 from backend.dispatcher import resolving
 from backend.dispatcher.errors import BadRequest
@@ -76,6 +77,17 @@ def _used(key: str, files: EnvironmentFiles) -> str | None:
     return path if path is not None and ask(ENVIRONMENTS, lambda: files.has(path)) else None
 
 
+def _check_room(size: int) -> None:
+    limit: int = settings.TIDEMARK_ENVIRONMENTS_MIB << 20
+    taken: int = PythonEnvironment.objects.aggregate(taken=Sum("size"))["taken"] or 0
+    if limit and taken + size > limit:
+        raise StorageProblem(
+            f"The Python packages of all jobs take {taken >> 20} MiB, these take {size >> 20} MiB more, and the "
+            f"cluster stores {limit >> 20} MiB (TIDEMARK_ENVIRONMENTS_MIB). What no job has is deleted after a day.",
+            is_full=True,
+        )
+
+
 def _made(key: str, requirements: Sequence[str], pins: dict[str, str], files: EnvironmentFiles) -> str:
     cluster_id = ClusterIdentity.get_id()
     with TemporaryDirectory(prefix="tidemark-environment-") as directory:
@@ -89,6 +101,7 @@ def _made(key: str, requirements: Sequence[str], pins: dict[str, str], files: En
         with archive.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
         size = archive.stat().st_size
+        _check_room(size)
         path = ask(ENVIRONMENTS, lambda: files.write(archive, digest, key, cluster_id), answer_s=STORED_S)
     now = now_ms()
     values = {"path": path, "size": size, "packages": packages, "made_at": now, "used_at": now}

@@ -213,19 +213,16 @@ def extract(
     files = program_files()
     asked = wanted.configuration.get(_REQUIREMENTS, "")
     environment = environment_of(asked)
+    with storage_problems(ENVIRONMENTS):
+        packages = unpacked_here(environment_files().location(environment)) if environment else None
     # the wait may be long, so release the database connection
-    with (
-        without_connection(),
-        _turn(artifact.file_name, has_left, redact),
-        files.opened(artifact.path) as program,
-        storage_problems(ENVIRONMENTS),
-    ):
+    with without_connection(), _turn(artifact.file_name, has_left, redact), files.opened(artifact.path) as program:
         extracted = extract_job_graph(
             program,
             wanted.args,
             parallelism=wanted.parallelism,
             configuration=wanted.configuration,
-            environment=_unpacked(environment),
+            environment=packages,
             entry=wanted.entry or artifact.entry.get("module"),
             display_name=artifact.file_name,
             import_from=files.import_location(artifact.path),
@@ -236,10 +233,6 @@ def extract(
         )
     _check_texts(extracted.graph_json)
     return _without_secrets(_with_environment(extracted, asked, environment), redact)
-
-
-def _unpacked(environment: str) -> Path | None:
-    return unpacked_here(environment_files().location(environment)) if environment else None
 
 
 def _with_environment(extracted: ExtractedJob, asked: str, environment: str) -> ExtractedJob:

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
+import sys
+import zipfile
 from collections.abc import Callable
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +19,9 @@ from runtime.connectors import BlackHoleSink, NumberSequenceSource
 from runtime.datastream import DataStream, OutputTag, ProcessFunction, StreamExecutionEnvironment
 from runtime.datastream.data_stream import DataStreamError
 from runtime.datastream.stream_execution_environment import configuration_from_environment
+from runtime.execution.errors import JobExecutionError
 from runtime.graph.errors import GraphError
+from runtime.task import python_files
 from tests.datastream.running import environment, sorted_values_of, values_of
 
 
@@ -249,6 +255,50 @@ def test_python_files_can_be_imported_by_functions(tmp_path: Path) -> None:
         return importlib.import_module("helper_of_a_test").double(value)
 
     assert sorted_values_of(numbers(env).map(double)) == [2, 4, 6, 8, 10, 12]
+
+
+def test_packages_of_an_environment_can_be_imported_by_functions_and_replace_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    draft = tmp_path / "draft.zip"
+    with zipfile.ZipFile(draft, "w") as packages:
+        packages.writestr("package_of_a_test/__init__.py", "def double(value):\n    return value * 2\n")
+        packages.writestr("colorsys.py", "raise RuntimeError('the engine has another')\n")
+    archive = draft.rename(tmp_path / f"{sha256(draft.read_bytes()).hexdigest()}.zip")
+    monkeypatch.setattr(python_files, "_copies", lambda kind: tmp_path / kind)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    env = environment()
+    env.get_configuration().set_string("python.environment", str(archive))
+
+    def double(value: int) -> int:
+        import importlib
+
+        importlib.import_module("colorsys")
+        return importlib.import_module("package_of_a_test").double(value)
+
+    assert sorted_values_of(numbers(env).map(double)) == [2, 4, 6, 8, 10, 12]
+    archive.unlink()
+    for copy in (tmp_path / "environments").iterdir():
+        shutil.rmtree(copy)
+    env = environment()
+    env.get_configuration().set_string("python.environment", str(archive))
+    with pytest.raises(JobExecutionError, match="the job's Python packages cannot be unpacked to"):
+        sorted_values_of(numbers(env).map(double))
+
+
+def test_requirements_are_read_when_they_are_named(tmp_path: Path) -> None:
+    env = environment()
+    wanted = tmp_path / "requirements.txt"
+    wanted.write_text("Geopy >= 2\n# maps\n")
+    env.set_python_requirements(str(wanted))
+    assert env.get_configuration().to_dict()["python.requirements"] == "geopy>=2"
+    wanted.write_text("-r others.txt\n")
+    with pytest.raises(DataStreamError, match="options are not taken"):
+        env.set_python_requirements(str(wanted))
+    with pytest.raises(DataStreamError, match="No such file"):
+        env.set_python_requirements(str(tmp_path / "missing.txt"))
+    with pytest.raises(DataStreamError, match="a directory of packages is not supported"):
+        env.set_python_requirements(str(wanted), str(tmp_path))
 
 
 # --- plans ------------------------------------------------------------------------------------------------------------

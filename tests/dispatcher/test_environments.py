@@ -20,6 +20,7 @@ from backend.audit.models import AuditEvent
 from backend.cluster.containment import Containment
 from backend.cluster.environment_files import environment_files
 from backend.cluster.models import Job, PythonEnvironment
+from backend.cluster.program_files import StorageProblem
 from backend.dispatcher import environments, resolving
 from backend.dispatcher.environments import environment_of
 from backend.dispatcher.led_environments import KEPT_MS, LedEnvironments
@@ -223,6 +224,17 @@ def _raise_failure(output: str) -> Any:
 def test_packages_that_are_too_large_are_refused(api: APIClient, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resolving, "MAX_BYTES", 100)
     assert "at most" in errors(run(api, PROGRAM, pythonRequirements=["tide-tables"]))
+
+
+def test_packages_of_all_jobs_have_so_much_room(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    environment_of("tide-tables")
+    PythonEnvironment.objects.update(size=2 << 20)
+    settings.TIDEMARK_ENVIRONMENTS_MIB = 2
+    with pytest.raises(StorageProblem, match="take 2 MiB, these take 0 MiB more") as full:
+        environment_of("moon-phases")
+    assert full.value.is_full and len(environment_files().entries()) == 1
+    settings.TIDEMARK_ENVIRONMENTS_MIB = 0
+    assert environment_of("moon-phases")
 
 
 def test_listed_programs_bring_no_packages(api: APIClient, settings: Settings, tmp_path: Path) -> None:
