@@ -2,6 +2,8 @@
 
 import { type MantineColorsTuple, createTheme } from '@mantine/core';
 
+import { t } from './texts/t';
+
 const tide: MantineColorsTuple = [
   '#e6f7fa',
   '#cdecf2',
@@ -56,6 +58,6 @@ export const theme = createTheme({
     // a dialog's header must not be a banner landmark of the page
     ModalHeader: { defaultProps: { role: 'presentation' } },
     DrawerHeader: { defaultProps: { role: 'presentation' } },
-    Notification: { defaultProps: { closeButtonProps: { 'aria-label': 'Dismiss' } } },
+    Notification: { defaultProps: { closeButtonProps: { 'aria-label': t('Dismiss') } } },
   },
 });

@@ -4,6 +4,7 @@
  */
 
 import type { Routes } from '../gen/contract';
+import { t } from '../texts/t';
 import { ROOT, csrfToken } from './root';
 
 export type Route = keyof Routes;
@@ -67,7 +68,7 @@ export async function call<R extends Route>(
     });
   } catch (error) {
     if (error instanceof DOMException && error.name === 'AbortError') throw error;
-    throw new ApiError(0, 'The server cannot be reached.');
+    throw new ApiError(0, t('The server cannot be reached.'));
   }
   const text = await response.text();
   if (!response.ok) throw new ApiError(response.status, errorMessage(response.status, text));
@@ -96,7 +97,7 @@ export function upload(file: File, onProgress: (share: number) => void): Promise
     sending.upload.onprogress = (event) => {
       if (event.lengthComputable && event.total > 0) onProgress(event.loaded / event.total);
     };
-    sending.onerror = () => reject(new ApiError(0, 'The server cannot be reached.'));
+    sending.onerror = () => reject(new ApiError(0, t('The server cannot be reached.')));
     sending.onload = () => {
       if (sending.status >= 200 && sending.status < 300)
         resolve(JSON.parse(sending.responseText) as Answer<typeof route>);
@@ -119,5 +120,7 @@ function errorMessage(status: number, text: string): string {
   } catch {
     // not JSON: for example a proxy's page
   }
-  return status >= 500 ? `The server failed (status ${status}).` : `The server refused (status ${status}).`;
+  return status >= 500
+    ? t('The server failed (status {status}).', { status })
+    : t('The server refused (status {status}).', { status });
 }

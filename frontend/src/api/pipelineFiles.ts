@@ -2,6 +2,7 @@
 
 import type { Export, ImportedPipeline } from '../gen/contract';
 import { type PipelineDocument, freeName } from '../model/pipeline/document';
+import { t } from '../texts/t';
 import { call } from './client';
 import { type Pipeline, type PipelineListed, createPipeline, fetchVersion, send } from './pipelines';
 
@@ -37,7 +38,7 @@ export async function duplicatePipeline(
   key: string,
 ): Promise<Pipeline> {
   const { document } = await fetchVersion(id, number);
-  return createPipeline({ ...document, name: freeName(`${name} copy`.slice(0, 200), taken) }, key);
+  return createPipeline({ ...document, name: freeName(t('{name} copy', { name }).slice(0, 200), taken) }, key);
 }
 
 export async function fetchArchived(): Promise<readonly PipelineListed[]> {

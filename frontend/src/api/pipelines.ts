@@ -13,6 +13,7 @@ import type {
 } from '../gen/contract';
 import type { Catalog, Facts, NodeState, Ports, Problem, Validation } from '../model/pipeline/catalog';
 import type { PipelineDocument } from '../model/pipeline/document';
+import { t } from '../texts/t';
 import { ApiError } from './client';
 import { ROOT, csrfToken } from './root';
 
@@ -133,13 +134,14 @@ export async function send<T>(path: string, sent: Sent = {}): Promise<T> {
     });
   } catch (error) {
     if (error instanceof DOMException && error.name === 'AbortError') throw error;
-    throw new ApiError(0, 'The server cannot be reached.');
+    throw new ApiError(0, t('The server cannot be reached.'));
   }
   const text = await response.text();
   if (response.ok) return (text === '' ? undefined : JSON.parse(text)) as T;
   const failure = failureOf(text);
   const said = (failure.errors ?? []).map(({ message }) => message ?? '').filter(Boolean);
-  const message = said.length > 0 ? said.join('\n') : `The server refused (status ${response.status}).`;
+  const message =
+    said.length > 0 ? said.join('\n') : t('The server refused (status {status}).', { status: response.status });
   if (response.status === 412)
     throw new OutdatedError(message, failure.errors?.[0]?.code ?? '', failure.current ?? null);
   if (failure.report !== undefined) throw new StateRefusedError(message, failure.report);
@@ -310,7 +312,7 @@ export async function stopPreview(id: string, isLeaving = false): Promise<void> 
 export async function runTest(document: PipelineDocument, name: string): Promise<TestResult> {
   const answer = await send<TestsAnswer>('/tests', { method: 'POST', body: { document, only: [name] } });
   const [result] = answer.results;
-  if (result === undefined) throw new ApiError(0, 'The server has not run the test.');
+  if (result === undefined) throw new ApiError(0, t('The server has not run the test.'));
   return result;
 }
 

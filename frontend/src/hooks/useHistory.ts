@@ -22,6 +22,7 @@ import {
 } from '../model/history';
 import { edgeHistory, vertexHistory } from '../store/metricHistory';
 import { connection } from '../store/socket';
+import { t } from '../texts/t';
 import { useNow } from './useNow';
 
 /** What the page keeps itself is longer; more often: requests for what it has seen. */
@@ -108,5 +109,5 @@ function useMerged<F extends string>(
 
 function problemOf(latest: MetricHistory | undefined, error: Error | null): string | null {
   if (error !== null) return error.message;
-  return latest?.is_available === false ? 'Redis does not answer in time.' : null;
+  return latest?.is_available === false ? t('Redis does not answer in time.') : null;
 }

@@ -1,6 +1,7 @@
 /** What an autoscaler wants and has decided, for display. */
 
 import type { JobAutoscaler, ScalingDecision } from '../gen/contract';
+import { t } from '../texts/t';
 import type { Vertex } from './job';
 
 export interface Wanted {
@@ -23,5 +24,5 @@ export function wantedOf(autoscaler: JobAutoscaler, all: readonly Vertex[]): Wan
 
 /** window from 2 to 4 */
 export function changeText({ name, before, after }: ScalingDecision['changes'][string]): string {
-  return `${name} from ${before} to ${after}`;
+  return t('{name} from {before} to {after}', { name, before, after });
 }

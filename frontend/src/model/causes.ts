@@ -1,20 +1,21 @@
 /** Causes that hold a job up, in a few words. */
 
 import type { CauseName } from '../gen/contract';
+import { t } from '../texts/t';
 
 const TEXTS: Record<CauseName, string> = {
   busy: 'busy',
-  skew: 'data skew',
-  outside: 'waits for something outside',
-  'slow-sink': 'slow sink',
-  stall: 'call does not return',
-  alignment: 'waits for barriers',
-  unknown: 'backpressured, cause unknown',
-  'pending-records': 'falls behind',
-  'late-data': 'drops late records',
-  memory: 'little memory left',
-  'idle-input': 'nothing to read',
-  'still-watermark': 'watermark stands still',
+  skew: t('data skew'),
+  outside: t('waits for something outside'),
+  'slow-sink': t('slow sink'),
+  stall: t('call does not return'),
+  alignment: t('waits for barriers'),
+  unknown: t('backpressured, cause unknown'),
+  'pending-records': t('falls behind'),
+  'late-data': t('drops late records'),
+  memory: t('little memory left'),
+  'idle-input': t('nothing to read'),
+  'still-watermark': t('watermark stands still'),
 };
 
 export function causeText(cause: CauseName): string {

@@ -1,6 +1,7 @@
 /** Lists and names of checkpoints for display. */
 
 import type { CheckpointConfig, CheckpointEntry, JobCheckpoints } from '../gen/contract';
+import { t } from '../texts/t';
 import type { Tone } from './states';
 
 /** Newest first. */
@@ -9,10 +10,10 @@ export function historyOf(checkpoints: JobCheckpoints): CheckpointEntry[] {
 }
 
 const TYPES: Record<CheckpointEntry['type'], string> = {
-  CHECKPOINT: 'Checkpoint',
-  UNALIGNED_CHECKPOINT: 'Unaligned checkpoint',
-  SAVEPOINT: 'Savepoint',
-  SYNC_SAVEPOINT: 'Stop with savepoint',
+  CHECKPOINT: t('Checkpoint'),
+  UNALIGNED_CHECKPOINT: t('Unaligned checkpoint'),
+  SAVEPOINT: t('Savepoint'),
+  SYNC_SAVEPOINT: t('Stop with savepoint'),
 };
 
 export function typeOf(entry: Pick<CheckpointEntry, 'type'>): string {
@@ -33,7 +34,9 @@ export function toneOfCheckpoint(status: CheckpointEntry['status']): Tone {
 /** 3 of 4 (75%). */
 export function acknowledged(part: { num_acknowledged_subtasks: number; num_subtasks: number }): string {
   const { num_acknowledged_subtasks: done, num_subtasks: all } = part;
-  return all === 0 ? '0 of 0' : `${done} of ${all} (${Math.floor((100 * done) / all)}%)`;
+  return all === 0
+    ? '0 of 0'
+    : t('{done} of {all} ({percent}%)', { done, all, percent: Math.floor((100 * done) / all) });
 }
 
 /** Duration of a checkpoint, so far if it is in progress. */
@@ -42,9 +45,9 @@ export function durationOf(entry: CheckpointEntry, now: number): number {
 }
 
 const RETENTION: Record<CheckpointConfig['retention'], string> = {
-  no_externalized_checkpoints: 'Disabled: deleted when the job ends',
-  delete_on_cancellation: 'Kept if the job fails',
-  retain_on_cancellation: 'Kept if the job fails or is cancelled',
+  no_externalized_checkpoints: t('Disabled: deleted when the job ends'),
+  delete_on_cancellation: t('Kept if the job fails'),
+  retain_on_cancellation: t('Kept if the job fails or is cancelled'),
 };
 
 export function retentionOf(config: CheckpointConfig): string {
@@ -59,5 +62,9 @@ export function largestParallelism(vertices: readonly { parallelism: number }[])
 /** The vertices that cannot run with so many subtasks, in words; '' if all can. */
 export function limitsBelow(asked: number, vertices: readonly { name: string; max_parallelism: number }[]): string {
   const limited = vertices.filter(({ max_parallelism }) => max_parallelism < asked);
-  return limited.map(({ name, max_parallelism }) => `${name} runs with at most ${max_parallelism}.`).join(' ');
+  return limited
+    .map(({ name, max_parallelism }) =>
+      t('{name} runs with at most {maxParallelism}.', { name, maxParallelism: max_parallelism }),
+    )
+    .join(' ');
 }

@@ -4,6 +4,7 @@
  * backpressured share, as in Flink's job graph.
  */
 
+import { t } from '../texts/t';
 import type { Metrics } from './job';
 
 export type LoadKind = 'busy' | 'backPressured' | 'idle';
@@ -16,9 +17,9 @@ export const LOAD_COLOUR: Readonly<Record<LoadKind, string>> = {
 };
 
 export const LOAD_NAME: Readonly<Record<LoadKind, string>> = {
-  busy: 'Busy',
-  backPressured: 'Backpressured',
-  idle: 'Idle',
+  busy: t('Busy'),
+  backPressured: t('Backpressured'),
+  idle: t('Idle'),
 };
 
 export function loadColour({ busy, back_pressured: held }: Pick<Metrics, 'busy' | 'back_pressured'>): string {

@@ -1,5 +1,6 @@
 /** What an edge of a job has no room for on a graph, in lines for its title. Pure. */
 
+import { t } from '../texts/t';
 import { formatByteRate, formatBytes, formatCount } from './format';
 
 /** Figures of an edge; null: unknown. */
@@ -13,9 +14,15 @@ export interface EdgeText {
 }
 
 export function edgeText({ records, bytesPerSecond, queuedBytes, queuedBuffers, isChained }: EdgeText): string {
-  const lines = [`${formatCount(records)} records`];
-  if (isChained === true) lines.push('In one task: nothing is sent, nothing waits');
+  const lines = [t('{records} records', { records: formatCount(records) })];
+  if (isChained === true) lines.push(t('In one task: nothing is sent, nothing waits'));
   if (bytesPerSecond !== null) lines.push(formatByteRate(bytesPerSecond));
-  if (queuedBytes !== null) lines.push(`${formatBytes(queuedBytes)} queued, buffers: ${formatCount(queuedBuffers)}`);
+  if (queuedBytes !== null)
+    lines.push(
+      t('{queuedBytes} queued, buffers: {queuedBuffers}', {
+        queuedBytes: formatBytes(queuedBytes),
+        queuedBuffers: formatCount(queuedBuffers),
+      }),
+    );
   return lines.join('\n');
 }

@@ -1,6 +1,7 @@
 /** How far a watermark is from where it should be: behind the newest one or, where sources are live, the clock. Pure. */
 
 import type { JobEventTime, Watermark, WatermarkHolder } from '../gen/contract';
+import { t } from '../texts/t';
 
 /**
  * The server's findings, with a newest watermark that is no older than any vertex's: the server looks at the sources once a
@@ -40,14 +41,16 @@ export function isLiveAt(time: JobEventTime | undefined, vertex: string): boolea
 
 /** "subtask 1, split p3". */
 export function placeText({ subtask, split }: { readonly subtask: number; readonly split?: string }): string {
-  return `subtask ${subtask}${split === undefined ? '' : `, split ${split}`}`;
+  return split === undefined
+    ? t('subtask {subtask}', { subtask })
+    : t('subtask {subtask}, split {split}', { subtask, split });
 }
 
 const REASONS: Record<WatermarkHolder['why'], string> = {
-  'nothing-to-read': 'nothing to read',
-  'no-watermark': 'no watermark yet',
+  'nothing-to-read': t('nothing to read'),
+  'no-watermark': t('no watermark yet'),
   'back-pressured': 'backpressured',
-  behind: 'furthest behind',
+  behind: t('furthest behind'),
 };
 
 /** "subtask 1, split p3: nothing to read". */

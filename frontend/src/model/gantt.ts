@@ -1,27 +1,28 @@
 /** Checkpoints as rows of a Gantt chart: their phases, and the scale of the bars. */
 
 import type { CheckpointPhase, CheckpointTrace, SubtaskTrace } from '../gen/contract';
+import { t } from '../texts/t';
 import { formatDuration } from './format';
 
 /** In their order. */
 export const PHASES: readonly CheckpointPhase[] = ['start-delay', 'alignment', 'sync', 'async', 'rest', 'commit'];
 
 const NAMES: Record<CheckpointPhase, string> = {
-  'start-delay': 'Start Delay',
-  alignment: 'Alignment',
-  sync: 'Sync',
-  async: 'Async',
-  rest: 'Not Measured',
-  commit: 'Commit',
+  'start-delay': t('Start Delay'),
+  alignment: t('Alignment'),
+  sync: t('Sync'),
+  async: t('Async'),
+  rest: t('Not Measured'),
+  commit: t('Commit'),
 };
 
 export const EXPLANATIONS: Record<CheckpointPhase, string> = {
-  'start-delay': 'From the trigger until the barrier reached the subtask',
-  alignment: 'Until the barriers of all its inputs were there',
-  sync: 'The task stands still to take its snapshot',
-  async: 'The snapshot is written while the task goes on',
-  rest: 'What remains until the acknowledgement',
-  commit: 'The metadata is written, and the checkpoint recorded',
+  'start-delay': t('From the trigger until the barrier reached the subtask'),
+  alignment: t('Until the barriers of all its inputs were there'),
+  sync: t('The task stands still to take its snapshot'),
+  async: t('The snapshot is written while the task goes on'),
+  rest: t('What remains until the acknowledgement'),
+  commit: t('The metadata is written, and the checkpoint recorded'),
 };
 
 export function nameOf(phase: CheckpointPhase): string {
@@ -74,6 +75,6 @@ export function scaleOf(durations: readonly number[]): number {
 /** What a screen reader says of a bar: Start Delay 20 ms, Alignment 700 ms. */
 export function phasesText(segments: readonly Segment[]): string {
   return segments
-    .map(({ phase, duration }) => `${phase === null ? 'Not known' : nameOf(phase)} ${formatDuration(duration)}`)
+    .map(({ phase, duration }) => `${phase === null ? t('Not known') : nameOf(phase)} ${formatDuration(duration)}`)
     .join(', ');
 }

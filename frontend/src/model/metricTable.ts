@@ -1,6 +1,7 @@
 /** All metrics of a vertex as a table: by operator, filtered, values as text. */
 
 import type { MetricValue, VertexMetrics } from '../gen/contract';
+import { t } from '../texts/t';
 import { NOTHING, formatCount } from './format';
 
 export interface MetricRow {
@@ -18,7 +19,7 @@ export interface MetricGroup {
   readonly rows: readonly MetricRow[];
 }
 
-const TASK = 'Task';
+const TASK = t('Task');
 /** Extremes of a long: no watermark yet, and the final watermark. */
 const NONE_YET = '-9223372036854775808';
 const NONE_TO_COME = '9223372036854775807';

@@ -4,6 +4,7 @@
  */
 
 import type { JobException, JobFailure, JobState, Stall } from '../gen/contract';
+import { plural, t } from '../texts/t';
 import { formatDuration } from './format';
 import type { Job } from './job';
 
@@ -36,9 +37,9 @@ export function jobNotices(job: Told, now: number): Notice[] {
 }
 
 const TITLES: Partial<Record<JobState, string>> = {
-  FAILED: 'Failed',
-  FAILING: 'Failing',
-  RESTARTING: 'Restarting',
+  FAILED: t('Failed'),
+  FAILING: t('Failing'),
+  RESTARTING: t('Restarting'),
 };
 
 /** The latest cause of a failed or restarting job, its number of restarts, and the time of the next attempt. */
@@ -65,7 +66,7 @@ function saidOf(cause: JobFailure, headline: string): string {
   const name = cause.name.split('.').at(-1) ?? cause.name;
   // its message names the operator, the record, the exception and the user's own line
   if (name === 'UserFunctionError') return headline;
-  const where = cause.task_name === '' ? '' : ` in ${cause.task_name}`;
+  const where = cause.task_name === '' ? '' : ` ${t('in {taskName}', { taskName: cause.task_name })}`;
   // a task's failure names the task and the exception itself
   const ofTask = withoutPrefix(headline, `task ${cause.task_name}: `);
   const message = withoutPrefix(ofTask, `${cause.name}: `);
@@ -77,13 +78,15 @@ function withoutPrefix(text: string, prefix: string): string {
 }
 
 function restarts({ restarts: count, state }: Told): string {
-  if (count === 0) return state === 'FAILED' ? 'It was not restarted.' : '';
-  return count === 1 ? 'It has restarted once.' : `It has restarted ${count} times.`;
+  if (count === 0) return state === 'FAILED' ? t('It was not restarted.') : '';
+  return plural(count, 'It has restarted once.', 'It has restarted {count} times.');
 }
 
 function nextAttempt({ next_attempt_at: at }: Told, now: number): string {
   if (at === undefined || at < 0) return '';
-  return at > now ? `The next attempt is in ${formatDuration(Math.ceil((at - now) / 1000) * 1000)}.` : '';
+  return at > now
+    ? t('The next attempt is in {time}.', { time: formatDuration(Math.ceil((at - now) / 1000) * 1000) })
+    : '';
 }
 
 /** Total number of failures; the list of exceptions holds only the latest. */
@@ -95,17 +98,19 @@ export function failureCount(failures: number | undefined, listed: number): numb
 function hangingCall(job: Told, now: number): Notice | null {
   const [longest] = [...job.stalls].sort((a, b) => a.since - b.since);
   if (longest === undefined) return null;
-  const where = longest.task_name === '' ? `slot ${longest.slot}` : longest.task_name;
+  const where = longest.task_name === '' ? t('slot {slot}', { slot: longest.slot }) : longest.task_name;
   const stack = longest.stack
     .split('\n')
     .map((line) => line.trim())
     .join(' ');
-  const lasts = `${where}, for ${formatDuration(Math.max(0, now - longest.since))}`;
+  const lasts = t('{where}, for {time}', { where, time: formatDuration(Math.max(0, now - longest.since)) });
   return {
     id: 'hanging',
     tone: 'trouble',
-    title: longest.in_user_code === false ? 'The runtime does not return' : 'User code does not return',
-    text: `${stack === '' ? lasts : `${lasts}: ${stack}`} (task.stall.timeout restarts a job for such a call)`,
+    title: longest.in_user_code === false ? t('The runtime does not return') : t('User code does not return'),
+    text: t('{call} (task.stall.timeout restarts a job for such a call)', {
+      call: stack === '' ? lasts : `${lasts}: ${stack}`,
+    }),
     tab: 'logs',
   };
 }
@@ -118,5 +123,5 @@ function waitingFor(job: Told, now: number): Notice | null {
   if (job.state === 'RUNNING' && hangingCall(job, now) !== null) return null;
   // a running job may have nothing to do, which is no trouble
   const tone = job.state === 'RUNNING' ? 'waiting' : 'trouble';
-  return { id: 'waiting', tone, title: 'Waiting', text: job.waiting_for };
+  return { id: 'waiting', tone, title: t('Waiting'), text: job.waiting_for };
 }

@@ -1,6 +1,7 @@
 /** What a peek can look at, and the rows and marks that it shows. Pure. */
 
 import type { PeekRequest, SeenElement } from '../gen/contract';
+import { t } from '../texts/t';
 import type { Vertex } from './job';
 
 /** Rows and marks that a table holds; older ones scroll out. */
@@ -60,7 +61,14 @@ export function peekableEdges(
     ...operators.flatMap(({ uid, name }) => {
       if (vertex === undefined || late[uid] === undefined) return [];
       const { parallelism } = vertex;
-      return [{ key: keyOfLate(uid), label: `Late records dropped by ${name}`, wanted: { late: uid }, parallelism }];
+      return [
+        {
+          key: keyOfLate(uid),
+          label: t('Late records dropped by {name}', { name }),
+          wanted: { late: uid },
+          parallelism,
+        },
+      ];
     }),
   ];
 }

@@ -1,5 +1,6 @@
 /** What is uploaded when files or a directory are picked or dropped: one file as it is, or several modules as an archive. */
 
+import { t } from '../texts/t';
 import { refuseFile } from './programForm';
 
 /** A file as the browser gave it. `path` is relative, with slashes: that of a directory begins with the directory. */
@@ -41,12 +42,12 @@ export function planUpload<F>(picked: readonly Picked<F>[]): UploadPlan<F> {
   const { directory, members } = withoutCommonDirectory(withoutSkipped(picked));
   const archive = directory === null ? members.find(({ path }) => ARCHIVE.test(path)) : undefined;
   if (archive !== undefined) {
-    return { kind: 'refused', problem: `${archive.path} is already an archive: upload it alone.` };
+    return { kind: 'refused', problem: t('{path} is already an archive: upload it alone.', { path: archive.path }) };
   }
   const modules = members.flatMap(({ path }) => /^([^/]+)\.py$/.exec(path)?.[1] ?? []).toSorted();
   if (modules.length === 0) {
-    const where = directory ?? 'these files';
-    return { kind: 'refused', problem: `There is no Python module at the top of ${where}.` };
+    const where = directory ?? t('these files');
+    return { kind: 'refused', problem: t('There is no Python module at the top of {where}.', { where }) };
   }
   const entry = entryOf(modules, directory);
   const name = directory ?? modules.find((module) => module === entry) ?? 'program';

@@ -1,5 +1,7 @@
 /** Parsing of the submit form's free text: program arguments with shell quoting, configuration as lines. */
 
+import { t } from '../texts/t';
+
 export class FormError extends Error {}
 
 /** Splits as a shell would: blanks separate, quotes and backslashes keep. Throws FormError on an open quote. */
@@ -25,7 +27,7 @@ export function splitArguments(text: string): string[] {
       word = (word ?? '') + char;
     }
   }
-  if (quote !== null) throw new FormError(`The quote ${quote} is not closed.`);
+  if (quote !== null) throw new FormError(t('The quote {quote} is not closed.', { quote }));
   if (word !== null) result.push(word);
   return result;
 }
@@ -44,7 +46,7 @@ export function parseConfiguration(text: string): Record<string, string> {
     const match = /^([\w.-]+)\s*(?::\s|=)\s*(.*)$/.exec(line);
     const [, key, value] = match ?? [];
     if (key === undefined || value === undefined)
-      throw new FormError(`Line ${index + 1} does not have the form "key: value".`);
+      throw new FormError(t('Line {index} does not have the form "key: value".', { index: index + 1 }));
     if (key in result) throw new FormError(`Line ${index + 1}: ${key} is set twice.`);
     result[key] = value;
   }
@@ -72,7 +74,7 @@ export const ACCEPTED_FILES = ACCEPTED.join(',');
 /** Why a file cannot be uploaded, or null. */
 export function refuseFile(name: string, size: number): string | null {
   if (!ACCEPTED.some((ending) => name.toLowerCase().endsWith(ending))) {
-    return `${name} is not a ${ACCEPTED.join(' or ')} file.`;
+    return t('{name} is not a {kinds} file.', { name, kinds: ACCEPTED.join(' or ') });
   }
-  return size === 0 ? `${name} is empty.` : null;
+  return size === 0 ? t('{name} is empty.', { name }) : null;
 }

@@ -1,5 +1,6 @@
 /** Bounds of the parallelisms of a job, as its page shows and edits them. */
 
+import { plural, t } from '../texts/t';
 import type { Vertex } from './job';
 
 export interface Bounds {
@@ -55,8 +56,8 @@ export function slotsNeeded(vertices: readonly Vertex[], parallelisms: Readonly<
 
 /** The slots that a rescaling needs, and those that the job can have, in words. */
 export function slotsText(needed: number, held: number, free: number): string {
-  const slots = needed === 1 ? '1 slot' : `${needed} slots`;
-  const has = `the job has ${held}, and ${free} ${free === 1 ? 'is' : 'are'} free`;
+  const slots = plural(needed, '1 slot', '{count} slots');
+  const has = t('the job has {held}, and {free}', { held, free: plural(free, '1 is free', '{count} are free') });
   const lacking = needed - held - free;
   return lacking > 0
     ? `Needs ${slots}: ${has}, so ${lacking} ${lacking === 1 ? 'is' : 'are'} missing.`

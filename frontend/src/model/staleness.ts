@@ -4,6 +4,7 @@
  */
 
 import type { Freshness } from '../gen/contract';
+import { t } from '../texts/t';
 
 /** The server ticks every second; three missing ticks are no accident, one is. */
 export const STALE_AFTER_MS = 3_000;
@@ -38,10 +39,11 @@ export interface Staleness {
   readonly reason: string;
 }
 
-const SOCKET_IS_DOWN =
-  'The connection to the server is down. The page keeps reconnecting and polls the server every 5 s in the meantime.';
-const AS_OF_THEN = 'The page shows the data of that time and recovers by itself.';
-const AS_OF_SOME_TIME = 'The data shown may be out of date; the page recovers by itself.';
+const SOCKET_IS_DOWN = t(
+  'The connection to the server is down. The page keeps reconnecting and polls the server every 5 s in the meantime.',
+);
+const AS_OF_THEN = t('The page shows the data of that time and recovers by itself.');
+const AS_OF_SOME_TIME = t('The data shown may be out of date; the page recovers by itself.');
 
 /** Null while what is shown is live. */
 export function staleness(liveness: Liveness, now: number): Staleness | null {

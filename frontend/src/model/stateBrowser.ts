@@ -1,6 +1,7 @@
 /** Keys as they are typed, and state as it is shown. */
 
 import type { KeyField, KeyedState, StateSnapshot, StateTimer, StateValue, Watermark } from '../gen/contract';
+import { t } from '../texts/t';
 
 export type KeyInput = 'text' | 'number' | 'boolean' | 'json';
 
@@ -49,13 +50,13 @@ function partOf(type: string, text: string): { value: unknown } | { problem: str
       const trimmed = text.trim();
       const isWhole = !['float', 'double', 'big_dec'].includes(type);
       const isRight = isWhole ? /^-?\d+$/.test(trimmed) : trimmed !== '' && !Number.isNaN(Number(trimmed));
-      return isRight ? { value: trimmed } : { problem: isWhole ? 'Must be a whole number' : 'Must be a number' };
+      return isRight ? { value: trimmed } : { problem: isWhole ? t('Must be a whole number') : t('Must be a number') };
     }
     case 'json':
       try {
         return { value: JSON.parse(text) as unknown };
       } catch {
-        return { problem: 'Must be JSON' };
+        return { problem: t('Must be JSON') };
       }
   }
 }

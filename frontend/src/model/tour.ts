@@ -1,5 +1,7 @@
 /** The tour: six steps over the real pages. Pure: where a step is shown depends on what there is to show. */
 
+import { t } from '../texts/t';
+
 export interface TourStep {
   /** What it points at: a selector; on pages that have no such element it is shown by itself. */
   readonly target: string;
@@ -12,38 +14,46 @@ export const STEPS: readonly TourStep[] = [
   {
     page: 'overview',
     target: '[aria-label="Running Jobs"]',
-    title: 'What runs',
-    text: 'Every job of the cluster, live. A name leads to its page; slots are the processes that jobs run in.',
+    title: t('What runs'),
+    text: t('Every job of the cluster, live. A name leads to its page; slots are the processes that jobs run in.'),
   },
   {
     page: 'job',
     target: '[aria-label="Job graph"]',
-    title: 'A job as it flows',
-    text: 'Operators in chains, with rates, load and watermarks as they are measured. A vertex opens its subtasks.',
+    title: t('A job as it flows'),
+    text: t('Operators in chains, with rates, load and watermarks as they are measured. A vertex opens its subtasks.'),
   },
   {
     page: 'job',
     target: '[role="tablist"]',
-    title: 'What lies behind it',
-    text: 'Checkpoints with their sizes, exceptions with the line of your code, logs that follow, and the options in force.',
+    title: t('What lies behind it'),
+    text: t(
+      'Checkpoints with their sizes, exceptions with the line of your code, logs that follow, and the options in force.',
+    ),
   },
   {
     page: 'pipelines',
     target: '[data-tour="new"]',
-    title: 'Draw a job',
-    text: 'Begin with an empty canvas or with a template. Versions are kept, and nobody overwrites anyone else’s work.',
+    title: t('Draw a job'),
+    text: t(
+      'Begin with an empty canvas or with a template. Versions are kept, and nobody overwrites anyone else’s work.',
+    ),
   },
   {
     page: 'editor',
     target: '[aria-label="Nodes to add"]',
-    title: 'Nodes',
-    text: 'Drag one onto the canvas, or press N anywhere. What a node makes of its input is known before anything runs.',
+    title: t('Nodes'),
+    text: t(
+      'Drag one onto the canvas, or press N anywhere. What a node makes of its input is known before anything runs.',
+    ),
   },
   {
     page: 'editor',
     target: '[aria-label="Inspector"]',
-    title: 'Parameters',
-    text: 'Forms with the columns that flow here. Preview shows rows at every node; a new version goes on from a savepoint.',
+    title: t('Parameters'),
+    text: t(
+      'Forms with the columns that flow here. Preview shows rows at every node; a new version goes on from a savepoint.',
+    ),
   },
 ];
 

@@ -15,6 +15,7 @@ import { usePageTitle } from '../hooks/usePageTitle';
 import { useRole } from '../hooks/useSession';
 import { useTimes } from '../hooks/useTimes';
 import { ROLES, mayAdminister, rolesUpTo } from '../model/access';
+import { t } from '../texts/t';
 import classes from './pages.module.css';
 
 const TOKENS = ['tokens'];
@@ -22,16 +23,16 @@ const USERS = ['users'];
 const LIVES = [
   { value: '7', label: '7 days' },
   { value: '90', label: '90 days' },
-  { value: '365', label: 'a year' },
-  { value: '', label: 'for ever' },
+  { value: '365', label: t('a year') },
+  { value: '', label: t('for ever') },
 ];
 
 export function AccessPage() {
-  usePageTitle('Access');
+  usePageTitle(t('Access'));
   const isAdmin = mayAdminister(useRole());
   return (
     <>
-      <h1 className={classes.pageTitle}>Access</h1>
+      <h1 className={classes.pageTitle}>{t('Access')}</h1>
       {isAdmin && <UsersPanel />}
       <TokensPanel ofAll={isAdmin} />
     </>
@@ -45,18 +46,18 @@ function UsersPanel() {
   const [isAdding, setAdding] = useState(false);
   const [doomed, setDoomed] = useState<UserEntry | null>(null);
   return (
-    <Panel flush title="Users" actions={<AddButton label="Add User" onClick={() => setAdding(true)} />}>
+    <Panel flush title={t('Users')} actions={<AddButton label={t('Add User')} onClick={() => setAdding(true)} />}>
       {data === undefined && error === null && <Skeleton height={120} />}
       {data === undefined && error !== null && (
-        <FailureState title="The users cannot be listed" message={error.message} onRetry={() => void refetch()} />
+        <FailureState title={t('The users cannot be listed')} message={error.message} onRetry={() => void refetch()} />
       )}
       {data !== undefined && <UserRows users={data.users} onDelete={setDoomed} />}
       {isAdding && <AddUser onClose={() => setAdding(false)} />}
       {doomed !== null && (
         <Confirm
-          title={`Delete ${doomed.name}?`}
-          text="The user and all tokens of the user are deleted at once. Jobs remain."
-          action="Delete"
+          title={t('Delete {name}?', { name: doomed.name })}
+          text={t('The user and all tokens of the user are deleted at once. Jobs remain.')}
+          action={t('Delete')}
           act={() => deleteUser(doomed.name)}
           onClose={() => setDoomed(null)}
         />
@@ -80,17 +81,17 @@ function UserRows({ users, onDelete }: UserRowsProps) {
   return (
     <div className="tm-table-scroll" tabIndex={0}>
       <table className="tm-table">
-        <caption className="tm-visually-hidden">Users</caption>
+        <caption className="tm-visually-hidden">{t('Users')}</caption>
         <thead>
           <tr>
-            <th scope="col">User</th>
-            <th scope="col">Role</th>
-            <th scope="col">Last Login</th>
+            <th scope="col">{t('User')}</th>
+            <th scope="col">{t('Role')}</th>
+            <th scope="col">{t('Last Login')}</th>
             <th scope="col" className="tm-num">
-              Tokens
+              {t('Tokens')}
             </th>
             <th scope="col">
-              <span className="tm-visually-hidden">Actions</span>
+              <span className="tm-visually-hidden">{t('Actions')}</span>
             </th>
           </tr>
         </thead>
@@ -99,13 +100,13 @@ function UserRows({ users, onDelete }: UserRowsProps) {
             <tr key={user.name}>
               <td className="tm-grow">
                 {user.name}
-                {!user.is_active && <div className="tm-dim">may not log in</div>}
+                {!user.is_active && <div className="tm-dim">{t('may not log in')}</div>}
               </td>
               <td>
                 <NativeSelect
                   size="xs"
                   miw={112}
-                  aria-label={`Role of ${user.name}`}
+                  aria-label={t('Role of {name}', { name: user.name })}
                   data={[...ROLES]}
                   value={user.role}
                   onChange={(event) => mutate({ name: user.name, role: event.currentTarget.value as Role })}
@@ -120,10 +121,10 @@ function UserRows({ users, onDelete }: UserRowsProps) {
                     variant="default"
                     onClick={() => mutate({ name: user.name, is_active: !user.is_active })}
                   >
-                    {user.is_active ? 'Switch Off' : 'Switch On'}
+                    {user.is_active ? t('Switch Off') : t('Switch On')}
                   </Button>
                   <Button size="compact-sm" variant="default" onClick={() => onDelete(user)}>
-                    Delete
+                    {t('Delete')}
                   </Button>
                 </Group>
               </td>
@@ -149,23 +150,30 @@ function AddUser({ onClose }: { readonly onClose: () => void }) {
     },
   });
   return (
-    <Form title="Add User" action="Add" isPending={isPending} error={error} onClose={onClose} onSubmit={() => mutate()}>
+    <Form
+      title={t('Add User')}
+      action={t('Add')}
+      isPending={isPending}
+      error={error}
+      onClose={onClose}
+      onSubmit={() => mutate()}
+    >
       <TextInput
-        label="Name"
+        label={t('Name')}
         required
         data-autofocus
         value={name}
         onChange={(event) => setName(event.currentTarget.value)}
       />
       <NativeSelect
-        label="Role"
+        label={t('Role')}
         data={[...ROLES]}
         value={role}
         onChange={(event) => setRole(event.currentTarget.value as Role)}
       />
       <PasswordInput
-        label="Password"
-        description="Empty: the user logs in with a token that you make"
+        label={t('Password')}
+        description={t('Empty: the user logs in with a token that you make')}
         autoComplete="new-password"
         value={password}
         onChange={(event) => setPassword(event.currentTarget.value)}
@@ -181,23 +189,23 @@ function TokensPanel({ ofAll }: { readonly ofAll: boolean }) {
   const [isMaking, setMaking] = useState(false);
   const [doomed, setDoomed] = useState<TokenEntry | null>(null);
   return (
-    <Panel flush title="Tokens" actions={<AddButton label="Make Token" onClick={() => setMaking(true)} />}>
+    <Panel flush title={t('Tokens')} actions={<AddButton label={t('Make Token')} onClick={() => setMaking(true)} />}>
       {data === undefined && error === null && <Skeleton height={120} />}
       {data === undefined && error !== null && (
-        <FailureState title="The tokens cannot be listed" message={error.message} onRetry={() => void refetch()} />
+        <FailureState title={t('The tokens cannot be listed')} message={error.message} onRetry={() => void refetch()} />
       )}
       {data?.tokens.length === 0 && (
-        <EmptyState icon={IconKey} title="No token yet">
-          Programs and the command line log in with a token instead of a password.
+        <EmptyState icon={IconKey} title={t('No token yet')}>
+          {t('Programs and the command line log in with a token instead of a password.')}
         </EmptyState>
       )}
       {data !== undefined && data.tokens.length > 0 && <TokenRows tokens={data.tokens} onRevoke={setDoomed} />}
       {isMaking && <MakeToken onClose={() => setMaking(false)} />}
       {doomed !== null && (
         <Confirm
-          title={`Revoke ${doomed.name}?`}
-          text={`Whatever logs in with this token of ${doomed.user} is refused from now on.`}
-          action="Revoke"
+          title={t('Revoke {name}?', { name: doomed.name })}
+          text={t('Whatever logs in with this token of {user} is refused from now on.', { user: doomed.user })}
+          action={t('Revoke')}
           act={() => revokeToken(doomed.id)}
           onClose={() => setDoomed(null)}
         />
@@ -216,15 +224,15 @@ function TokenRows({ tokens, onRevoke }: TokenRowsProps) {
   return (
     <div className="tm-table-scroll" tabIndex={0}>
       <table className="tm-table">
-        <caption className="tm-visually-hidden">Tokens</caption>
+        <caption className="tm-visually-hidden">{t('Tokens')}</caption>
         <thead>
           <tr>
-            <th scope="col">Token</th>
-            <th scope="col">Scope</th>
-            <th scope="col">Expires</th>
-            <th scope="col">Last Used</th>
+            <th scope="col">{t('Token')}</th>
+            <th scope="col">{t('Scope')}</th>
+            <th scope="col">{t('Expires')}</th>
+            <th scope="col">{t('Last Used')}</th>
             <th scope="col">
-              <span className="tm-visually-hidden">Actions</span>
+              <span className="tm-visually-hidden">{t('Actions')}</span>
             </th>
           </tr>
         </thead>
@@ -235,12 +243,12 @@ function TokenRows({ tokens, onRevoke }: TokenRowsProps) {
                 {token.name}
                 <div className="tm-dim">{token.user}</div>
               </td>
-              <td>{token.scope ?? 'the user’s own role'}</td>
-              <td>{token.expires_at === null ? 'never' : times.dateTime(token.expires_at)}</td>
+              <td>{token.scope ?? t('the user’s own role')}</td>
+              <td>{token.expires_at === null ? t('never') : times.dateTime(token.expires_at)}</td>
               <td>{token.last_used === null ? '–' : times.dateTime(token.last_used)}</td>
               <td>
                 <Button size="compact-sm" variant="default" onClick={() => onRevoke(token)}>
-                  Revoke
+                  {t('Revoke')}
                 </Button>
               </td>
             </tr>
@@ -263,41 +271,46 @@ function MakeToken({ onClose }: { readonly onClose: () => void }) {
   });
   if (data !== undefined) {
     return (
-      <Stacked title="Token" onClose={onClose}>
-        <Text size="sm">Copy the token now: it is not shown again.</Text>
+      <Stacked title={t('Token')} onClose={onClose}>
+        <Text size="sm">{t('Copy the token now: it is not shown again.')}</Text>
         <div className="tm-mono tm-break">
-          <CopyText text={data.token} label="token" />
+          <CopyText text={data.token} label={t('token')} />
         </div>
         <Group justify="flex-end" mt="sm">
-          <Button onClick={onClose}>Done</Button>
+          <Button onClick={onClose}>{t('Done')}</Button>
         </Group>
       </Stacked>
     );
   }
   return (
     <Form
-      title="Make Token"
-      action="Make"
+      title={t('Make Token')}
+      action={t('Make')}
       isPending={isPending}
       error={error}
       onClose={onClose}
       onSubmit={() => mutate()}
     >
       <TextInput
-        label="Name"
-        description="Purpose of the token"
+        label={t('Name')}
+        description={t('Purpose of the token')}
         required
         data-autofocus
         value={name}
         onChange={(event) => setName(event.currentTarget.value)}
       />
       <NativeSelect
-        label="Scope"
+        label={t('Scope')}
         data={[...rolesUpTo(role)]}
         value={scope}
         onChange={(event) => setScope(event.currentTarget.value as Role)}
       />
-      <NativeSelect label="Valid" data={LIVES} value={days} onChange={(event) => setDays(event.currentTarget.value)} />
+      <NativeSelect
+        label={t('Valid')}
+        data={LIVES}
+        value={days}
+        onChange={(event) => setDays(event.currentTarget.value)}
+      />
     </Form>
   );
 }
@@ -346,7 +359,7 @@ function Form({ title, action, isPending, error, onClose, onSubmit, children }: 
           <Failure error={error} />
           <Group justify="flex-end" mt="sm">
             <Button variant="default" onClick={onClose}>
-              Cancel
+              {t('Cancel')}
             </Button>
             <Button type="submit" loading={isPending}>
               {action}
@@ -382,7 +395,7 @@ function Confirm({ title, text, action, act, onClose }: ConfirmProps) {
       <Failure error={error} />
       <Group justify="flex-end" mt="sm">
         <Button variant="default" onClick={onClose} data-autofocus>
-          Keep
+          {t('Keep')}
         </Button>
         <Button color="red.8" loading={isPending} onClick={() => mutate()}>
           {action}

@@ -12,12 +12,13 @@ import type { AuditEntry } from '../gen/contract';
 import { usePageTitle } from '../hooks/usePageTitle';
 import { useQueryParam } from '../hooks/useQueryParam';
 import { useTimes } from '../hooks/useTimes';
+import { t } from '../texts/t';
 import classes from './pages.module.css';
 
 const LOOKS = { done: 'FINISHED', denied: 'FAILED', failed: 'CANCELED' } as const;
 
 export function AuditPage() {
-  usePageTitle('Audit Trail');
+  usePageTitle(t('Audit Trail'));
   const { data, error, refetch, fetchNextPage, hasNextPage, isFetchingNextPage } = useInfiniteQuery({
     queryKey: ['audit'],
     queryFn: ({ pageParam }) => fetchAudit(pageParam),
@@ -30,21 +31,25 @@ export function AuditPage() {
   const shown = events.filter((event) => words.every((word) => textOf(event).includes(word)));
   return (
     <>
-      <h1 className={classes.pageTitle}>Audit Trail</h1>
+      <h1 className={classes.pageTitle}>{t('Audit Trail')}</h1>
       {data === undefined && error === null && <Skeleton height={200} radius={10} />}
       {data === undefined && error !== null && (
-        <FailureState title="The audit trail cannot be read" message={error.message} onRetry={() => void refetch()} />
+        <FailureState
+          title={t('The audit trail cannot be read')}
+          message={error.message}
+          onRetry={() => void refetch()}
+        />
       )}
       {data !== undefined && (
         <Panel
           flush
-          title="Events"
+          title={t('Events')}
           actions={
             <TextInput
               size="xs"
               w={240}
-              placeholder="Filter the events shown"
-              aria-label="Filter events"
+              placeholder={t('Filter the events shown')}
+              aria-label={t('Filter events')}
               leftSection={<IconSearch size={15} />}
               value={filter ?? ''}
               onChange={(event) => setFilter(event.currentTarget.value === '' ? null : event.currentTarget.value)}
@@ -52,10 +57,10 @@ export function AuditPage() {
           }
         >
           {events.length > 0 && shown.length === 0 ? (
-            <EmptyState compact icon={IconSearch} title="None of the events shown matches the filter" />
+            <EmptyState compact icon={IconSearch} title={t('None of the events shown matches the filter')} />
           ) : events.length === 0 ? (
-            <EmptyState icon={IconHistory} title="No events yet">
-              Every change, and every one that was refused, is recorded here for good.
+            <EmptyState icon={IconHistory} title={t('No events yet')}>
+              {t('Every change, and every one that was refused, is recorded here for good.')}
             </EmptyState>
           ) : (
             <Rows events={shown} />
@@ -63,7 +68,7 @@ export function AuditPage() {
           {hasNextPage && (
             <Group justify="center" p="md">
               <Button variant="default" loading={isFetchingNextPage} onClick={() => void fetchNextPage()}>
-                Show earlier events
+                {t('Show earlier events')}
               </Button>
             </Group>
           )}
@@ -78,13 +83,13 @@ function Rows({ events }: { readonly events: readonly AuditEntry[] }) {
   return (
     <div className="tm-table-scroll" tabIndex={0}>
       <table className="tm-table">
-        <caption className="tm-visually-hidden">Audit Trail</caption>
+        <caption className="tm-visually-hidden">{t('Audit Trail')}</caption>
         <thead>
           <tr>
-            <th scope="col">Time</th>
-            <th scope="col">User</th>
-            <th scope="col">Action</th>
-            <th scope="col">Result</th>
+            <th scope="col">{t('Time')}</th>
+            <th scope="col">{t('User')}</th>
+            <th scope="col">{t('Action')}</th>
+            <th scope="col">{t('Result')}</th>
           </tr>
         </thead>
         <tbody>
@@ -92,7 +97,7 @@ function Rows({ events }: { readonly events: readonly AuditEntry[] }) {
             <tr key={event.id}>
               <td>{times.dateTime(event.at)}</td>
               <td>
-                {event.user || (event.address === '' ? 'the cluster' : 'nobody')}
+                {event.user || (event.address === '' ? t('the cluster') : t('nobody'))}
                 <div className="tm-dim">{from(event)}</div>
               </td>
               <td className="tm-grow tm-break">
@@ -116,7 +121,7 @@ function textOf(event: AuditEntry): string {
 }
 
 function from({ address, token }: AuditEntry): string {
-  return [address, token === '' ? '' : `token ${token}`].filter(Boolean).join(', ');
+  return [address, token === '' ? '' : t('token {token}', { token })].filter(Boolean).join(', ');
 }
 
 function about({ object, detail }: AuditEntry): string {

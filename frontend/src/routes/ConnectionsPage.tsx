@@ -25,12 +25,13 @@ import { usePageTitle } from '../hooks/usePageTitle';
 import { useRole } from '../hooks/useSession';
 import { useSingleFlight } from '../hooks/useSingleFlight';
 import { mayAdminister, maySubmit } from '../model/access';
+import { t } from '../texts/t';
 import classes from './pages.module.css';
 
 const READ_MS = 15_000;
 
 export function ConnectionsPage() {
-  usePageTitle('Connections');
+  usePageTitle(t('Connections'));
   const mayChange = mayAdminister(useRole());
   const [editing, setEditing] = useState<Connection | 'new' | null>(null);
   const { data, error, refetch } = useQuery({
@@ -40,29 +41,34 @@ export function ConnectionsPage() {
   });
   return (
     <>
-      <nav className={classes.crumbs} aria-label="Breadcrumb">
-        <Link to="/pipelines">Pipelines</Link>
+      <nav className={classes.crumbs} aria-label={t('Breadcrumb')}>
+        <Link to="/pipelines">{t('Pipelines')}</Link>
         <IconChevronRight size={14} aria-hidden />
-        Connections
+        {t('Connections')}
       </nav>
       <div className={classes.titleRow}>
-        <h1 className={classes.pageTitle}>Connections</h1>
+        <h1 className={classes.pageTitle}>{t('Connections')}</h1>
         {mayChange && (
           <Button leftSection={<IconPlus size={16} aria-hidden />} onClick={() => setEditing('new')}>
-            New connection
+            {t('New connection')}
           </Button>
         )}
       </div>
       {data === undefined && error === null && <Skeleton height={200} radius={10} />}
       {data === undefined && error !== null && (
-        <FailureState title="The connections cannot be listed" message={error.message} onRetry={() => void refetch()} />
+        <FailureState
+          title={t('The connections cannot be listed')}
+          message={error.message}
+          onRetry={() => void refetch()}
+        />
       )}
       {data !== undefined && (
-        <Panel flush label="Connections">
+        <Panel flush label={t('Connections')}>
           {data.length === 0 ? (
-            <EmptyState icon={IconPlug} title="No connection yet">
-              A connection names a database or a Redis server, so that nodes can read it, write it and look rows up in
-              it. Its URL is a secret of the JobManager.
+            <EmptyState icon={IconPlug} title={t('No connection yet')}>
+              {t(
+                'A connection names a database or a Redis server, so that nodes can read it, write it and look rows up in it. Its URL is a secret of the JobManager.',
+              )}
             </EmptyState>
           ) : (
             <Rows connections={data} onEdit={setEditing} />
@@ -91,16 +97,16 @@ function Rows({ connections, onEdit }: RowsProps) {
   return (
     <div className="tm-table-scroll">
       <table className="tm-table">
-        <caption className="tm-visually-hidden">Connections</caption>
+        <caption className="tm-visually-hidden">{t('Connections')}</caption>
         <thead>
           <tr>
-            <th scope="col">Name</th>
-            <th scope="col">Kind</th>
-            <th scope="col">Owner</th>
-            <th scope="col">Secret</th>
-            <th scope="col">Last test</th>
+            <th scope="col">{t('Name')}</th>
+            <th scope="col">{t('Kind')}</th>
+            <th scope="col">{t('Owner')}</th>
+            <th scope="col">{t('Secret')}</th>
+            <th scope="col">{t('Last test')}</th>
             <th scope="col">
-              <span className="tm-visually-hidden">Actions</span>
+              <span className="tm-visually-hidden">{t('Actions')}</span>
             </th>
           </tr>
         </thead>
@@ -141,13 +147,13 @@ function Row({ connection, onDescribe, onEdit, onDelete }: RowProps) {
   return (
     <tr>
       <td>{name}</td>
-      <td>{kind === 'postgres' ? 'PostgreSQL' : 'Redis'}</td>
+      <td>{kind === 'postgres' ? t('PostgreSQL') : t('Redis')}</td>
       <td>{connection.owner ?? '–'}</td>
       <td>
         {secrets.map(({ key, variable, is_known }) => (
           <div key={key} className={own.secret}>
-            <CopyText text={variable} label="name of the variable" />
-            <span className="tm-dim">{is_known ? 'is set' : 'is not known to this web process'}</span>
+            <CopyText text={variable} label={t('name of the variable')} />
+            <span className="tm-dim">{is_known ? t('is set') : t('is not known to this web process')}</span>
           </div>
         ))}
       </td>
@@ -161,30 +167,30 @@ function Row({ connection, onDescribe, onEdit, onDelete }: RowProps) {
             variant="default"
             loading={isPending}
             disabled={!mayAdminister(role)}
-            aria-label={`Test ${name}`}
+            aria-label={t('Test {name}', { name })}
             onClick={() => test(name)}
           >
-            Test
+            {t('Test')}
           </Button>
           <Button
             size="compact-sm"
             variant="default"
             disabled={!maySubmit(role)}
-            aria-label={`Describe ${name}`}
+            aria-label={t('Describe {name}', { name })}
             onClick={onDescribe}
           >
-            Describe
+            {t('Describe')}
           </Button>
           {mayAdminister(role) && (
             <Menu position="bottom-end" width={160}>
               <Menu.Target>
-                <ActionIcon variant="subtle" color="gray" aria-label={`Actions of ${name}`}>
+                <ActionIcon variant="subtle" color="gray" aria-label={t('Actions of {name}', { name })}>
                   <IconDots size={17} aria-hidden />
                 </ActionIcon>
               </Menu.Target>
               <Menu.Dropdown>
-                <Menu.Item onClick={onEdit}>Edit</Menu.Item>
-                <Menu.Item onClick={onDelete}>Delete</Menu.Item>
+                <Menu.Item onClick={onEdit}>{t('Edit')}</Menu.Item>
+                <Menu.Item onClick={onDelete}>{t('Delete')}</Menu.Item>
               </Menu.Dropdown>
             </Menu>
           )}
@@ -205,9 +211,11 @@ function DeleteModal({ connection, onClose }: { readonly connection: Connection;
   });
   const remove = useSingleFlight(mutate);
   return (
-    <Dialog onClose={onClose} title="Delete this connection?" centered>
+    <Dialog onClose={onClose} title={t('Delete this connection?')} centered>
       <Text size="sm" className="tm-break">
-        {connection.name} is removed from this list. Its secret stays where it is, and jobs that use it keep running.
+        {t('{name} is removed from this list. Its secret stays where it is, and jobs that use it keep running.', {
+          name: connection.name,
+        })}
       </Text>
       {error !== null && (
         <Text role="alert" size="sm" c="var(--tm-failed)" mt="sm">
@@ -216,10 +224,10 @@ function DeleteModal({ connection, onClose }: { readonly connection: Connection;
       )}
       <Group justify="flex-end" mt="lg">
         <Button variant="default" onClick={onClose} data-autofocus>
-          Keep
+          {t('Keep')}
         </Button>
         <Button color="red" loading={isPending} onClick={() => remove(undefined)}>
-          Delete
+          {t('Delete')}
         </Button>
       </Group>
     </Dialog>

@@ -20,6 +20,7 @@ import type { PipelineDocument } from '../model/pipeline/document';
 import type { Conflict } from '../model/pipeline/merge';
 import { localDrafts, mergeCopies } from '../store/drafts';
 import { createEditor } from '../store/editor';
+import { t } from '../texts/t';
 
 interface Loaded {
   readonly catalog: Catalog;
@@ -83,7 +84,7 @@ export function EditorPage() {
     return (
       <FailureState
         isPage
-        title={isUnknown ? 'Pipeline not found' : 'The pipeline cannot be opened'}
+        title={isUnknown ? t('Pipeline not found') : t('The pipeline cannot be opened')}
         message={error.message}
         {...(isUnknown ? {} : { onRetry: () => void refetch() })}
       />
@@ -92,8 +93,8 @@ export function EditorPage() {
   if (data === undefined)
     return (
       <>
-        <h1 className="tm-visually-hidden">Pipeline</h1>
-        <Loader role="status" aria-label="Opening the pipeline" className={classes.waiting ?? ''} />
+        <h1 className="tm-visually-hidden">{t('Pipeline')}</h1>
+        <Loader role="status" aria-label={t('Opening the pipeline')} className={classes.waiting ?? ''} />
       </>
     );
   const key = `${pipelineId} ${version ?? 'draft'}`;

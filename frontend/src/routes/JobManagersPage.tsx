@@ -14,22 +14,23 @@ import type { JobManager, JobManagers } from '../gen/contract';
 import { usePageTitle } from '../hooks/usePageTitle';
 import { useQueryParam } from '../hooks/useQueryParam';
 import { useTimes } from '../hooks/useTimes';
+import { t } from '../texts/t';
 import classes from './pages.module.css';
 
 const READ_MS = 2_000;
 
 const TABS = [
-  ['jobmanagers', 'Job Managers'],
-  ['configuration', 'Configuration'],
+  ['jobmanagers', t('Job Managers')],
+  ['configuration', t('Configuration')],
 ] as const;
 
 export function JobManagersPage() {
-  usePageTitle('Job Managers');
+  usePageTitle(t('Job Managers'));
   const [param, setTab] = useQueryParam('tab', 'push');
   const tab = param === 'configuration' ? param : 'jobmanagers';
   return (
     <>
-      <h1 className={classes.pageTitle}>Job Managers</h1>
+      <h1 className={classes.pageTitle}>{t('Job Managers')}</h1>
       <Tabs value={tab} onChange={setTab} keepMounted={false} classNames={{ panel: classes.tabPanel ?? '' }}>
         <TabBar tabs={TABS} value={tab} />
         <Tabs.Panel value="jobmanagers">
@@ -47,16 +48,20 @@ function Configuration() {
   const { data, error, refetch } = useQuery({ queryKey: ['cluster-options'], queryFn: fetchClusterOptions });
   if (error !== null) {
     return (
-      <FailureState title="The configuration cannot be shown" message={error.message} onRetry={() => void refetch()} />
+      <FailureState
+        title={t('The configuration cannot be shown')}
+        message={error.message}
+        onRetry={() => void refetch()}
+      />
     );
   }
   if (data === undefined) return <Skeleton height={240} radius={10} />;
   return (
     <OptionTable
-      title="Cluster Configuration"
-      caption="Options of the cluster"
+      title={t('Cluster Configuration')}
+      caption={t('Options of the cluster')}
       options={data}
-      none="All options have their defaults"
+      none={t('All options have their defaults')}
     />
   );
 }
@@ -71,13 +76,17 @@ function List() {
     <>
       {data === undefined && error === null && <Skeleton height={200} radius={10} />}
       {data === undefined && error !== null && (
-        <FailureState title="The JobManagers cannot be shown" message={error.message} onRetry={() => void refetch()} />
+        <FailureState
+          title={t('The JobManagers cannot be shown')}
+          message={error.message}
+          onRetry={() => void refetch()}
+        />
       )}
       {data !== undefined && (
-        <Panel flush label="Job Managers">
+        <Panel flush label={t('Job Managers')}>
           {data.jobmanagers.length === 0 ? (
-            <EmptyState icon={IconServerOff} title="No JobManager is known">
-              Jobs are neither started nor changed until one leads.
+            <EmptyState icon={IconServerOff} title={t('No JobManager is known')}>
+              {t('Jobs are neither started nor changed until one leads.')}
             </EmptyState>
           ) : (
             <Rows {...data} />
@@ -94,15 +103,15 @@ function Rows({ jobmanagers, redis_answers: redisAnswers }: JobManagers) {
     // on a phone the table scrolls, and nothing in it takes the focus
     <div className="tm-table-scroll" tabIndex={0}>
       <table className="tm-table">
-        <caption className="tm-visually-hidden">Job Managers</caption>
+        <caption className="tm-visually-hidden">{t('Job Managers')}</caption>
         <thead>
           <tr>
-            <th scope="col">ID</th>
-            <th scope="col">Role</th>
+            <th scope="col">{t('ID')}</th>
+            <th scope="col">{t('Role')}</th>
             <th scope="col" className="tm-num">
-              Epoch
+              {t('Epoch')}
             </th>
-            <th scope="col">Leads Since</th>
+            <th scope="col">{t('Leads Since')}</th>
           </tr>
         </thead>
         <tbody>
@@ -115,7 +124,7 @@ function Rows({ jobmanagers, redis_answers: redisAnswers }: JobManagers) {
               <td>
                 <StateBadge
                   state={jobmanager.is_alive === false ? 'FAILED' : LOOKS[jobmanager.role]}
-                  text={jobmanager.is_alive === false ? 'SILENT' : jobmanager.role}
+                  text={jobmanager.is_alive === false ? t('SILENT') : jobmanager.role}
                 />
               </td>
               <td className="tm-num">{jobmanager.epoch ?? '–'}</td>
@@ -124,7 +133,7 @@ function Rows({ jobmanagers, redis_answers: redisAnswers }: JobManagers) {
           ))}
         </tbody>
       </table>
-      {!redisAnswers && <p className="tm-dim">Redis does not answer: standby JobManagers are unknown.</p>}
+      {!redisAnswers && <p className="tm-dim">{t('Redis does not answer: standby JobManagers are unknown.')}</p>}
     </div>
   );
 }
@@ -132,6 +141,6 @@ function Rows({ jobmanagers, redis_answers: redisAnswers }: JobManagers) {
 const LOOKS = { LEADER: 'RUNNING', STANDBY: 'CREATED' } as const;
 
 function noteOn({ role, is_alive: isAlive }: JobManager): string {
-  if (role === 'STANDBY') return 'takes over if the leader ends';
-  return isAlive === false ? 'has not been seen for 5 s; a standby takes over' : 'runs all jobs';
+  if (role === 'STANDBY') return t('takes over if the leader ends');
+  return isAlive === false ? t('has not been seen for 5 s; a standby takes over') : t('runs all jobs');
 }

@@ -11,8 +11,6 @@ import { CopyText } from '../components/CopyText/CopyText';
 import { DataSkew } from '../components/DataSkew/DataSkew';
 import { FailureState } from '../components/EmptyState/EmptyState';
 import { EventTime } from '../components/EventTime/EventTime';
-import { ExceptionHistory } from '../components/ExceptionList/ExceptionGroups';
-import { ExceptionList } from '../components/ExceptionList/ExceptionList';
 import { JobActions } from '../components/JobActions/JobActions';
 import { JobPicture } from '../components/JobPipeline/JobPicture';
 import { FailedNode, PipelineLink } from '../components/JobPipeline/JobPipeline';
@@ -49,6 +47,7 @@ import { exceptionsOf, stallsOf } from '../model/job';
 import { failureCount } from '../model/notices';
 import { isTerminal } from '../model/states';
 import { recordJob } from '../store/metricHistory';
+import { t } from '../texts/t';
 import classes from './JobPage.module.css';
 import { NotFoundPage } from './NotFoundPage';
 import pages from './pages.module.css';
@@ -56,6 +55,12 @@ import pages from './pages.module.css';
 // not needed for the first look at a job
 const CheckpointsTab = lazy(async () => ({
   default: (await import('../components/Checkpoints/CheckpointsTab')).CheckpointsTab,
+}));
+const ExceptionHistory = lazy(async () => ({
+  default: (await import('../components/ExceptionList/ExceptionGroups')).ExceptionHistory,
+}));
+const ExceptionList = lazy(async () => ({
+  default: (await import('../components/ExceptionList/ExceptionList')).ExceptionList,
 }));
 const JobConfiguration = lazy(async () => ({
   default: (await import('../components/JobConfiguration/JobConfiguration')).JobConfiguration,
@@ -67,12 +72,12 @@ const VertexDrawer = lazy(async () => ({
 }));
 
 const TABS = [
-  ['overview', 'Overview'],
-  ['checkpoints', 'Checkpoints'],
-  ['state', 'State'],
-  ['exceptions', 'Exceptions'],
-  ['logs', 'Logs'],
-  ['configuration', 'Configuration'],
+  ['overview', t('Overview')],
+  ['checkpoints', t('Checkpoints')],
+  ['state', t('State')],
+  ['exceptions', t('Exceptions')],
+  ['logs', t('Logs')],
+  ['configuration', t('Configuration')],
 ] as const;
 
 export function JobPage() {
@@ -86,12 +91,13 @@ export function JobPage() {
       </JobProvider>
     );
   }
-  if (missing) return <NotFoundPage title="Job not found">{`No job has the id ${jobId}.`}</NotFoundPage>;
-  if (error !== null) return <FailureState isPage title="The job cannot be shown" message={error} />;
+  if (missing)
+    return <NotFoundPage title={t('Job not found')}>{t('No job has the id {jobId}.', { jobId })}</NotFoundPage>;
+  if (error !== null) return <FailureState isPage title={t('The job cannot be shown')} message={error} />;
   return (
     <>
-      <h1 className="tm-visually-hidden">Job</h1>
-      <Skeleton height={64} radius={10} role="status" aria-busy="true" aria-label="Loading" />
+      <h1 className="tm-visually-hidden">{t('Job')}</h1>
+      <Skeleton height={64} radius={10} role="status" aria-busy="true" aria-label={t('Loading')} />
       <Skeleton height={420} radius={10} />
     </>
   );
@@ -195,7 +201,7 @@ function JustStarted() {
   const { warnings = [], output = '' } = state ?? {};
   if (warnings.length === 0 && output === '') return null;
   return (
-    <Panel title="Output of the program" flush>
+    <Panel title={t('Output of the program')} flush>
       <ProgramNotes said={{ warnings, output }} />
     </Panel>
   );
@@ -206,10 +212,10 @@ function Head() {
   const times = useTimes();
   return (
     <header className={classes.head}>
-      <nav className={pages.crumbs} aria-label="Breadcrumb">
-        <Link to="/">Jobs</Link>
+      <nav className={pages.crumbs} aria-label={t('Breadcrumb')}>
+        <Link to="/">{t('Jobs')}</Link>
         <IconChevronRight size={14} aria-hidden />
-        <CopyText text={job.id} label="job id" />
+        <CopyText text={job.id} label={t('job id')} />
         <PipelineLink jobId={job.id} />
       </nav>
       <div className={pages.titleRow}>
@@ -222,13 +228,13 @@ function Head() {
         <JobActions job={job} />
       </div>
       <dl className={classes.facts}>
-        <Fact name="Start Time" value={times.dateTime(job.start_time)} />
-        {job.end_time >= 0 && <Fact name="End Time" value={times.dateTime(job.end_time)} />}
-        <Fact name="Parallelism" value={String(job.parallelism)} />
-        <Fact name="Attempt" value={String(job.attempt)} />
-        <Fact name="Restarts" value={String(job.restarts)} />
+        <Fact name={t('Start Time')} value={times.dateTime(job.start_time)} />
+        {job.end_time >= 0 && <Fact name={t('End Time')} value={times.dateTime(job.end_time)} />}
+        <Fact name={t('Parallelism')} value={String(job.parallelism)} />
+        <Fact name={t('Attempt')} value={String(job.attempt)} />
+        <Fact name={t('Restarts')} value={String(job.restarts)} />
         {/* the last: it needs no fixed width to keep the others in their places */}
-        <Fact name="Duration" value={<Duration start={job.start_time} end={job.end_time} />} />
+        <Fact name={t('Duration')} value={<Duration start={job.start_time} end={job.end_time} />} />
       </dl>
       <JobTags jobId={job.id} />
       <Notices />
@@ -287,7 +293,7 @@ function Overview() {
     <>
       <Why onSelect={select} />
       <JobPicture selected={selected} onSelect={select} coveredRight={coveredRight} />
-      <Panel flush title="Vertices">
+      <Panel flush title={t('Vertices')}>
         <VertexTable selected={selected} onSelect={select} />
       </Panel>
       <JobTimeline />

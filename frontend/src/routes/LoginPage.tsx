@@ -12,10 +12,11 @@ import { ThemeSwitch } from '../components/Shell/ThemeSwitch';
 import { usePageTitle } from '../hooks/usePageTitle';
 import { useLogin, useSession } from '../hooks/useSession';
 import { isAdminPath, safeReturnPath } from '../model/access';
+import { t } from '../texts/t';
 import classes from './pages.module.css';
 
 export function LoginPage() {
-  usePageTitle('Log in');
+  usePageTitle(t('Log in'));
   const [params] = useSearchParams();
   const { data: session } = useSession();
   const linkIsUsed = params.get('link') === 'expired';
@@ -45,8 +46,9 @@ export function LoginPage() {
   const notice =
     error?.message ??
     (linkIsUsed
-      ? 'This login link has been used or has expired: it logs in once, within ten minutes. “make run” prints a new ' +
-        'link each time it starts; or log in with an API token.'
+      ? t(
+          'This login link has been used or has expired: it logs in once, within ten minutes. “make run” prints a new link each time it starts; or log in with an API token.',
+        )
       : null);
   return (
     <main className={classes.loginPage}>
@@ -54,19 +56,19 @@ export function LoginPage() {
         <h1 className={classes.loginBrand}>
           <Brand large />
         </h1>
-        <Panel label="Log in">
+        <Panel label={t('Log in')}>
           <form onSubmit={submit} className={classes.stack}>
             <SegmentedControl
               fullWidth
-              aria-label="Login method"
+              aria-label={t('Login method')}
               value={way}
               onChange={(value) => {
                 setWay(value);
                 reset();
               }}
               data={[
-                { value: 'password', label: 'Password' },
-                { value: 'token', label: 'API token' },
+                { value: 'password', label: t('Password') },
+                { value: 'token', label: t('API token') },
               ]}
             />
             {notice !== null && (
@@ -82,7 +84,7 @@ export function LoginPage() {
             {way === 'password' ? (
               <>
                 <TextInput
-                  label="Name"
+                  label={t('Name')}
                   name="username"
                   autoComplete="username"
                   required
@@ -90,7 +92,7 @@ export function LoginPage() {
                   withAsterisk={false}
                 />
                 <PasswordInput
-                  label="Password"
+                  label={t('Password')}
                   name="password"
                   autoComplete="current-password"
                   required
@@ -99,17 +101,17 @@ export function LoginPage() {
               </>
             ) : (
               <PasswordInput
-                label="API token"
+                label={t('API token')}
                 name="token"
                 autoComplete="off"
                 required
                 autoFocus
                 withAsterisk={false}
-                description="The administrator’s token is in the file admin-token in Tidemark’s home directory."
+                description={t('The administrator’s token is in the file admin-token in Tidemark’s home directory.')}
               />
             )}
             <Button type="submit" loading={isPending} fullWidth mt={4}>
-              Log in
+              {t('Log in')}
             </Button>
           </form>
         </Panel>

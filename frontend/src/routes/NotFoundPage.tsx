@@ -6,6 +6,7 @@ import { Link, useRouteError } from 'react-router';
 
 import { EmptyState, FailureState } from '../components/EmptyState/EmptyState';
 import { usePageTitle } from '../hooks/usePageTitle';
+import { t } from '../texts/t';
 
 interface Props {
   readonly title?: string;
@@ -13,12 +14,12 @@ interface Props {
 }
 
 export function NotFoundPage({ title = 'Page not found', children = 'The link may be outdated.' }: Props) {
-  usePageTitle('Not found');
+  usePageTitle(t('Not found'));
   return (
     <EmptyState icon={IconMapQuestion} title={title} isPage>
       <p>{children}</p>
       <Button component={Link} to="/" variant="default">
-        Go to the overview
+        {t('Go to the overview')}
       </Button>
     </EmptyState>
   );
@@ -28,6 +29,6 @@ export function RouteFailure() {
   const error = useRouteError();
   const message = error instanceof Error ? error.message : String(error);
   return (
-    <FailureState isPage title="This page has failed" message={message} onRetry={() => window.location.reload()} />
+    <FailureState isPage title={t('This page has failed')} message={message} onRetry={() => window.location.reload()} />
   );
 }

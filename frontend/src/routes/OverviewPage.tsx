@@ -31,6 +31,8 @@ import { useQueryParam } from '../hooks/useQueryParam';
 import type { Cluster } from '../model/cluster';
 import { concerns, countStates, filterJobs, type Tags } from '../model/jobList';
 import { isTerminal } from '../model/states';
+import { rich } from '../texts/rich';
+import { t } from '../texts/t';
 import classes from './pages.module.css';
 
 /** Rows at the start, of jobs that have not ended and of those that have. */
@@ -40,17 +42,21 @@ const TAGS_MS = 10_000;
 const NO_TAGS: Tags = {};
 
 export function OverviewPage() {
-  usePageTitle('Overview');
+  usePageTitle(t('Overview'));
   const { data: cluster, error } = useCluster();
   if (cluster === undefined) {
-    return error === null ? <Waiting /> : <FailureState isPage title="The cluster cannot be shown" message={error} />;
+    return error === null ? (
+      <Waiting />
+    ) : (
+      <FailureState isPage title={t('The cluster cannot be shown')} message={error} />
+    );
   }
   return (
     <>
       <div className={classes.titleRow}>
-        <h1 className={classes.pageTitle}>Overview</h1>
+        <h1 className={classes.pageTitle}>{t('Overview')}</h1>
         <Button component={Link} to="/submit" leftSection={<IconRocket size={17} stroke={1.8} />}>
-          Submit New Job
+          {t('Submit New Job')}
         </Button>
       </div>
       <Beginnings cluster={cluster} />
@@ -63,8 +69,8 @@ export function OverviewPage() {
 function Waiting() {
   return (
     <>
-      <h1 className={classes.pageTitle}>Overview</h1>
-      <div className={classes.cards} role="status" aria-busy="true" aria-label="Loading">
+      <h1 className={classes.pageTitle}>{t('Overview')}</h1>
+      <div className={classes.cards} role="status" aria-busy="true" aria-label={t('Loading')}>
         {[0, 1, 2, 3, 4, 5].map((index) => (
           <Skeleton key={index} height={104} radius={10} />
         ))}
@@ -86,11 +92,12 @@ function Cards({ cluster }: { readonly cluster: Cluster }) {
   return (
     <div className={classes.cards}>
       <StatCard
-        label="Available Task Slots"
+        label={t('Available Task Slots')}
         icon={<IconStack2 {...icon} />}
         value={
           <>
-            {cluster.slots_available} <span className={classes.outOf}>of {cluster.slots_total}</span>
+            {cluster.slots_available}{' '}
+            <span className={classes.outOf}>{t('of {slotsTotal}', { slotsTotal: cluster.slots_total })}</span>
           </>
         }
         note={
@@ -98,29 +105,34 @@ function Cards({ cluster }: { readonly cluster: Cluster }) {
             value={cluster.slots_total === 0 ? 0 : (100 * used) / cluster.slots_total}
             size={6}
             mt={6}
-            aria-label={`${used} of ${cluster.slots_total} slots are in use`}
+            aria-label={t('{used} of {slotsTotal} slots are in use', { used, slotsTotal: cluster.slots_total })}
           />
         }
       />
       <StatCard
-        label="Task Managers"
+        label={t('Task Managers')}
         icon={<IconServer2 {...icon} />}
         value={registered}
-        note={`${registered === 0 ? 'none registered' : 'registered'}${draining === 0 ? '' : `, ${draining} draining`}`}
+        note={[
+          registered === 0 ? t('none registered') : t('registered'),
+          draining > 0 && t('{draining} draining', { draining }),
+        ]
+          .filter(Boolean)
+          .join(', ')}
       />
       <StatCard
-        label="Running Jobs"
+        label={t('Running Jobs')}
         icon={<IconPlayerPlayFilled {...icon} color="var(--tm-running)" />}
         value={running}
-        note={active > running ? `${active - running} waiting or restarting` : 'jobs'}
+        note={active > running ? t('{active} waiting or restarting', { active: active - running }) : t('jobs')}
       />
-      <StatCard label="Finished" icon={<IconCheck {...icon} />} value={count('FINISHED')} note="jobs" />
-      <StatCard label="Canceled" icon={<IconBan {...icon} />} value={count('CANCELED')} note="jobs" />
+      <StatCard label={t('Finished')} icon={<IconCheck {...icon} />} value={count('FINISHED')} note={t('jobs')} />
+      <StatCard label={t('Canceled')} icon={<IconBan {...icon} />} value={count('CANCELED')} note={t('jobs')} />
       <StatCard
-        label="Failed"
+        label={t('Failed')}
         icon={<IconAlertTriangle {...icon} color="var(--tm-failed)" />}
         value={count('FAILED')}
-        note="jobs"
+        note={t('jobs')}
       />
     </div>
   );
@@ -143,8 +155,8 @@ function Jobs({ cluster }: { readonly cluster: Cluster }) {
         <TextInput
           size="xs"
           className={classes.jobSearch}
-          placeholder="Filter by name, tag, state or cause"
-          aria-label="Filter jobs"
+          placeholder={t('Filter by name, tag, state or cause')}
+          aria-label={t('Filter jobs')}
           leftSection={<IconSearch size={15} />}
           value={filter ?? ''}
           onChange={(event) => setFilter(event.currentTarget.value === '' ? null : event.currentTarget.value)}
@@ -164,17 +176,17 @@ interface ListProps {
 
 function Active({ jobs, tags, isFiltered }: ListProps) {
   return (
-    <Panel title="Running Jobs" flush>
+    <Panel title={t('Running Jobs')} flush>
       {jobs.length > 0 ? (
-        <JobTable jobs={jobs} tags={tags} caption="Running Jobs" page={ACTIVE_PAGE} />
+        <JobTable jobs={jobs} tags={tags} caption={t('Running Jobs')} page={ACTIVE_PAGE} />
       ) : !isFiltered ? (
-        <EmptyState compact icon={IconRocket} title="No running jobs">
+        <EmptyState compact icon={IconRocket} title={t('No running jobs')}>
           <Link to="/submit" className="tm-link">
-            Submit New Job
+            {t('Submit New Job')}
           </Link>
         </EmptyState>
       ) : (
-        <EmptyState compact icon={IconSearchOff} title="No running job matches the filter" />
+        <EmptyState compact icon={IconSearchOff} title={t('No running job matches the filter')} />
       )}
     </Panel>
   );
@@ -182,14 +194,14 @@ function Active({ jobs, tags, isFiltered }: ListProps) {
 
 function Ended({ jobs, tags, isFiltered }: ListProps) {
   return (
-    <Panel title="Completed Jobs" flush>
+    <Panel title={t('Completed Jobs')} flush>
       {jobs.length > 0 ? (
-        <JobTable jobs={jobs} tags={tags} caption="Completed Jobs" withEnd page={ENDED_PAGE} />
+        <JobTable jobs={jobs} tags={tags} caption={t('Completed Jobs')} withEnd page={ENDED_PAGE} />
       ) : (
         <EmptyState
           compact
           icon={isFiltered ? IconSearchOff : IconHistory}
-          title={isFiltered ? 'No completed job matches the filter' : 'No completed jobs yet'}
+          title={isFiltered ? t('No completed job matches the filter') : t('No completed jobs yet')}
         />
       )}
     </Panel>
@@ -198,19 +210,24 @@ function Ended({ jobs, tags, isFiltered }: ListProps) {
 
 function FirstJob() {
   return (
-    <Panel label="First job">
-      <EmptyState icon={IconRocket} title="No jobs yet: run your first one">
-        <p>Start from a template and send it to this cluster:</p>
+    <Panel label={t('First job')}>
+      <EmptyState icon={IconRocket} title={t('No jobs yet: run your first one')}>
+        <p>{t('Start from a template and send it to this cluster:')}</p>
         <div className={classes.commands}>
-          <CopyText block label="command" text="tidemark new my_job" />
-          <CopyText block label="command" text="tidemark run my_job/my_job.py" />
+          <CopyText block label={t('command')} text="tidemark new my_job" />
+          <CopyText block label={t('command')} text="tidemark run my_job/my_job.py" />
         </div>
         <p>
-          Or{' '}
-          <Link to="/submit" className="tm-link">
-            upload a program
-          </Link>{' '}
-          here: a <code>.py</code>, a <code>.zip</code> or a <code>.whl</code>.
+          {rich('Or {link} here: a {code}, a {code2} or a {code3}.', {
+            link: (
+              <Link to="/submit" className="tm-link">
+                {t('upload a program')}
+              </Link>
+            ),
+            code: <code>.py</code>,
+            code2: <code>.zip</code>,
+            code3: <code>.whl</code>,
+          })}
         </p>
       </EmptyState>
     </Panel>

@@ -24,13 +24,14 @@ import { useTimes } from '../hooks/useTimes';
 import { maySubmit } from '../model/access';
 import { emptyDocument, freeName } from '../model/pipeline/document';
 import { makeId } from '../store/editor';
+import { t } from '../texts/t';
 import classes from './pages.module.css';
 
 const KEY = ['pipelines'];
 const READ_MS = 15_000;
 
 export function PipelinesPage() {
-  usePageTitle('Pipelines');
+  usePageTitle(t('Pipelines'));
   const mayEdit = maySubmit(useRole());
   const [shelf, setShelf] = useQueryParam('shelf');
   const isArchive = shelf === 'archived';
@@ -43,20 +44,20 @@ export function PipelinesPage() {
   return (
     <>
       <div className={classes.titleRow}>
-        <h1 className={classes.pageTitle}>Pipelines</h1>
+        <h1 className={classes.pageTitle}>{t('Pipelines')}</h1>
         <Group gap="sm" data-tour="new">
           <SegmentedControl
             size="xs"
-            aria-label="Show"
+            aria-label={t('Show')}
             value={isArchive ? 'archived' : 'active'}
             onChange={(chosen) => setShelf(chosen === 'archived' ? 'archived' : null)}
             data={[
-              { value: 'active', label: 'Active' },
-              { value: 'archived', label: 'Archived' },
+              { value: 'active', label: t('Active') },
+              { value: 'archived', label: t('Archived') },
             ]}
           />
           <Button component={Link} to="/connections" variant="default" leftSection={<IconPlug size={16} aria-hidden />}>
-            Connections
+            {t('Connections')}
           </Button>
           {mayEdit && <ImportPipeline />}
           {mayEdit && <FromTemplate taken={taken} />}
@@ -65,15 +66,19 @@ export function PipelinesPage() {
       </div>
       {data === undefined && error === null && <Skeleton height={200} radius={10} />}
       {data === undefined && error !== null && (
-        <FailureState title="The pipelines cannot be listed" message={error.message} onRetry={() => void refetch()} />
+        <FailureState
+          title={t('The pipelines cannot be listed')}
+          message={error.message}
+          onRetry={() => void refetch()}
+        />
       )}
       {data !== undefined && (
-        <Panel flush label="Pipelines">
+        <Panel flush label={t('Pipelines')}>
           {data.length === 0 ? (
-            <EmptyState icon={IconSchema} title={isArchive ? 'Nothing is archived' : 'No pipeline yet'}>
+            <EmptyState icon={IconSchema} title={isArchive ? t('Nothing is archived') : t('No pipeline yet')}>
               {isArchive
-                ? 'Pipelines that are archived can be brought back from here, or deleted.'
-                : 'A pipeline is drawn: sources, filters, windows and sinks, connected on a canvas.'}
+                ? t('Pipelines that are archived can be brought back from here, or deleted.')
+                : t('A pipeline is drawn: sources, filters, windows and sinks, connected on a canvas.')}
             </EmptyState>
           ) : (
             <Rows pipelines={data} mayEdit={mayEdit} taken={taken} />
@@ -90,7 +95,7 @@ function FromTemplate({ taken }: { readonly taken: readonly string[] }) {
   return (
     <>
       <Button variant="default" leftSection={<IconTemplate size={16} aria-hidden />} onClick={() => setTemplate('')}>
-        New from template
+        {t('New from template')}
       </Button>
       {template !== null && <TemplatePicker taken={taken} onClose={() => setTemplate(null)} />}
     </>
@@ -102,7 +107,7 @@ function NewPipeline({ taken }: { readonly taken: readonly string[] }) {
   // a request repeated after a lost answer makes one pipeline
   const [key] = useState(makeId);
   const { mutate, isPending, error } = useMutation({
-    mutationFn: () => createPipeline(emptyDocument(freeName('New pipeline', new Set(taken))), key),
+    mutationFn: () => createPipeline(emptyDocument(freeName(t('New pipeline'), new Set(taken))), key),
     onSuccess: ({ id }) => navigate(`/pipelines/${id}/edit`),
   });
   const create = useSingleFlight(mutate);
@@ -114,7 +119,7 @@ function NewPipeline({ taken }: { readonly taken: readonly string[] }) {
         </Text>
       )}
       <Button leftSection={<IconPlus size={16} aria-hidden />} loading={isPending} onClick={() => create()}>
-        New pipeline
+        {t('New pipeline')}
       </Button>
     </Group>
   );
@@ -133,17 +138,17 @@ function Rows({ pipelines, mayEdit, taken }: RowsProps) {
   return (
     <div className="tm-table-scroll">
       <table className="tm-table">
-        <caption className="tm-visually-hidden">Pipelines</caption>
+        <caption className="tm-visually-hidden">{t('Pipelines')}</caption>
         <thead>
           <tr>
-            <th scope="col">Name</th>
-            <th scope="col">Last version</th>
-            <th scope="col">Job</th>
-            <th scope="col">Your draft</th>
-            <th scope="col">Owner</th>
-            <th scope="col">Changed</th>
+            <th scope="col">{t('Name')}</th>
+            <th scope="col">{t('Last version')}</th>
+            <th scope="col">{t('Job')}</th>
+            <th scope="col">{t('Your draft')}</th>
+            <th scope="col">{t('Owner')}</th>
+            <th scope="col">{t('Changed')}</th>
             <th scope="col">
-              <span className="tm-visually-hidden">Actions</span>
+              <span className="tm-visually-hidden">{t('Actions')}</span>
             </th>
           </tr>
         </thead>
@@ -159,7 +164,11 @@ function Rows({ pipelines, mayEdit, taken }: RowsProps) {
               <td>
                 <RunningJob deployment={pipeline.deployment} />
               </td>
-              <td>{pipeline.draft === null ? '–' : `saved ${times.dateTime(pipeline.draft.updated_at)}`}</td>
+              <td>
+                {pipeline.draft === null
+                  ? '–'
+                  : t('saved {updatedAt}', { updatedAt: times.dateTime(pipeline.draft.updated_at) })}
+              </td>
               <td>{pipeline.owner ?? '–'}</td>
               <td>{times.dateTime(pipeline.updated_at)}</td>
               <td>
@@ -192,9 +201,9 @@ function ArchiveModal({ pipeline, onClose }: { readonly pipeline: PipelineListed
   });
   const archive = useSingleFlight(mutate);
   return (
-    <Dialog onClose={onClose} title="Archive this pipeline?" centered>
+    <Dialog onClose={onClose} title={t('Archive this pipeline?')} centered>
       <Text size="sm" className="tm-break">
-        {pipeline.name} leaves this list. Its versions stay, and its jobs go on.
+        {t('{name} leaves this list. Its versions stay, and its jobs go on.', { name: pipeline.name })}
       </Text>
       {error !== null && (
         <Text role="alert" size="sm" c="var(--tm-failed)" mt="sm">
@@ -203,10 +212,10 @@ function ArchiveModal({ pipeline, onClose }: { readonly pipeline: PipelineListed
       )}
       <Group justify="flex-end" mt="lg">
         <Button variant="default" onClick={onClose} data-autofocus>
-          Keep
+          {t('Keep')}
         </Button>
         <Button loading={isPending} onClick={() => archive()}>
-          Archive
+          {t('Archive')}
         </Button>
       </Group>
     </Dialog>

@@ -30,6 +30,8 @@ import { useSingleFlight } from '../hooks/useSingleFlight';
 import { useTimes } from '../hooks/useTimes';
 import { mayOperate, maySubmit } from '../model/access';
 import { formatBytes } from '../model/format';
+import { rich } from '../texts/rich';
+import { plural, t } from '../texts/t';
 import classes from './pages.module.css';
 import own from './SavepointsPage.module.css';
 
@@ -38,7 +40,7 @@ const READ_MS = 10_000;
 const COLUMNS = 7;
 
 export function SavepointsPage() {
-  usePageTitle('Savepoints');
+  usePageTitle(t('Savepoints'));
   const [params, setParams] = useSearchParams();
   const search = params.get('search');
   const [pageParam, setPage] = useQueryParam('page', 'push');
@@ -56,10 +58,14 @@ export function SavepointsPage() {
   const numPages = Math.ceil((data?.total ?? 0) / PAGE_SIZE);
   return (
     <>
-      <h1 className={classes.pageTitle}>Savepoints</h1>
+      <h1 className={classes.pageTitle}>{t('Savepoints')}</h1>
       {data === undefined && error === null && <Skeleton height={200} radius={10} />}
       {data === undefined && error !== null && (
-        <FailureState title="The savepoints cannot be listed" message={error.message} onRetry={() => void refetch()} />
+        <FailureState
+          title={t('The savepoints cannot be listed')}
+          message={error.message}
+          onRetry={() => void refetch()}
+        />
       )}
       {data !== undefined && (
         <Panel
@@ -69,8 +75,8 @@ export function SavepointsPage() {
             <TextInput
               size="xs"
               className={own.search ?? ''}
-              placeholder="Search by path, job or user"
-              aria-label="Search savepoints"
+              placeholder={t('Search by path, job or user')}
+              aria-label={t('Search savepoints')}
               leftSection={<IconSearch size={15} />}
               value={search ?? ''}
               onChange={(event) => find(event.currentTarget.value)}
@@ -83,14 +89,14 @@ export function SavepointsPage() {
             <Rows savepoints={data.savepoints} />
           )}
           {numPages > 1 && (
-            <nav aria-label="Pages" className={own.pages}>
+            <nav aria-label={t('Pages')} className={own.pages}>
               <Pagination
                 size="sm"
                 total={numPages}
                 value={page}
                 onChange={(number) => setPage(number === 1 ? null : String(number))}
                 getControlProps={(control) => ({ 'aria-label': CONTROLS[control] })}
-                getItemProps={(number) => ({ 'aria-label': `Page ${number}` })}
+                getItemProps={(number) => ({ 'aria-label': t('Page {number}', { number }) })}
               />
             </nav>
           )}
@@ -100,13 +106,13 @@ export function SavepointsPage() {
   );
 }
 
-const CONTROLS = { first: 'First page', previous: 'Previous page', next: 'Next page', last: 'Last page' };
+const CONTROLS = { first: t('First page'), previous: t('Previous page'), next: t('Next page'), last: t('Last page') };
 
 /** Of the page that is shown, which is the one before until the next has come. */
 function shownText({ savepoints, total, page }: Savepoints & { readonly page: number }): string {
-  if (savepoints.length === total) return total === 1 ? '1 savepoint' : `${total} savepoints`;
+  if (savepoints.length === total) return plural(total, '1 savepoint', '{count} savepoints');
   const first = (page - 1) * PAGE_SIZE + 1;
-  return `${first} to ${first + savepoints.length - 1} of ${total} savepoints`;
+  return t('{first} to {last} of {total} savepoints', { first, last: first + savepoints.length - 1, total });
 }
 
 interface NothingProps {
@@ -119,17 +125,17 @@ interface NothingProps {
 function Nothing({ isSearch, isBeyond, onFirst }: NothingProps) {
   if (isBeyond) {
     return (
-      <EmptyState icon={IconBookmark} title="This page has no savepoint">
+      <EmptyState icon={IconBookmark} title={t('This page has no savepoint')}>
         <Button variant="default" size="compact-sm" onClick={onFirst}>
-          First page
+          {t('First page')}
         </Button>
       </EmptyState>
     );
   }
-  if (isSearch) return <EmptyState icon={IconBookmark} title="No savepoint is found" />;
+  if (isSearch) return <EmptyState icon={IconBookmark} title={t('No savepoint is found')} />;
   return (
-    <EmptyState icon={IconBookmark} title="No savepoint yet">
-      Take one from the Actions of a running job, or stop a job with one.
+    <EmptyState icon={IconBookmark} title={t('No savepoint yet')}>
+      {t('Take one from the Actions of a running job, or stop a job with one.')}
     </EmptyState>
   );
 }
@@ -140,19 +146,19 @@ function Rows({ savepoints }: { readonly savepoints: readonly Savepoint[] }) {
   return (
     <div className="tm-table-scroll">
       <table className="tm-table">
-        <caption className="tm-visually-hidden">Savepoints</caption>
+        <caption className="tm-visually-hidden">{t('Savepoints')}</caption>
         <thead>
           <tr>
-            <th scope="col">Savepoint</th>
-            <th scope="col">Job</th>
-            <th scope="col">Kind</th>
-            <th scope="col">Taken</th>
+            <th scope="col">{t('Savepoint')}</th>
+            <th scope="col">{t('Job')}</th>
+            <th scope="col">{t('Kind')}</th>
+            <th scope="col">{t('Taken')}</th>
             <th scope="col" className="tm-num">
-              Size
+              {t('Size')}
             </th>
-            <th scope="col">Needed by</th>
+            <th scope="col">{t('Needed by')}</th>
             <th scope="col">
-              <span className="tm-visually-hidden">Actions</span>
+              <span className="tm-visually-hidden">{t('Actions')}</span>
             </th>
           </tr>
         </thead>
@@ -187,9 +193,9 @@ function Row({ savepoint, isOpen, onToggle, onDispose }: RowProps) {
     <>
       <tr>
         <td className={own.location}>
-          <CopyText text={savepoint.location} label="path" />
+          <CopyText text={savepoint.location} label={t('path')} />
           {savepoint.exists === false ? (
-            <div className="tm-dim">Files are missing</div>
+            <div className="tm-dim">{t('Files are missing')}</div>
           ) : (
             <Button
               size="compact-xs"
@@ -199,7 +205,7 @@ function Row({ savepoint, isOpen, onToggle, onDispose }: RowProps) {
               leftSection={isOpen ? <IconChevronDown size={13} /> : <IconChevronRight size={13} />}
               onClick={onToggle}
             >
-              Contents
+              {t('Contents')}
             </Button>
           )}
         </td>
@@ -209,12 +215,14 @@ function Row({ savepoint, isOpen, onToggle, onDispose }: RowProps) {
           </Link>
         </td>
         <td>
-          {savepoint.kind === 'stop' ? 'Stop with savepoint' : 'Savepoint'}
+          {savepoint.kind === 'stop' ? t('Stop with savepoint') : t('Savepoint')}
           <div className="tm-dim">{savepoint.format.toLowerCase()}</div>
         </td>
         <td>
           {times.dateTime(savepoint.created_at)}
-          {savepoint.requested_by !== null && <div className="tm-dim">by {savepoint.requested_by}</div>}
+          {savepoint.requested_by !== null && (
+            <div className="tm-dim">{t('by {requestedBy}', { requestedBy: savepoint.requested_by })}</div>
+          )}
         </td>
         <td className="tm-num">{formatBytes(savepoint.size)}</td>
         <td className={own.needed}>
@@ -240,7 +248,7 @@ function Users({ savepoint }: { readonly savepoint: Savepoint }) {
   const { needed_by: needed, needed_for: who, used_by: users } = savepoint;
   const others = users.filter(({ job_id }) => job_id !== needed);
   const starter = users.find(({ job_id }) => job_id === needed);
-  if (needed === null && others.length === 0) return <span className="tm-dim">Nobody</span>;
+  if (needed === null && others.length === 0) return <span className="tm-dim">{t('Nobody')}</span>;
   return (
     <>
       {needed !== null && (
@@ -253,7 +261,10 @@ function Users({ savepoint }: { readonly savepoint: Savepoint }) {
       )}
       {others.map((user) => (
         <div key={user.job_id} className="tm-dim">
-          <Link to={`/jobs/${user.job_id}`}>{user.job_name}</Link> {startText(user)}, does not need it
+          {rich('{link} {user}, does not need it', {
+            link: <Link to={`/jobs/${user.job_id}`}>{user.job_name}</Link>,
+            user: startText(user),
+          })}
         </div>
       ))}
     </>
@@ -261,7 +272,9 @@ function Users({ savepoint }: { readonly savepoint: Savepoint }) {
 }
 
 function startText({ claim_mode: mode, job_state: state }: SavepointUser): string {
-  return `started from it (${mode === 'CLAIM' ? 'claimed, ' : ''}${state.toLowerCase()})`;
+  return mode === 'CLAIM'
+    ? t('started from it (claimed, {state})', { state: state.toLowerCase() })
+    : t('started from it ({state})', { state: state.toLowerCase() });
 }
 
 function capitalized(text: string): string {
@@ -289,11 +302,13 @@ function Actions({ savepoint, onDispose }: ActionsProps) {
   });
   const isThere = savepoint.exists !== false;
   const whyKept =
-    savepoint.needed_by !== null ? `${capitalized(savepoint.needed_for ?? '')} may have to restore from it` : null;
-  const whyNot = mayOperate(role) ? whyKept : 'Requires the role operator';
+    savepoint.needed_by !== null
+      ? t('{neededFor} may have to restore from it', { neededFor: capitalized(savepoint.needed_for ?? '') })
+      : null;
+  const whyNot = mayOperate(role) ? whyKept : t('Requires the role operator');
   return (
     <Stack gap={6}>
-      <Tooltip label="Requires the role developer" disabled={maySubmit(role)}>
+      <Tooltip label={t('Requires the role developer')} disabled={maySubmit(role)}>
         <Button
           size="compact-sm"
           variant="default"
@@ -302,7 +317,7 @@ function Actions({ savepoint, onDispose }: ActionsProps) {
           disabled={!maySubmit(role) || !isThere}
           onClick={() => restore()}
         >
-          Restore
+          {t('Restore')}
         </Button>
       </Tooltip>
       {isThere && (
@@ -313,7 +328,7 @@ function Actions({ savepoint, onDispose }: ActionsProps) {
           component={Link}
           to={`/jobs/${savepoint.job_id}?${new URLSearchParams({ tab: 'state', snapshot: savepoint.location }).toString()}`}
         >
-          State
+          {t('State')}
         </Button>
       )}
       <Tooltip label={whyNot ?? ''} disabled={whyNot === null}>
@@ -324,7 +339,7 @@ function Actions({ savepoint, onDispose }: ActionsProps) {
           disabled={whyNot !== null || !isThere}
           onClick={onDispose}
         >
-          Dispose
+          {t('Dispose')}
         </Button>
       </Tooltip>
     </Stack>
@@ -344,10 +359,11 @@ function DisposeModal({ savepoint, onClose }: { readonly savepoint: Savepoint; r
   });
   const dispose = useSingleFlight(mutate);
   return (
-    <Dialog onClose={onClose} title="Dispose of this savepoint?" centered>
+    <Dialog onClose={onClose} title={t('Dispose of this savepoint?')} centered>
       <Text size="sm" className="tm-break">
-        The files of <span className="tm-mono">{savepoint.location}</span> are deleted. No job can be started from it
-        any more.
+        {rich('The files of {path} are deleted. No job can be started from it any more.', {
+          path: <span className="tm-mono">{savepoint.location}</span>,
+        })}
       </Text>
       {error !== null && (
         <Text role="alert" size="sm" c="var(--tm-failed)" mt="sm" className="tm-break">
@@ -356,10 +372,10 @@ function DisposeModal({ savepoint, onClose }: { readonly savepoint: Savepoint; r
       )}
       <Group justify="flex-end" mt="lg">
         <Button variant="default" onClick={onClose} data-autofocus>
-          Keep
+          {t('Keep')}
         </Button>
         <Button color="red.8" loading={isPending} onClick={() => dispose()}>
-          Dispose
+          {t('Dispose')}
         </Button>
       </Group>
     </Dialog>

@@ -22,12 +22,13 @@ import { useQueryParam } from '../hooks/useQueryParam';
 import { useRole, useSubmissionRefusal } from '../hooks/useSession';
 import { maySubmit } from '../model/access';
 import { type Picked, type UploadPlan, planUpload } from '../model/programFiles';
+import { t } from '../texts/t';
 import classes from './pages.module.css';
 
 const PROGRAMS_KEY = ['programs'];
 
 export function SubmitPage() {
-  usePageTitle('Submit New Job');
+  usePageTitle(t('Submit New Job'));
   const mayDelete = maySubmit(useRole());
   const refusal = useSubmissionRefusal();
   const isAllowed = mayDelete && refusal === '';
@@ -38,10 +39,10 @@ export function SubmitPage() {
   const program = data?.files.find(({ id }) => id === selected);
   return (
     <>
-      <h1 className={classes.pageTitle}>Submit New Job</h1>
+      <h1 className={classes.pageTitle}>{t('Submit New Job')}</h1>
       {!isAllowed && (
         <Alert color="gray" icon={<IconLock size={18} />}>
-          {refusal !== '' ? refusal : 'Uploading and running programs requires the role developer.'}
+          {refusal !== '' ? refusal : t('Uploading and running programs requires the role developer.')}
         </Alert>
       )}
       <div className={classes.split}>
@@ -65,10 +66,10 @@ export function SubmitPage() {
               {upload.problem}
             </Alert>
           )}
-          <Panel title="Programs" flush>
+          <Panel title={t('Programs')} flush>
             {error !== null && data === undefined && (
               <FailureState
-                title="The programs cannot be listed"
+                title={t('The programs cannot be listed')}
                 message={error.message}
                 onRetry={() => void refetch()}
               />
@@ -90,9 +91,9 @@ export function SubmitPage() {
         </div>
         <div className={classes.column}>
           {program === undefined ? (
-            <Panel label="Run">
-              <EmptyState icon={IconArrowLeft} title="Choose a program">
-                Then set its arguments, view its plan, and run it.
+            <Panel label={t('Run')}>
+              <EmptyState icon={IconArrowLeft} title={t('Choose a program')}>
+                {t('Then set its arguments, view its plan, and run it.')}
               </EmptyState>
             </Panel>
           ) : (
@@ -119,7 +120,7 @@ function Run({ program, mayRun }: { readonly program: JarFile; readonly mayRun: 
     <>
       {error !== null && (
         <Alert role="alert" color="orange" icon={<IconAlertTriangle size={18} />}>
-          The job’s earlier settings cannot be read: {error.message}
+          {t('The job’s earlier settings cannot be read: {message}', { message: error.message })}
         </Alert>
       )}
       <RunForm
@@ -181,7 +182,7 @@ function useUpload(select: (id: string, entry: string) => void) {
       const newest = files.filter(({ name }) => name === file.name).toSorted((a, b) => b.uploaded - a.uploaded)[0];
       const program = files.find(({ id }) => id === stored) ?? newest;
       if (program !== undefined) select(program.id, entry);
-      notifications.show({ title: 'Uploaded', message: file.name });
+      notifications.show({ title: t('Uploaded'), message: file.name });
     },
     onSettled: () => setSending(null),
   });

@@ -11,6 +11,7 @@ import { useSingleFlight } from '../../hooks/useSingleFlight';
 import { mayOperate } from '../../model/access';
 import { wantedOf } from '../../model/autoscaler';
 import { isTerminal } from '../../model/states';
+import { t } from '../../texts/t';
 import { Panel } from '../Panel/Panel';
 import classes from './Autoscaler.module.css';
 import { Decisions } from './Decisions';
@@ -33,26 +34,28 @@ export function Autoscaler() {
   if (autoscaler === undefined || (isEnded && decisions.length === 0)) return null;
   const wanted = wantedOf(autoscaler, vertices);
   return (
-    <Panel title="Autoscaler" flush actions={!isEnded && <OnOff jobId={job.id} isOn={enabled} />}>
+    <Panel title={t('Autoscaler')} flush actions={!isEnded && <OnOff jobId={job.id} isOn={enabled} />}>
       {!isEnded && (
         <p className={classes.reason}>
-          {enabled ? `${reason === '' ? 'It begins' : sentence(reason)}.` : 'Off: the parallelism stays as it is.'}
+          {enabled
+            ? `${reason === '' ? t('It begins') : sentence(reason)}.`
+            : t('Off: the parallelism stays as it is.')}
         </p>
       )}
       {wanted.length > 0 && (
         <div className="tm-table-scroll">
           <table className={`tm-table ${classes.table ?? ''}`}>
-            <caption className="tm-visually-hidden">What the autoscaler wants</caption>
+            <caption className="tm-visually-hidden">{t('What the autoscaler wants')}</caption>
             <thead>
               <tr>
-                <th scope="col">Vertex</th>
+                <th scope="col">{t('Vertex')}</th>
                 <th scope="col" className="tm-num">
-                  Parallelism
+                  {t('Parallelism')}
                 </th>
                 <th scope="col" className="tm-num">
-                  Wanted
+                  {t('Wanted')}
                 </th>
-                <th scope="col">Reason</th>
+                <th scope="col">{t('Reason')}</th>
               </tr>
             </thead>
             <tbody>
@@ -82,16 +85,16 @@ function OnOff({ jobId, isOn }: { readonly jobId: string; readonly isOn: boolean
   const { mutate, isPending } = useMutation({
     mutationFn: (enabled: boolean) => switchAutoscaler(jobId, enabled),
     onError: (problem) => {
-      const title = 'The autoscaler was not switched';
+      const title = t('The autoscaler was not switched');
       notifications.show({ id: title, color: 'red', autoClose: false, title, message: problem.message });
     },
   });
   const change = useSingleFlight(mutate);
   return (
-    <Tooltip label="Requires the role operator" disabled={isAllowed}>
+    <Tooltip label={t('Requires the role operator')} disabled={isAllowed}>
       <Switch
-        aria-label="Autoscaler"
-        label={isOn ? 'On' : 'Off'}
+        aria-label={t('Autoscaler')}
+        label={isOn ? t('On') : t('Off')}
         labelPosition="left"
         checked={isOn}
         disabled={!isAllowed || isPending}

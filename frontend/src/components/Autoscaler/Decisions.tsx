@@ -4,6 +4,7 @@ import type { ScalingDecision } from '../../gen/contract';
 import { useTimes } from '../../hooks/useTimes';
 import { changeText } from '../../model/autoscaler';
 import { formatDuration } from '../../model/format';
+import { plural, t } from '../../texts/t';
 import classes from './Autoscaler.module.css';
 
 export function Decisions({ decisions }: { readonly decisions: readonly ScalingDecision[] }) {
@@ -11,19 +12,21 @@ export function Decisions({ decisions }: { readonly decisions: readonly ScalingD
   return (
     <details className={classes.history}>
       <summary>
-        {decisions.length === 1 ? 'One decision' : `${decisions.length} decisions`}, the last one at{' '}
-        {times.dateTime(decisions[0]?.decided_at ?? 0)}
+        {t('{decisions}, the last one at {decidedAt}', {
+          decisions: plural(decisions.length, 'One decision', '{count} decisions'),
+          decidedAt: times.dateTime(decisions[0]?.decided_at ?? 0),
+        })}
       </summary>
       <div className="tm-table-scroll">
         <table className={`tm-table ${classes.table ?? ''}`}>
-          <caption className="tm-visually-hidden">What the autoscaler has decided</caption>
+          <caption className="tm-visually-hidden">{t('What the autoscaler has decided')}</caption>
           <thead>
             <tr>
-              <th scope="col">Time</th>
-              <th scope="col">Change</th>
-              <th scope="col">Reason</th>
+              <th scope="col">{t('Time')}</th>
+              <th scope="col">{t('Change')}</th>
+              <th scope="col">{t('Reason')}</th>
               <th scope="col" className="tm-num">
-                Took
+                {t('Took')}
               </th>
             </tr>
           </thead>

@@ -10,6 +10,7 @@ import { maySubmit } from '../../model/access';
 import type { Cluster } from '../../model/cluster';
 import { getPreferences, setPreferences, subscribePreferences } from '../../store/preferences';
 import { openTour } from '../../store/tour';
+import { t } from '../../texts/t';
 import classes from './Beginnings.module.css';
 
 interface Way {
@@ -21,17 +22,28 @@ interface Way {
 
 function waysOf(cluster: Cluster, mayBegin: boolean): readonly Way[] {
   const running = cluster.jobs.find(({ state }) => state === 'RUNNING');
-  const see = { icon: IconPlayerPlay, title: 'See it live' };
+  const see = { icon: IconPlayerPlay, title: t('See it live') };
   return [
     ...(running !== undefined
-      ? [{ ...see, to: `/jobs/${running.id}`, text: `${running.name} runs now: its graph, rates and watermarks` }]
+      ? [
+          {
+            ...see,
+            to: `/jobs/${running.id}`,
+            text: t('{name} runs now: its graph, rates and watermarks', { name: running.name }),
+          },
+        ]
       : mayBegin
-        ? [{ ...see, to: '/pipelines?template=', text: 'Take one of twelve templates and deploy it' }]
+        ? [{ ...see, to: '/pipelines?template=', text: t('Take one of twelve templates and deploy it') }]
         : []),
     ...(mayBegin
       ? [
-          { to: '/pipelines', icon: IconSchema, title: 'Draw your own', text: 'Connect sources, windows and sinks' },
-          { to: '/submit', icon: IconUpload, title: 'Upload code', text: 'A PyFlink-style .py, .zip or .whl' },
+          {
+            to: '/pipelines',
+            icon: IconSchema,
+            title: t('Draw your own'),
+            text: t('Connect sources, windows and sinks'),
+          },
+          { to: '/submit', icon: IconUpload, title: t('Upload code'), text: t('A PyFlink-style .py, .zip or .whl') },
         ]
       : []),
   ];
@@ -45,7 +57,7 @@ export function Beginnings({ cluster }: { readonly cluster: Cluster }) {
   const isFirst = cluster.jobs.length === 0;
   if (!isFirst && isPutAway) return null;
   return (
-    <section className={classes.beginnings} data-first={isFirst || undefined} aria-label="Get started">
+    <section className={classes.beginnings} data-first={isFirst || undefined} aria-label={t('Get started')}>
       {ways.map(({ to, icon: WayIcon, title, text }) => (
         <Link key={title} to={to} className={classes.way} title={text}>
           <WayIcon size={isFirst ? 26 : 16} stroke={1.6} aria-hidden />
@@ -55,8 +67,8 @@ export function Beginnings({ cluster }: { readonly cluster: Cluster }) {
       ))}
       <UnstyledButton className={classes.way ?? ''} onClick={() => openTour(session?.user.name ?? '')}>
         <IconRoute size={isFirst ? 26 : 16} stroke={1.6} aria-hidden />
-        <strong>Take the tour</strong>
-        {isFirst && <span>Six steps on the real pages</span>}
+        <strong>{t('Take the tour')}</strong>
+        {isFirst && <span>{t('Six steps on the real pages')}</span>}
       </UnstyledButton>
       {!isFirst && (
         <ActionIcon
@@ -64,7 +76,7 @@ export function Beginnings({ cluster }: { readonly cluster: Cluster }) {
           color="gray"
           size="sm"
           className={classes.away ?? ''}
-          aria-label="Hide “Get started”"
+          aria-label={t('Hide “Get started”')}
           onClick={() => setPreferences({ isPutAway: true })}
         >
           <IconX size={14} aria-hidden />

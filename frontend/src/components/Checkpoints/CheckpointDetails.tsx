@@ -11,6 +11,7 @@ import { useJobId, useVertices } from '../../hooks/useJob';
 import { useTimes } from '../../hooks/useTimes';
 import { acknowledged, typeOf } from '../../model/checkpoints';
 import { formatBytes, formatDuration } from '../../model/format';
+import { t } from '../../texts/t';
 import { CopyText } from '../CopyText/CopyText';
 import { FailureState } from '../EmptyState/EmptyState';
 import classes from './Checkpoints.module.css';
@@ -36,23 +37,23 @@ export function CheckpointDetails({ entry }: Props) {
   return (
     <div className={classes.inside}>
       <dl className={classes.facts}>
-        <Fact name="Checkpoint Type">
+        <Fact name={t('Checkpoint Type')}>
           {typeOf(entry)}
           {entry.format === undefined ? '' : `, ${entry.format.toLowerCase()}`}
         </Fact>
-        <Fact name="Metadata Size">{formatBytes(entry.metadata_size)}</Fact>
-        <Fact name="Path">
+        <Fact name={t('Metadata Size')}>{formatBytes(entry.metadata_size)}</Fact>
+        <Fact name={t('Path')}>
           {entry.discarded ? (
-            <span className="tm-dim">Deleted: replaced by a newer checkpoint</span>
+            <span className="tm-dim">{t('Deleted: replaced by a newer checkpoint')}</span>
           ) : (
-            <CopyText text={entry.external_path} label="path" />
+            <CopyText text={entry.external_path} label={t('path')} />
           )}
         </Fact>
       </dl>
       {entry.failure_message !== undefined && <p className={classes.failure}>{entry.failure_message}</p>}
       {error !== null && data === undefined && (
         <FailureState
-          title="The checkpoint’s details cannot be shown"
+          title={t('The checkpoint’s details cannot be shown')}
           message={error.message}
           onRetry={() => void refetch()}
         />
@@ -61,16 +62,16 @@ export function CheckpointDetails({ entry }: Props) {
       {data !== undefined && (
         <div className="tm-table-scroll">
           <table className="tm-table">
-            <caption className="tm-visually-hidden">Vertices of checkpoint {entry.id}</caption>
+            <caption className="tm-visually-hidden">{t('Vertices of checkpoint {id}', { id: entry.id })}</caption>
             <thead>
               <tr>
-                <th scope="col">Name</th>
-                <th scope="col">Acknowledged</th>
-                <th scope="col">Latest Acknowledgment</th>
-                <Number>End to End Duration</Number>
-                <Number>Checkpointed Data Size</Number>
-                <Number>Full Checkpoint Data Size</Number>
-                <Number>Processed (persisted) in-flight data</Number>
+                <th scope="col">{t('Name')}</th>
+                <th scope="col">{t('Acknowledged')}</th>
+                <th scope="col">{t('Latest Acknowledgment')}</th>
+                <Number>{t('End to End Duration')}</Number>
+                <Number>{t('Checkpointed Data Size')}</Number>
+                <Number>{t('Full Checkpoint Data Size')}</Number>
+                <Number>{t('Processed (persisted) in-flight data')}</Number>
               </tr>
             </thead>
             <tbody>
@@ -127,7 +128,7 @@ function Subtasks({ entry, vertexId }: Props & { readonly vertexId: string }) {
   if (error !== null && data === undefined) {
     return (
       <FailureState
-        title="The checkpoint’s subtasks cannot be shown"
+        title={t('The checkpoint’s subtasks cannot be shown')}
         message={error.message}
         onRetry={() => void refetch()}
       />
@@ -140,20 +141,20 @@ function Subtasks({ entry, vertexId }: Props & { readonly vertexId: string }) {
       ) : (
         <div className="tm-table-scroll" tabIndex={0}>
           <table className="tm-table">
-            <caption className="tm-visually-hidden">Subtasks of checkpoint {entry.id}</caption>
+            <caption className="tm-visually-hidden">{t('Subtasks of checkpoint {id}', { id: entry.id })}</caption>
             <thead>
               <tr>
-                <th scope="col">Subtask</th>
-                <th scope="col">Acknowledged</th>
-                <Number>End to End Duration</Number>
-                <Number>Sync Duration</Number>
-                <Number>Async Duration</Number>
-                <Number>Alignment Duration</Number>
-                <Number>Start Delay</Number>
-                <Number>Checkpointed Data Size</Number>
-                <Number>Full Checkpoint Data Size</Number>
-                <Number>Processed (persisted) in-flight data</Number>
-                <th scope="col">Unaligned Checkpoint</th>
+                <th scope="col">{t('Subtask')}</th>
+                <th scope="col">{t('Acknowledged')}</th>
+                <Number>{t('End to End Duration')}</Number>
+                <Number>{t('Sync Duration')}</Number>
+                <Number>{t('Async Duration')}</Number>
+                <Number>{t('Alignment Duration')}</Number>
+                <Number>{t('Start Delay')}</Number>
+                <Number>{t('Checkpointed Data Size')}</Number>
+                <Number>{t('Full Checkpoint Data Size')}</Number>
+                <Number>{t('Processed (persisted) in-flight data')}</Number>
+                <th scope="col">{t('Unaligned Checkpoint')}</th>
               </tr>
             </thead>
             <tbody>
@@ -175,7 +176,7 @@ function SubtaskRow({ subtask }: { readonly subtask: CheckpointSubtask }) {
       <tr>
         <td>{subtask.index}</td>
         <td colSpan={10} className={classes.pending}>
-          Not acknowledged
+          {t('Not acknowledged')}
         </td>
       </tr>
     );
@@ -195,7 +196,7 @@ function SubtaskRow({ subtask }: { readonly subtask: CheckpointSubtask }) {
       <td className="tm-num">
         {formatBytes(alignment.processed)} ({formatBytes(alignment.persisted)})
       </td>
-      <td>{subtask.unaligned_checkpoint ? 'Yes' : 'No'}</td>
+      <td>{subtask.unaligned_checkpoint ? t('Yes') : t('No')}</td>
     </tr>
   );
 }

@@ -26,6 +26,8 @@ import {
   segmentsOf,
   segmentsOfSubtask,
 } from '../../model/gantt';
+import { rich } from '../../texts/rich';
+import { t } from '../../texts/t';
 import { FailureState } from '../EmptyState/EmptyState';
 import { Panel } from '../Panel/Panel';
 import { ToneBadge } from '../StateBadge/StateBadge';
@@ -55,12 +57,12 @@ export function CheckpointGantt({ checkpoints }: Props) {
   });
   if (data === undefined) {
     return (
-      <Panel title="Phases">
+      <Panel title={t('Phases')}>
         {error === null ? (
           <Skeleton height={160} />
         ) : (
           <FailureState
-            title="The checkpoints’ phases cannot be shown"
+            title={t('The checkpoints’ phases cannot be shown')}
             message={error.message}
             onRetry={() => void refetch()}
           />
@@ -89,22 +91,24 @@ export function Gantt({ traces }: { readonly traces: readonly CheckpointTrace[] 
   };
   return (
     <Panel
-      title="Phases"
+      title={t('Phases')}
       flush
       actions={
         <Switch
           size="xs"
-          label="Follow newest"
+          label={t('Follow newest')}
           checked={isFollowing}
           onChange={(event) => setFollowing(event.currentTarget.checked)}
         />
       }
     >
       <p className={classes.about}>
-        The phases of the subtask that acknowledged last, from the trigger on. The whole width is{' '}
-        {formatDuration(scale)}; longer ones are cut.
+        {t(
+          'The phases of the subtask that acknowledged last, from the trigger on. The whole width is {scale}; longer ones are cut.',
+          { scale: formatDuration(scale) },
+        )}
       </p>
-      <ul className={classes.legend} aria-label="Phases of a checkpoint">
+      <ul className={classes.legend} aria-label={t('Phases of a checkpoint')}>
         {PHASES.map((phase) => (
           <li key={phase} title={EXPLANATIONS[phase]}>
             <span className={classes.swatch} data-phase={phase} aria-hidden />
@@ -113,7 +117,7 @@ export function Gantt({ traces }: { readonly traces: readonly CheckpointTrace[] 
           </li>
         ))}
       </ul>
-      <ol className={classes.rows} onKeyDown={moveFocus} aria-label="Last checkpoints, newest first">
+      <ol className={classes.rows} onKeyDown={moveFocus} aria-label={t('Last checkpoints, newest first')}>
         {shown.map((trace) => (
           <Row
             key={trace.id}
@@ -128,7 +132,9 @@ export function Gantt({ traces }: { readonly traces: readonly CheckpointTrace[] 
       {traces.length > SHOWN_AT_FIRST && (
         <p className={classes.more}>
           <Button variant="subtle" size="xs" onClick={() => setWhole(!isWhole)}>
-            {isWhole ? `Show the last ${SHOWN_AT_FIRST}` : `Show the last ${traces.length}`}
+            {isWhole
+              ? t('Show the last {count}', { count: SHOWN_AT_FIRST })
+              : t('Show the last {count}', { count: traces.length })}
           </Button>
         </p>
       )}
@@ -174,7 +180,7 @@ function Row({ trace, now, scale, isOpen, onToggle }: RowProps) {
       >
         <span className={classes.id}>
           <IconChevronRight size={15} aria-hidden />
-          <span className="tm-visually-hidden">Checkpoint </span>
+          <span className="tm-visually-hidden">{t('Checkpoint')} </span>
           {trace.id}
         </span>
         <span className={classes.status}>
@@ -186,7 +192,10 @@ function Row({ trace, now, scale, isOpen, onToggle }: RowProps) {
         <span className={classes.lasted}>{formatDuration(lastedOf(trace, now))}</span>
         <span className={classes.lost}>
           {lost === undefined ? (
-            `${trace.num_acknowledged_subtasks} of ${trace.num_subtasks} acknowledged`
+            t('{numAcknowledgedSubtasks} of {numSubtasks} acknowledged', {
+              numAcknowledgedSubtasks: trace.num_acknowledged_subtasks,
+              numSubtasks: trace.num_subtasks,
+            })
           ) : (
             <>
               {nameOf(lost.phase)} {formatDuration(lost.duration)}
@@ -206,16 +215,19 @@ function Inside({ id, trace }: { readonly id: string; readonly trace: Checkpoint
   return (
     <div id={id} className={classes.inside}>
       <p className={classes.text}>
-        {typeOf(trace)}, triggered {times.dateTime(trace.trigger_timestamp)}
-        {trace.text !== '' && <>: {trace.text}</>}.
+        {rich('{kind}, triggered {time}{text}.', {
+          kind: typeOf(trace),
+          time: times.dateTime(trace.trigger_timestamp),
+          text: trace.text !== '' && <>: {trace.text}</>,
+        })}
       </p>
       {trace.failure_message !== undefined && <p className={classes.failure}>{trace.failure_message}</p>}
-      <ol className={classes.subtasks} aria-label={`Subtasks of checkpoint ${trace.id}, slowest first`}>
+      <ol className={classes.subtasks} aria-label={t('Subtasks of checkpoint {id}, slowest first', { id: trace.id })}>
         {trace.subtasks.map((subtask) => (
           <Subtask key={`${subtask.vertex} ${subtask.index}`} subtask={subtask} scale={scale} />
         ))}
       </ol>
-      {others > 0 && <p className="tm-dim">{others} more subtasks are not listed.</p>}
+      {others > 0 && <p className="tm-dim">{t('{others} more subtasks are not listed.', { others })}</p>}
     </div>
   );
 }
@@ -229,13 +241,13 @@ function Subtask({ subtask, scale }: { readonly subtask: SubtaskTrace; readonly 
         <Link className="tm-link tm-break" to={`?vertex=${encodeURIComponent(subtask.vertex)}`}>
           {subtask.name}
         </Link>{' '}
-        <span className={classes.index}>subtask {subtask.index}</span>
-        {subtask.is_unaligned && <span className="tm-dim"> unaligned</span>}
+        <span className={classes.index}>{t('subtask {index}', { index: subtask.index })}</span>
+        {subtask.is_unaligned && <span className="tm-dim"> {t('unaligned')}</span>}
       </span>
       {lasted === undefined ? (
         <span className={classes.missing}>
           <ToneBadge tone="waiting" plain>
-            Not acknowledged
+            {t('Not acknowledged')}
           </ToneBadge>
         </span>
       ) : (
@@ -247,7 +259,7 @@ function Subtask({ subtask, scale }: { readonly subtask: SubtaskTrace; readonly 
               <span key={phase} data-longest={phase === longest || undefined}>
                 <span className={classes.swatch} data-phase={phase} aria-hidden /> {phase !== null && nameOf(phase)}{' '}
                 {formatDuration(duration)}
-                {phase === longest && <span className="tm-visually-hidden"> (longest)</span>}
+                {phase === longest && <span className="tm-visually-hidden"> {t('(longest)')}</span>}
               </span>
             ))}
           </span>

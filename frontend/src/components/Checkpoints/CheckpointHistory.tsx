@@ -9,6 +9,7 @@ import { useOpenItems } from '../../hooks/useOpenItems';
 import { useTimes } from '../../hooks/useTimes';
 import { acknowledged, durationOf, toneOfCheckpoint, typeOf } from '../../model/checkpoints';
 import { formatBytes, formatDuration } from '../../model/format';
+import { t } from '../../texts/t';
 import { ToneBadge } from '../StateBadge/StateBadge';
 import { CheckpointDetails } from './CheckpointDetails';
 import classes from './Checkpoints.module.css';
@@ -26,26 +27,26 @@ export function CheckpointHistory({ history }: Props) {
   return (
     <div className="tm-table-scroll">
       <table className={`tm-table ${classes.table ?? ''}`}>
-        <caption className="tm-visually-hidden">Checkpoints</caption>
+        <caption className="tm-visually-hidden">{t('Checkpoints')}</caption>
         <thead>
           <tr>
-            <th scope="col">ID</th>
-            <th scope="col">Status</th>
-            <th scope="col">Checkpoint Type</th>
-            <th scope="col">Acknowledged</th>
-            <th scope="col">Trigger Time</th>
-            <th scope="col">Latest Acknowledgment</th>
+            <th scope="col">{t('ID')}</th>
+            <th scope="col">{t('Status')}</th>
+            <th scope="col">{t('Checkpoint Type')}</th>
+            <th scope="col">{t('Acknowledged')}</th>
+            <th scope="col">{t('Trigger Time')}</th>
+            <th scope="col">{t('Latest Acknowledgment')}</th>
             <th scope="col" className="tm-num">
-              End to End Duration
+              {t('End to End Duration')}
             </th>
             <th scope="col" className="tm-num">
-              Checkpointed Data Size
+              {t('Checkpointed Data Size')}
             </th>
             <th scope="col" className="tm-num">
-              Full Checkpoint Data Size
+              {t('Full Checkpoint Data Size')}
             </th>
             <th scope="col" className="tm-num">
-              Processed (persisted) in-flight data
+              {t('Processed (persisted) in-flight data')}
             </th>
           </tr>
         </thead>
@@ -58,7 +59,7 @@ export function CheckpointHistory({ history }: Props) {
                     type="button"
                     className={classes.toggle}
                     aria-expanded={open.has(String(entry.id))}
-                    aria-label={`Checkpoint ${entry.id}, details`}
+                    aria-label={t('Checkpoint {id}, details', { id: entry.id })}
                     onClick={() => toggle(String(entry.id))}
                   >
                     <IconChevronRight size={15} aria-hidden /> {entry.id}

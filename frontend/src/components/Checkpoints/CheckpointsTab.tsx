@@ -5,6 +5,7 @@ import { IconCheck, IconHistory, IconLoader, IconPlayerPlay, IconAlertTriangle }
 import { useJobPart } from '../../hooks/useJob';
 import { historyOf } from '../../model/checkpoints';
 import { formatCount, formatDuration } from '../../model/format';
+import { t } from '../../texts/t';
 import { EmptyState } from '../EmptyState/EmptyState';
 import { Panel } from '../Panel/Panel';
 import { StatCard } from '../StatCard/StatCard';
@@ -22,48 +23,58 @@ export function CheckpointsTab() {
   const checkpoints = useJobPart(({ moving }) => moving.checkpoints);
   if (checkpoints === undefined) {
     return (
-      <Panel label="Checkpoints">
-        <EmptyState icon={IconHistory} title="No checkpoint statistics for this job">
-          It ended under an earlier version of Tidemark.
+      <Panel label={t('Checkpoints')}>
+        <EmptyState icon={IconHistory} title={t('No checkpoint statistics for this job')}>
+          {t('It ended under an earlier version of Tidemark.')}
         </EmptyState>
       </Panel>
     );
   }
   const { counts, config } = checkpoints;
   const history = historyOf(checkpoints);
-  const every = config.interval === undefined ? 'not periodic' : `every ${formatDuration(config.interval)}`;
+  const every =
+    config.interval === undefined
+      ? t('not periodic')
+      : t('every {interval}', { interval: formatDuration(config.interval) });
   return (
     <>
       <div className={classes.cards}>
         <StatCard
-          label="Triggered"
+          label={t('Triggered')}
           icon={<IconPlayerPlay {...ICON} />}
           value={formatCount(counts.total)}
           note={every}
         />
         <StatCard
-          label="In Progress"
+          label={t('In Progress')}
           icon={<IconLoader {...ICON} />}
           value={formatCount(counts.in_progress)}
-          note={config.max_concurrent > 1 ? `at most ${config.max_concurrent}` : ''}
+          note={config.max_concurrent > 1 ? t('at most {maxConcurrent}', { maxConcurrent: config.max_concurrent }) : ''}
         />
-        <StatCard label="Completed" icon={<IconCheck {...ICON} />} value={formatCount(counts.completed)} />
+        <StatCard label={t('Completed')} icon={<IconCheck {...ICON} />} value={formatCount(counts.completed)} />
         <StatCard
-          label="Failed"
+          label={t('Failed')}
           icon={<IconAlertTriangle {...ICON} color={counts.failed > 0 ? 'var(--tm-failed)' : undefined} />}
           value={formatCount(counts.failed)}
-          note={`${config.tolerable_failures} consecutive failures are tolerated`}
+          note={t('{tolerableFailures} consecutive failures are tolerated', {
+            tolerableFailures: config.tolerable_failures,
+          })}
         />
-        <StatCard label="Restored" icon={<IconHistory {...ICON} />} value={formatCount(counts.restored)} note="times" />
+        <StatCard
+          label={t('Restored')}
+          icon={<IconHistory {...ICON} />}
+          value={formatCount(counts.restored)}
+          note={t('times')}
+        />
       </div>
       <LatestCheckpoints latest={checkpoints.latest} />
       {history.length > 0 && <CheckpointGantt checkpoints={checkpoints} />}
-      <Panel title="History" flush>
+      <Panel title={t('History')} flush>
         {history.length === 0 ? (
-          <EmptyState compact icon={IconHistory} title="No checkpoint yet">
+          <EmptyState compact icon={IconHistory} title={t('No checkpoint yet')}>
             {config.interval === undefined
-              ? 'execution.checkpointing.interval is not set. Savepoints can still be taken.'
-              : 'The first one is taken once all tasks are running.'}
+              ? t('execution.checkpointing.interval is not set. Savepoints can still be taken.')
+              : t('The first one is taken once all tasks are running.')}
           </EmptyState>
         ) : (
           <CheckpointHistory history={history} />

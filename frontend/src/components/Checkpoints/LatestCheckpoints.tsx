@@ -5,6 +5,7 @@ import type { ReactNode } from 'react';
 import type { CheckpointEntry, JobCheckpoints } from '../../gen/contract';
 import { useTimes } from '../../hooks/useTimes';
 import { formatBytes, formatDuration } from '../../model/format';
+import { t } from '../../texts/t';
 import { CopyText } from '../CopyText/CopyText';
 import { Panel } from '../Panel/Panel';
 import classes from './Checkpoints.module.css';
@@ -17,22 +18,25 @@ export function LatestCheckpoints({ latest }: { readonly latest: JobCheckpoints[
         <strong>{entry.id}</strong>
         <span className={classes.when}>{times.dateTime(entry.latest_ack_timestamp)}</span>
         <span>
-          {formatBytes(entry.state_size)} in {formatDuration(entry.end_to_end_duration)}
+          {t('{stateSize} in {endToEndDuration}', {
+            stateSize: formatBytes(entry.state_size),
+            endToEndDuration: formatDuration(entry.end_to_end_duration),
+          })}
         </span>
         {entry.discarded ? (
-          <span className="tm-dim">deleted</span>
+          <span className="tm-dim">{t('deleted')}</span>
         ) : (
-          <CopyText text={entry.external_path} label="path" />
+          <CopyText text={entry.external_path} label={t('path')} />
         )}
       </>
     );
   const { failed, restored } = latest;
   return (
-    <Panel title="Overview">
+    <Panel title={t('Overview')}>
       <dl className={classes.latest}>
-        <Row name="Latest Completed Checkpoint">{completed(latest.completed)}</Row>
-        <Row name="Latest Savepoint">{completed(latest.savepoint)}</Row>
-        <Row name="Latest Failed Checkpoint">
+        <Row name={t('Latest Completed Checkpoint')}>{completed(latest.completed)}</Row>
+        <Row name={t('Latest Savepoint')}>{completed(latest.savepoint)}</Row>
+        <Row name={t('Latest Failed Checkpoint')}>
           {failed !== undefined && (
             <>
               <strong>{failed.id}</strong>
@@ -41,14 +45,14 @@ export function LatestCheckpoints({ latest }: { readonly latest: JobCheckpoints[
             </>
           )}
         </Row>
-        <Row name="Latest Restore">
+        <Row name={t('Latest Restore')}>
           {restored !== undefined && (
             <>
               <strong>
-                {restored.is_savepoint ? 'savepoint' : 'checkpoint'} {restored.id}
+                {restored.is_savepoint ? t('savepoint') : t('checkpoint')} {restored.id}
               </strong>
               <span className={classes.when}>{times.dateTime(restored.restore_timestamp)}</span>
-              <CopyText text={restored.external_path} label="path" />
+              <CopyText text={restored.external_path} label={t('path')} />
             </>
           )}
         </Row>
@@ -62,7 +66,7 @@ function Row({ name, children }: { readonly name: string; readonly children: Rea
   return (
     <>
       <dt>{name}</dt>
-      <dd>{isEmpty ? <span className="tm-dim">none</span> : children}</dd>
+      <dd>{isEmpty ? <span className="tm-dim">{t('none')}</span> : children}</dd>
     </>
   );
 }

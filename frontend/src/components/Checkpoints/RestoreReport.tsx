@@ -1,6 +1,7 @@
 /** How the restored state was matched with the job's operators. */
 
 import type { RestoredOperator, RestoreReport as Report } from '../../gen/contract';
+import { t } from '../../texts/t';
 import { Panel } from '../Panel/Panel';
 import classes from './Checkpoints.module.css';
 
@@ -8,19 +9,19 @@ export function RestoreReport({ report }: { readonly report: Report }) {
   const kind = report.is_savepoint ? 'savepoint' : 'checkpoint';
   const rows: readonly (readonly [string, RestoredOperator])[] = [
     ...report.matched.map((operator) => [`restored${movedOf(operator)}`, operator] as const),
-    ...report.dropped.map((operator) => ['dropped: the job has no such operator', operator] as const),
-    ...report.new.map((operator) => ['new: started without state', operator] as const),
+    ...report.dropped.map((operator) => [t('dropped: the job has no such operator'), operator] as const),
+    ...report.new.map((operator) => [t('new: started without state'), operator] as const),
   ];
   return (
-    <Panel title={`State restored from ${kind} ${report.checkpoint_id}`} flush>
+    <Panel title={t('State restored from {kind} {checkpointId}', { kind, checkpointId: report.checkpoint_id })} flush>
       <div className="tm-table-scroll" tabIndex={0}>
         <table className="tm-table">
-          <caption className="tm-visually-hidden">Operators and their state</caption>
+          <caption className="tm-visually-hidden">{t('Operators and their state')}</caption>
           <thead>
             <tr>
-              <th scope="col">Operator</th>
-              <th scope="col">UID</th>
-              <th scope="col">State</th>
+              <th scope="col">{t('Operator')}</th>
+              <th scope="col">{t('UID')}</th>
+              <th scope="col">{t('State')}</th>
             </tr>
           </thead>
           <tbody>
@@ -41,5 +42,5 @@ export function RestoreReport({ report }: { readonly report: Report }) {
 }
 
 function movedOf({ saved_parallelism: before, parallelism: now }: RestoredOperator): string {
-  return before === now ? '' : `, from parallelism ${before ?? '?'} to ${now ?? '?'}`;
+  return before === now ? '' : t(', from parallelism {before} to {now}', { before: before ?? '?', now: now ?? '?' });
 }

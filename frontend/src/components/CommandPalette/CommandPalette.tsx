@@ -10,17 +10,18 @@ import { useCluster } from '../../hooks/useLive';
 import { useWhenReady } from '../../hooks/useWhenReady';
 import { searched } from '../../model/commandSearch';
 import { type Command, commandsOfPage } from '../../store/commands';
+import { t } from '../../texts/t';
 import { Dialog } from '../Dialog/Dialog';
 import classes from './CommandPalette.module.css';
 
 const PAGES: readonly (readonly [string, string])[] = [
-  ['Overview', '/'],
-  ['Pipelines', '/pipelines'],
-  ['Connections', '/connections'],
-  ['Submit New Job', '/submit'],
-  ['Savepoints', '/savepoints'],
-  ['Job Managers', '/jobmanagers'],
-  ['Task Managers', '/taskmanagers'],
+  [t('Overview'), '/'],
+  [t('Pipelines'), '/pipelines'],
+  [t('Connections'), '/connections'],
+  [t('Submit New Job'), '/submit'],
+  [t('Savepoints'), '/savepoints'],
+  [t('Job Managers'), '/jobmanagers'],
+  [t('Task Managers'), '/taskmanagers'],
 ];
 const MAX_SHOWN = 60;
 
@@ -37,18 +38,18 @@ export function CommandPalette({ onClose }: { readonly onClose: () => void }) {
     const to = (path: string) => () => void navigate(path);
     const known = (pipelines ?? []).map((each): Command => ({
       id: each.id,
-      group: 'Pipelines',
+      group: t('Pipelines'),
       title: each.name,
       run: to(`/pipelines/${each.id}/edit`),
     }));
     const jobs = (cluster?.jobs ?? []).map((job): Command => ({
       id: job.id,
-      group: 'Jobs',
+      group: t('Jobs'),
       title: job.name,
       hint: job.state,
       run: to(`/jobs/${job.id}`),
     }));
-    const pages = PAGES.map(([title, path]): Command => ({ id: path, group: 'Pages', title, run: to(path) }));
+    const pages = PAGES.map(([title, path]): Command => ({ id: path, group: t('Pages'), title, run: to(path) }));
     return searched([...own, ...known, ...jobs, ...pages], text).slice(0, MAX_SHOWN);
   }, [own, pipelines, cluster, text, navigate]);
   const chosen = Math.min(index, found.length - 1);
@@ -65,16 +66,16 @@ export function CommandPalette({ onClose }: { readonly onClose: () => void }) {
   const { ask } = useWhenReady(found.length > 0 || isAllKnown, () => run(found[chosen]), text);
   const optionId = (at: number) => `${id}-${at}`;
   return (
-    <Dialog onClose={onClose} withCloseButton={false} size="lg" padding="sm" yOffset="12vh" aria-label="Commands">
+    <Dialog onClose={onClose} withCloseButton={false} size="lg" padding="sm" yOffset="12vh" aria-label={t('Commands')}>
       <TextInput
         className={classes.input ?? ''}
         data-autofocus
         role="combobox"
-        aria-label="Search commands"
+        aria-label={t('Search commands')}
         aria-expanded
         aria-controls={id}
         aria-activedescendant={chosen >= 0 ? optionId(chosen) : undefined}
-        placeholder="Search nodes, actions, pipelines and jobs"
+        placeholder={t('Search nodes, actions, pipelines and jobs')}
         value={text}
         onChange={(event) => {
           setText(event.currentTarget.value);
@@ -88,7 +89,7 @@ export function CommandPalette({ onClose }: { readonly onClose: () => void }) {
           event.preventDefault();
         }}
       />
-      <ul ref={list} id={id} role="listbox" aria-label="Commands" className={classes.list}>
+      <ul ref={list} id={id} role="listbox" aria-label={t('Commands')} className={classes.list}>
         {found.map((command, at) => (
           <Line
             key={`${command.group} ${command.id}`}
@@ -101,7 +102,7 @@ export function CommandPalette({ onClose }: { readonly onClose: () => void }) {
           />
         ))}
       </ul>
-      {found.length === 0 && <p className={classes.none}>No matches.</p>}
+      {found.length === 0 && <p className={classes.none}>{t('No matches.')}</p>}
     </Dialog>
   );
 }

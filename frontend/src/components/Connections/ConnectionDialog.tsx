@@ -6,12 +6,13 @@ import { type SyntheticEvent, useState } from 'react';
 
 import { CONNECTIONS_KEY, type Connection, type ConnectionKind, putConnection } from '../../api/connections';
 import { useSingleFlight } from '../../hooks/useSingleFlight';
+import { t } from '../../texts/t';
 import { Dialog } from '../Dialog/Dialog';
 import classes from './Connections.module.css';
 
 const KINDS: readonly { readonly value: ConnectionKind; readonly label: string }[] = [
-  { value: 'postgres', label: 'PostgreSQL' },
-  { value: 'redis', label: 'Redis' },
+  { value: 'postgres', label: t('PostgreSQL') },
+  { value: 'redis', label: t('Redis') },
 ];
 
 interface Props {
@@ -35,7 +36,11 @@ export function ConnectionDialog({ connection, taken, onClose }: Props) {
   const put = useSingleFlight(mutate);
   const isTaken = connection === null && taken.includes(name.trim());
   return (
-    <Dialog onClose={onClose} title={connection === null ? 'New connection' : `Edit ${connection.name}`} centered>
+    <Dialog
+      onClose={onClose}
+      title={connection === null ? t('New connection') : t('Edit {name}', { name: connection.name })}
+      centered
+    >
       <form
         className={classes.form}
         onSubmit={(event: SyntheticEvent) => {
@@ -45,23 +50,24 @@ export function ConnectionDialog({ connection, taken, onClose }: Props) {
       >
         <TextInput
           data-autofocus
-          label="Name"
-          description="Nodes refer to it by this name: letters, digits and _ . -"
+          label={t('Name')}
+          description={t('Nodes refer to it by this name: letters, digits and _ . -')}
           value={name}
           disabled={connection !== null}
-          error={isTaken ? 'A connection with this name already exists.' : null}
+          error={isTaken ? t('A connection with this name already exists.') : null}
           onChange={(event) => setName(event.currentTarget.value)}
         />
         <Select
-          label="Kind"
+          label={t('Kind')}
           data={[...KINDS]}
           value={kind}
           allowDeselect={false}
           onChange={(chosen) => setKind(chosen ?? 'postgres')}
         />
         <p className={classes.note}>
-          Its URL, with user and password, is a secret: it is given to the JobManager as a variable or in the file of
-          secrets, and never goes through this page.
+          {t(
+            'Its URL, with user and password, is a secret: it is given to the JobManager as a variable or in the file of secrets, and never goes through this page.',
+          )}
         </p>
         {error !== null && (
           <p role="alert" className={classes.problem}>
@@ -70,10 +76,10 @@ export function ConnectionDialog({ connection, taken, onClose }: Props) {
         )}
         <Group justify="flex-end">
           <Button variant="default" onClick={onClose}>
-            Close
+            {t('Close')}
           </Button>
           <Button type="submit" loading={isPending} disabled={name.trim() === '' || isTaken}>
-            {connection === null ? 'Create' : 'Save'}
+            {connection === null ? t('Create') : t('Save')}
           </Button>
         </Group>
       </form>

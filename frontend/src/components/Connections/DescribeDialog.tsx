@@ -5,6 +5,7 @@ import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 
 import { type Connection, describeConnection } from '../../api/connections';
+import { t } from '../../texts/t';
 import { CopyText } from '../CopyText/CopyText';
 import { Dialog } from '../Dialog/Dialog';
 import classes from './Connections.module.css';
@@ -28,21 +29,21 @@ export function DescribeDialog({ connection, onClose }: Props) {
   const names = (data?.names ?? []).filter((each) => each.toLowerCase().includes(text.toLowerCase()));
   const what = kind === 'redis' ? 'streams' : 'tables';
   return (
-    <Dialog onClose={onClose} size="lg" title={`Behind ${name}`}>
+    <Dialog onClose={onClose} size="lg" title={t('Behind {name}', { name })}>
       {error !== null && (
         <p role="alert" className={classes.problem}>
           {error.message}
         </p>
       )}
-      {data === undefined && error === null && <Loader role="status" aria-label={`Asking ${name}`} />}
+      {data === undefined && error === null && <Loader role="status" aria-label={t('Asking {name}', { name })} />}
       {data !== undefined && (
         <div className={classes.behind}>
           <div>
             <TextInput
               size="sm"
               data-autofocus
-              aria-label={`Search ${what}`}
-              placeholder={`Search ${data.names.length} ${what}`}
+              aria-label={t('Search {what}', { what })}
+              placeholder={t('Search {count} {what}', { count: data.names.length, what })}
               value={text}
               onChange={(event) => setText(event.currentTarget.value)}
             />
@@ -50,7 +51,7 @@ export function DescribeDialog({ connection, onClose }: Props) {
               {names.map((each) => (
                 <li key={each}>
                   {kind === 'redis' ? (
-                    <CopyText text={each} label="name" />
+                    <CopyText text={each} label={t('name')} />
                   ) : (
                     <button
                       type="button"
@@ -64,8 +65,10 @@ export function DescribeDialog({ connection, onClose }: Props) {
                 </li>
               ))}
             </ul>
-            {names.length === 0 && <p className="tm-dim">None.</p>}
-            {!data.is_all && <p className="tm-dim">There may be more {what}: not all were looked at.</p>}
+            {names.length === 0 && <p className="tm-dim">{t('None.')}</p>}
+            {!data.is_all && (
+              <p className="tm-dim">{t('There may be more {what}: not all were looked at.', { what })}</p>
+            )}
           </div>
           {table !== null && <Columns key={table} connection={name} table={table} />}
         </div>
@@ -89,14 +92,14 @@ function Columns({ connection, table }: { readonly connection: string; readonly 
       </p>
     );
   }
-  if (data === undefined) return <Loader role="status" aria-label={`Reading ${table}`} />;
+  if (data === undefined) return <Loader role="status" aria-label={t('Reading {table}', { table })} />;
   return (
     <table className="tm-table">
-      <caption className="tm-visually-hidden">Columns of {table}</caption>
+      <caption className="tm-visually-hidden">{t('Columns of {table}', { table })}</caption>
       <thead>
         <tr>
-          <th scope="col">Column</th>
-          <th scope="col">Type</th>
+          <th scope="col">{t('Column')}</th>
+          <th scope="col">{t('Type')}</th>
         </tr>
       </thead>
       <tbody>

@@ -4,6 +4,7 @@ import { IconAlertTriangle, IconCircleCheck, IconCircleDashed } from '@tabler/ic
 
 import type { Connection } from '../../api/connections';
 import { useTimes } from '../../hooks/useTimes';
+import { t } from '../../texts/t';
 import classes from './Connections.module.css';
 
 export function TestResult({ connection }: { readonly connection: Connection }) {
@@ -12,7 +13,7 @@ export function TestResult({ connection }: { readonly connection: Connection }) 
   if (test === null) {
     return (
       <span className={classes.result}>
-        <IconCircleDashed size={15} aria-hidden /> not tested
+        <IconCircleDashed size={15} aria-hidden /> {t('not tested')}
       </span>
     );
   }
@@ -20,7 +21,7 @@ export function TestResult({ connection }: { readonly connection: Connection }) 
     <span className={classes.result} data-ok={test.ok} title={tested_at === null ? '' : times.dateTime(tested_at)}>
       {test.ok ? <IconCircleCheck size={15} aria-hidden /> : <IconAlertTriangle size={15} aria-hidden />}
       <span className="tm-break">
-        {test.ok ? 'answers' : 'does not answer'}
+        {test.ok ? t('answers') : t('does not answer')}
         {test.message !== '' && `: ${test.message}`}
       </span>
     </span>

@@ -3,6 +3,7 @@
 import { ActionIcon, CopyButton, Tooltip } from '@mantine/core';
 import { IconCheck, IconCopy } from '@tabler/icons-react';
 
+import { t } from '../../texts/t';
 import classes from './CopyText.module.css';
 
 interface Props {
@@ -17,8 +18,14 @@ export function CopyText({ text, label, block = false }: Props) {
       <span className={`tm-mono ${classes.text}`}>{text}</span>
       <CopyButton value={text} timeout={1500}>
         {({ copied, copy }) => (
-          <Tooltip label={copied ? 'Copied' : `Copy ${label}`}>
-            <ActionIcon variant="subtle" color="gray" size="sm" onClick={copy} aria-label={`Copy ${label}`}>
+          <Tooltip label={copied ? t('Copied') : t('Copy {label}', { label })}>
+            <ActionIcon
+              variant="subtle"
+              color="gray"
+              size="sm"
+              onClick={copy}
+              aria-label={t('Copy {label}', { label })}
+            >
               {copied ? <IconCheck size={14} /> : <IconCopy size={14} />}
             </ActionIcon>
           </Tooltip>

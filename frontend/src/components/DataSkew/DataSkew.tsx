@@ -3,6 +3,7 @@
 import { useJobPart, useVertex } from '../../hooks/useJob';
 import { NOTHING } from '../../model/format';
 import { type Spread, type VertexSkew, cvText, ratioText, skewsOf } from '../../model/skew';
+import { t } from '../../texts/t';
 import { Panel } from '../Panel/Panel';
 import { VertexLink } from '../VertexLink/VertexLink';
 
@@ -15,15 +16,15 @@ export function DataSkew({ onSelect }: Props) {
   // vertices of one subtask have none
   if (skews.length === 0) return null;
   return (
-    <Panel flush title="Data Skew">
-      <div className="tm-table-scroll" tabIndex={0} role="region" aria-label="Data skew of the vertices">
+    <Panel flush title={t('Data Skew')}>
+      <div className="tm-table-scroll" tabIndex={0} role="region" aria-label={t('Data skew of the vertices')}>
         <table className="tm-table">
-          <caption className="tm-visually-hidden">Data skew of the vertices</caption>
+          <caption className="tm-visually-hidden">{t('Data skew of the vertices')}</caption>
           <thead>
             <tr>
-              <th scope="col">Name</th>
-              <Heads of="Since Start" />
-              <Heads of="Now" />
+              <th scope="col">{t('Name')}</th>
+              <Heads of={t('Since Start')} />
+              <Heads of={t('Now')} />
             </tr>
           </thead>
           <tbody>
@@ -40,14 +41,14 @@ export function DataSkew({ onSelect }: Props) {
 function Heads({ of }: { readonly of: string }) {
   return (
     <>
-      <th scope="col" className="tm-num" title="Coefficient of variation: standard deviation / average">
-        {of}: CV
+      <th scope="col" className="tm-num" title={t('Coefficient of variation: standard deviation / average')}>
+        {t('{of}: CV', { of })}
       </th>
-      <th scope="col" className="tm-num" title="Records of the subtask that gets most / average">
-        Max / Average
+      <th scope="col" className="tm-num" title={t('Records of the subtask that gets most / average')}>
+        {t('Max / Average')}
       </th>
-      <th scope="col" className="tm-num" title="The one that gets most">
-        Subtask
+      <th scope="col" className="tm-num" title={t('The one that gets most')}>
+        {t('Subtask')}
       </th>
     </>
   );

@@ -3,6 +3,8 @@
 import { Modal, type ModalProps } from '@mantine/core';
 import { useEffect, useState } from 'react';
 
+import { t } from '../../texts/t';
+
 export function Dialog(props: Omit<ModalProps, 'opened'>) {
   const [before] = useState(() => document.activeElement);
   useEffect(
@@ -13,5 +15,5 @@ export function Dialog(props: Omit<ModalProps, 'opened'>) {
     },
     [before],
   );
-  return <Modal opened closeButtonProps={{ 'aria-label': 'Close' }} {...props} />;
+  return <Modal opened closeButtonProps={{ 'aria-label': t('Close') }} {...props} />;
 }

@@ -7,6 +7,8 @@ import { type DragEvent, useId, useState } from 'react';
 import { formatBytes } from '../../model/format';
 import type { Picked } from '../../model/programFiles';
 import { ACCEPTED_FILES } from '../../model/programForm';
+import { rich } from '../../texts/rich';
+import { t } from '../../texts/t';
 import classes from './Dropzone.module.css';
 import { chosenFiles, droppedFiles } from './pickedFiles';
 
@@ -46,9 +48,11 @@ export function Dropzone({ onFiles, onUnreadable, disabled, sending }: Props) {
         <>
           <IconCloudUpload size={28} stroke={1.5} className={classes.icon} aria-hidden />
           <div>
-            <Picker label="Choose a program" disabled={disabled} onFiles={onFiles} />, or{' '}
-            <Picker label="choose a directory" isDirectory disabled={disabled} onFiles={onFiles} />, or drop it here
-            <p className={classes.hint}>One or several .py files, a directory of modules, or a .zip or .whl</p>
+            {rich('{program}, or {directory}, or drop it here', {
+              program: <Picker label={t('Choose a program')} disabled={disabled} onFiles={onFiles} />,
+              directory: <Picker label={t('choose a directory')} isDirectory disabled={disabled} onFiles={onFiles} />,
+            })}
+            <p className={classes.hint}>{t('One or several .py files, a directory of modules, or a .zip or .whl')}</p>
           </div>
         </>
       ) : (
@@ -56,8 +60,8 @@ export function Dropzone({ onFiles, onUnreadable, disabled, sending }: Props) {
           <span className={classes.file}>
             {sending.file.name} <span className="tm-dim">{formatBytes(sending.file.size)}</span>
           </span>
-          <Progress value={100 * sending.share} aria-label={`Uploading ${sending.file.name}`} />
-          <span className="tm-dim">{sending.share < 1 ? `${Math.round(100 * sending.share)}%` : 'Storing'}</span>
+          <Progress value={100 * sending.share} aria-label={t('Uploading {name}', { name: sending.file.name })} />
+          <span className="tm-dim">{sending.share < 1 ? `${Math.round(100 * sending.share)}%` : t('Storing')}</span>
         </div>
       )}
     </div>

@@ -4,6 +4,7 @@ import { Button } from '@mantine/core';
 import { type Icon, IconAlertTriangle } from '@tabler/icons-react';
 import type { ReactNode } from 'react';
 
+import { t } from '../../texts/t';
 import classes from './EmptyState.module.css';
 
 interface Props {
@@ -40,7 +41,7 @@ export function FailureState({ title, message, onRetry, isPage = false }: Failur
         <p className={classes.message}>{message}</p>
         {onRetry !== undefined && (
           <Button variant="default" onClick={onRetry}>
-            Try again
+            {t('Try again')}
           </Button>
         )}
       </EmptyState>

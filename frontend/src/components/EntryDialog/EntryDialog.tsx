@@ -2,6 +2,7 @@
 
 import { Button, Group, Select } from '@mantine/core';
 import { type SyntheticEvent, useState } from 'react';
+import { t } from '../../texts/t';
 import { Dialog } from '../Dialog/Dialog';
 
 interface Props {
@@ -18,12 +19,12 @@ export function EntryDialog({ name, modules, onChosen, onClose }: Props) {
     if (entry !== null) onChosen(entry);
   };
   return (
-    <Dialog onClose={onClose} title="Which module starts the job?" centered>
+    <Dialog onClose={onClose} title={t('Which module starts the job?')} centered>
       <form onSubmit={submit}>
         <Select
-          label="Entry Module"
-          description={`Its code runs when the job is submitted; ${name} has no __main__.py or main.py`}
-          placeholder="Choose a module"
+          label={t('Entry Module')}
+          description={t('Its code runs when the job is submitted; {name} has no __main__.py or main.py', { name })}
+          placeholder={t('Choose a module')}
           data-autofocus
           allowDeselect={false}
           searchable={modules.length > 12}
@@ -33,10 +34,10 @@ export function EntryDialog({ name, modules, onChosen, onClose }: Props) {
         />
         <Group justify="flex-end" mt="lg">
           <Button variant="default" onClick={onClose}>
-            Close
+            {t('Close')}
           </Button>
           <Button type="submit" disabled={entry === null}>
-            Upload
+            {t('Upload')}
           </Button>
         </Group>
       </form>

@@ -10,6 +10,8 @@ import { behindOf, holderText, placeText } from '../../model/eventTime';
 import { NOTHING, formatCount, formatDuration, formatTimes } from '../../model/format';
 import type { Vertex } from '../../model/job';
 import { keyOfLate } from '../../model/peek';
+import { rich } from '../../texts/rich';
+import { t } from '../../texts/t';
 import { Panel } from '../Panel/Panel';
 import { peekSearch } from '../PeekLink/PeekLink';
 import { VertexLink } from '../VertexLink/VertexLink';
@@ -27,36 +29,41 @@ export function EventTime({ onSelect }: Props) {
   // a job without event time has nothing to show
   if (time?.newest === undefined) return null;
   return (
-    <Panel flush title="Watermarks">
+    <Panel flush title={t('Watermarks')}>
       <p className={classes.summary}>
         <span>
-          Newest at the sources: <strong className="tm-live">{times.watermark(time.newest)}</strong> ({times.zone})
+          {rich('Newest at the sources: {watermark} ({zone})', {
+            watermark: <strong className="tm-live">{times.watermark(time.newest)}</strong>,
+            zone: times.zone,
+          })}
         </span>
         {time.speed !== undefined && (
           <span>
-            Event-time speed: <strong className="tm-live">{formatTimes(time.speed)}</strong> real time
+            {rich('Event-time speed: {speed} real time', {
+              speed: <strong className="tm-live">{formatTimes(time.speed)}</strong>,
+            })}
           </span>
         )}
         {time.holder !== undefined && <Holder holder={time.holder} onSelect={onSelect} />}
         {time.idle !== undefined && <Idle idle={time.idle} count={time.num_idle ?? 0} onSelect={onSelect} />}
         {late !== undefined && <LateRecords late={late} />}
       </p>
-      <div className="tm-table-scroll" tabIndex={0} role="region" aria-label="Watermarks of the vertices">
+      <div className="tm-table-scroll" tabIndex={0} role="region" aria-label={t('Watermarks of the vertices')}>
         <table className="tm-table">
-          <caption className="tm-visually-hidden">Watermarks of the vertices</caption>
+          <caption className="tm-visually-hidden">{t('Watermarks of the vertices')}</caption>
           <thead>
             <tr>
-              <th scope="col">Name</th>
-              <th scope="col">Low Watermark</th>
+              <th scope="col">{t('Name')}</th>
+              <th scope="col">{t('Low Watermark')}</th>
               <th scope="col" className="tm-num">
-                Behind the Newest
+                {t('Behind the Newest')}
               </th>
               {time.is_live && (
                 <th scope="col" className="tm-num">
-                  Lag
+                  {t('Lag')}
                 </th>
               )}
-              <th scope="col">Held Back by</th>
+              <th scope="col">{t('Held Back by')}</th>
             </tr>
           </thead>
           <tbody>
@@ -74,8 +81,13 @@ function Holder({ holder, onSelect }: Props & { readonly holder: NonNullable<Job
   const name = useVertex(holder.vertex)?.name ?? holder.vertex;
   return (
     <span>
-      Held back by <VertexLink id={holder.vertex} name={name} onSelect={onSelect} />, {holderText(holder)}
-      {holder.behind !== undefined && <span className="tm-live"> ({formatDuration(holder.behind)} behind)</span>}
+      {rich('Held back by {vertex}, {holder}', {
+        vertex: <VertexLink id={holder.vertex} name={name} onSelect={onSelect} />,
+        holder: holderText(holder),
+      })}
+      {holder.behind !== undefined && (
+        <span className="tm-live"> {t('({behind} behind)', { behind: formatDuration(holder.behind) })}</span>
+      )}
     </span>
   );
 }
@@ -92,18 +104,20 @@ function Idle({ idle, count, onSelect }: IdleProps) {
   const found = vertices.filter(({ id }) => idle.some(({ vertex }) => vertex === id));
   return (
     <span>
-      Idle ({count}):{' '}
-      {found.map(({ id, name }, index) => (
-        <Fragment key={id}>
-          {index > 0 && '; '}
-          <VertexLink id={id} name={name} onSelect={onSelect} />,{' '}
-          {idle
-            .filter(({ vertex }) => vertex === id)
-            .map(placeText)
-            .join('; ')}
-        </Fragment>
-      ))}
-      {count > idle.length && ` and ${count - idle.length} more`}
+      {rich('Idle ({count}): {places}', {
+        count,
+        places: found.map(({ id, name }, index) => (
+          <Fragment key={id}>
+            {index > 0 && '; '}
+            <VertexLink id={id} name={name} onSelect={onSelect} />,{' '}
+            {idle
+              .filter(({ vertex }) => vertex === id)
+              .map(placeText)
+              .join('; ')}
+          </Fragment>
+        )),
+      })}
+      {count > idle.length && ` ${t('and {count} more', { count: count - idle.length })}`}
     </span>
   );
 }
@@ -118,8 +132,11 @@ function LateRecords({ late }: { readonly late: Readonly<Record<string, number>>
       if (count === undefined) return [];
       return [
         <span key={uid}>
-          Late records dropped by {name}: <strong className="tm-live">{formatCount(count)}</strong>{' '}
-          <Link to={peekSearch(params, { vertex: vertex.id, key: keyOfLate(uid) })}>Show samples</Link>
+          {rich('Late records dropped by {name}: {count} {link}', {
+            name,
+            count: <strong className="tm-live">{formatCount(count)}</strong>,
+            link: <Link to={peekSearch(params, { vertex: vertex.id, key: keyOfLate(uid) })}>{t('Show samples')}</Link>,
+          })}
         </span>,
       ];
     }),
@@ -145,7 +162,9 @@ function Row({ vertex, time, onSelect }: RowProps) {
       <td className="tm-live">{times.watermark(watermark)}</td>
       <td className="tm-num tm-live">{formatDuration(behindOf(watermark, time, vertex.id))}</td>
       {time.is_live && <td className="tm-num tm-live">{formatDuration(lag)}</td>}
-      <td className="tm-live">{input === undefined ? (subtask ?? NOTHING) : `input ${input.name}`}</td>
+      <td className="tm-live">
+        {input === undefined ? (subtask ?? NOTHING) : t('input {name}', { name: input.name })}
+      </td>
     </tr>
   );
 }

@@ -3,6 +3,8 @@
 import { Button, CopyButton } from '@mantine/core';
 import { IconCheck, IconCopy } from '@tabler/icons-react';
 
+import { t } from '../../texts/t';
+
 export function CopyTrace({ text }: { readonly text: string }) {
   return (
     <CopyButton value={text}>
@@ -13,7 +15,7 @@ export function CopyTrace({ text }: { readonly text: string }) {
           leftSection={copied ? <IconCheck size={14} /> : <IconCopy size={14} />}
           onClick={copy}
         >
-          {copied ? 'Copied' : 'Copy stack trace'}
+          {copied ? t('Copied') : t('Copy stack trace')}
         </Button>
       )}
     </CopyButton>

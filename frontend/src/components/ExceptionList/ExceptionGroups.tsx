@@ -11,6 +11,7 @@ import { useJobId } from '../../hooks/useJob';
 import { useQueryParam } from '../../hooks/useQueryParam';
 import { useTimes } from '../../hooks/useTimes';
 import { attemptsOf, exceptionParts, shortPlace } from '../../model/exceptions';
+import { plural, t } from '../../texts/t';
 import { FailureState } from '../EmptyState/EmptyState';
 import { Panel } from '../Panel/Panel';
 import { CopyTrace } from './CopyTrace';
@@ -32,12 +33,12 @@ export function ExceptionHistory({ exceptions, origin }: Props) {
   });
   if (data !== undefined) return <ExceptionGroups groups={data.groups} exceptions={exceptions} origin={origin} />;
   return (
-    <Panel title="Exception History">
+    <Panel title={t('Exception History')}>
       {error === null ? (
         <Skeleton height={120} />
       ) : (
         <FailureState
-          title="Earlier exceptions cannot be shown"
+          title={t('Earlier exceptions cannot be shown')}
           message={error.message}
           onRetry={() => void refetch()}
         />
@@ -52,7 +53,10 @@ export function ExceptionGroups({ groups, exceptions, origin }: Props & { readon
   const open = (param ?? '').split(',').filter(Boolean);
   if (groups.length === 0) return null;
   return (
-    <Panel title={`Exception History (${groups.length === 1 ? '1 cause' : `${groups.length} causes`})`} flush>
+    <Panel
+      title={t('Exception History ({causes})', { causes: plural(groups.length, '1 cause', '{count} causes') })}
+      flush
+    >
       <Accordion
         multiple
         value={open}
@@ -65,7 +69,7 @@ export function ExceptionGroups({ groups, exceptions, origin }: Props & { readon
             <Accordion.Control>
               <span className={classes.line}>
                 <span className={classes.times}>
-                  {group.count}×<span className="tm-visually-hidden"> times</span>
+                  {group.count}×<span className="tm-visually-hidden"> {t('times')}</span>
                 </span>
                 <span className={classes.name}>{group.name}</span>
                 <span className={classes.where}>
@@ -99,15 +103,13 @@ function Group({ group, exceptions, origin }: Props & { readonly group: FailureG
       <p className={classes.facts}>
         {vertex !== '' && (
           <Link className="tm-link tm-break" to={`?vertex=${encodeURIComponent(vertex)}`}>
-            Show {group.vertex_name} in the graph
+            {t('Show {vertexName} in the graph', { vertexName: group.vertex_name })}
           </Link>
         )}
         {place !== '' && <span className="tm-mono tm-break">{place}</span>}
         <span>{attemptsOf(occurrences)}</span>
         {count > occurrences.length && (
-          <span>
-            the newest {occurrences.length} of {count}
-          </span>
+          <span>{t('the newest {shown} of {count}', { shown: occurrences.length, count })}</span>
         )}
       </p>
       <ol className={classes.occurrences}>
@@ -138,22 +140,32 @@ function Occurrence({ occurrence, exception, origin }: OccurrenceProps) {
     <li className={classes.occurrence}>
       <p className={classes.facts}>
         <strong className={classes.when}>{times.dateTime(occurrence.timestamp)}</strong>
-        <span>attempt {occurrence.attempt}</span>
-        {occurrence.task_name !== '' && <span className="tm-break">task {occurrence.task_name}</span>}
-        {occurrence.location !== '' && <span className="tm-break">on {occurrence.location}</span>}
+        <span>{t('attempt {attempt}', { attempt: occurrence.attempt })}</span>
+        {occurrence.task_name !== '' && (
+          <span className="tm-break">{t('task {taskName}', { taskName: occurrence.task_name })}</span>
+        )}
+        {occurrence.location !== '' && (
+          <span className="tm-break">{t('on {location}', { location: occurrence.location })}</span>
+        )}
         {exception !== undefined && origin(exception)}
         <Link className="tm-link" to={`?tab=logs&attempt=${occurrence.attempt}`}>
-          logs of this attempt
+          {t('logs of this attempt')}
         </Link>
       </p>
       {(beside.length > 0 || others > 0) && (
-        <ul className={classes.beside} aria-label="What else went on in this attempt">
+        <ul className={classes.beside} aria-label={t('What else went on in this attempt')}>
           {beside.map(({ kind, timestamp, text }) => (
             <li key={`${kind} ${timestamp} ${text}`}>
               <span className={classes.when}>{times.time(timestamp)}</span> <span className="tm-break">{text}</span>
             </li>
           ))}
-          {others > 0 && <li>{others === 1 ? 'another exception' : `${others} other exceptions`} at the same time</li>}
+          {others > 0 && (
+            <li>
+              {t('{others} at the same time', {
+                others: plural(others, 'another exception', '{count} other exceptions'),
+              })}
+            </li>
+          )}
         </ul>
       )}
       {exception !== undefined && <Trace exception={exception} />}
@@ -166,9 +178,9 @@ function Trace({ exception }: { readonly exception: JobException }) {
   if (trace === '') return null;
   return (
     <details className={classes.more}>
-      <summary>Stack trace</summary>
+      <summary>{t('Stack trace')}</summary>
       <p className={classes.message}>{headline}</p>
-      <pre className={classes.trace} tabIndex={0} aria-label="Stack trace">
+      <pre className={classes.trace} tabIndex={0} aria-label={t('Stack trace')}>
         {trace}
       </pre>
       <CopyTrace text={exception.stacktrace} />

@@ -7,6 +7,8 @@ import { Link } from 'react-router';
 import type { JobException } from '../../gen/contract';
 import { useTimes } from '../../hooks/useTimes';
 import { exceptionParts } from '../../model/exceptions';
+import { rich } from '../../texts/rich';
+import { t } from '../../texts/t';
 import { CopyTrace } from './CopyTrace';
 import { EmptyState } from '../EmptyState/EmptyState';
 import { Panel } from '../Panel/Panel';
@@ -29,21 +31,24 @@ export function ExceptionList({ exceptions, total, vertexLink, origin = () => nu
   const [root] = exceptions;
   if (root === undefined) {
     return (
-      <Panel label="Exceptions">
-        <EmptyState icon={IconMoodCheck} title="No exceptions">
-          Nothing has failed in this job.
+      <Panel label={t('Exceptions')}>
+        <EmptyState icon={IconMoodCheck} title={t('No exceptions')}>
+          {t('Nothing has failed in this job.')}
         </EmptyState>
       </Panel>
     );
   }
   return (
     <>
-      <Panel title="Root Exception" actions={<CopyTrace text={root.stacktrace} />}>
+      <Panel title={t('Root Exception')} actions={<CopyTrace text={root.stacktrace} />}>
         <Details exception={root} vertexLink={vertexLink} origin={origin} />
       </Panel>
       {total > exceptions.length && (
         <p className={classes.kept}>
-          The newest {exceptions.length} of {total} exceptions are shown; older ones are not kept.
+          {t('The newest {count} of {total} exceptions are shown; older ones are not kept.', {
+            count: exceptions.length,
+            total,
+          })}
         </p>
       )}
       {history}
@@ -67,38 +72,42 @@ function Details({ exception, vertexLink, origin }: DetailsProps) {
       </p>
       <p className={classes.facts}>
         <span>{times.dateTime(exception.timestamp)}</span>
-        <span>attempt {exception.attempt}</span>
+        <span>{t('attempt {attempt}', { attempt: exception.attempt })}</span>
         {exception.task_name !== '' && (
           <span>
-            task{' '}
-            {link === null ? (
-              exception.task_name
-            ) : (
-              <Link className="tm-link" to={link}>
-                {exception.task_name}
-              </Link>
-            )}
+            {rich('task {task}', {
+              task:
+                link === null ? (
+                  exception.task_name
+                ) : (
+                  <Link className="tm-link" to={link}>
+                    {exception.task_name}
+                  </Link>
+                ),
+            })}
           </span>
         )}
-        {exception.location !== '' && <span>on {exception.location}</span>}
+        {exception.location !== '' && <span>{t('on {location}', { location: exception.location })}</span>}
         {origin(exception)}
         <Link className="tm-link" to={`?tab=logs&attempt=${exception.attempt}`}>
-          logs of this attempt
+          {t('logs of this attempt')}
         </Link>
       </p>
       {trace !== '' && (
-        <pre className={classes.trace} tabIndex={0} aria-label="Stack trace">
+        <pre className={classes.trace} tabIndex={0} aria-label={t('Stack trace')}>
           {trace}
         </pre>
       )}
       {exception.suppressed.length > 0 && (
         <>
-          <p className={classes.also}>Other exceptions at the same time:</p>
+          <p className={classes.also}>{t('Other exceptions at the same time:')}</p>
           <ul className={classes.suppressed}>
             {exception.suppressed.map((other, index) => (
               <li key={index}>
                 <span className={classes.name}>{other.name}</span> {other.message}{' '}
-                {other.task_name !== '' && <span className="tm-dim">in {other.task_name}</span>}
+                {other.task_name !== '' && (
+                  <span className="tm-dim">{t('in {taskName}', { taskName: other.task_name })}</span>
+                )}
               </li>
             ))}
           </ul>

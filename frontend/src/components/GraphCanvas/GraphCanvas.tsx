@@ -32,6 +32,7 @@ import { type GraphEdge, type Topology, topologyKey } from '../../model/graph';
 import { type Layout, type NodeSize, type Position as Place, edgePath, layoutOf } from '../../model/layout';
 import type { Backdrop } from '../../model/pipeline/picture';
 import drawing from '../../styles/drawing.module.css';
+import { t } from '../../texts/t';
 import classes from './GraphCanvas.module.css';
 
 interface Contents {
@@ -168,7 +169,7 @@ export function GraphCanvas(props: Props) {
               <MiniMap
                 pannable
                 position="bottom-right"
-                ariaLabel="Map of the graph"
+                ariaLabel={t('Map of the graph')}
                 nodeColor="var(--tm-border-strong)"
                 {...(MapNode && { nodeComponent: MapNode })}
                 nodeBorderRadius={12}

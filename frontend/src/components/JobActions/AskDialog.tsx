@@ -3,6 +3,7 @@
 import { Button, Group, Modal } from '@mantine/core';
 import type { ReactNode, SyntheticEvent } from 'react';
 
+import { t } from '../../texts/t';
 import classes from './JobActions.module.css';
 
 interface Props {
@@ -42,7 +43,7 @@ export function AskDialog(props: Props) {
       onClose={onClose}
       title={title}
       centered
-      closeButtonProps={{ 'aria-label': 'Close' }}
+      closeButtonProps={{ 'aria-label': t('Close') }}
       {...(onClosed === undefined ? {} : { returnFocus: false, onExitTransitionEnd: onClosed })}
     >
       <form onSubmit={submit}>
@@ -54,7 +55,7 @@ export function AskDialog(props: Props) {
         )}
         <Group justify="flex-end" mt="lg">
           <Button variant="default" onClick={onClose}>
-            Close
+            {t('Close')}
           </Button>
           <Button type="submit" loading={isBusy} disabled={isDisabled}>
             {action}

@@ -8,6 +8,8 @@ import { cancelJob } from '../../api/jobs';
 import { useSingleFlight } from '../../hooks/useSingleFlight';
 import type { Job } from '../../model/job';
 import { isCancellable } from '../../model/states';
+import { rich } from '../../texts/rich';
+import { t } from '../../texts/t';
 
 interface Props {
   readonly job: Pick<Job, 'id' | 'name' | 'state'>;
@@ -21,7 +23,7 @@ export function CancelJob({ job, isOpen, onClose, onClosed }: Props) {
     mutationFn: () => cancelJob(job.id),
     onSuccess: () => {
       onClose();
-      notifications.show({ title: 'Cancelling', message: <span className="tm-break">{job.name}</span> });
+      notifications.show({ title: t('Cancelling'), message: <span className="tm-break">{job.name}</span> });
     },
   });
   const cancel = useSingleFlight(mutate);
@@ -29,9 +31,9 @@ export function CancelJob({ job, isOpen, onClose, onClosed }: Props) {
     <Modal
       opened={isOpen && isCancellable(job.state)}
       onClose={onClose}
-      title="Cancel this job?"
+      title={t('Cancel this job?')}
       centered
-      closeButtonProps={{ 'aria-label': 'Close' }}
+      closeButtonProps={{ 'aria-label': t('Close') }}
       returnFocus={false}
       onExitTransitionEnd={() => {
         reset();
@@ -39,7 +41,9 @@ export function CancelJob({ job, isOpen, onClose, onClosed }: Props) {
       }}
     >
       <Text size="sm" className="tm-break">
-        <strong>{job.name}</strong> ends at once, without a savepoint. To resume it later, use “Stop with savepoint”.
+        {rich('{name} ends at once, without a savepoint. To resume it later, use “Stop with savepoint”.', {
+          name: <strong>{job.name}</strong>,
+        })}
       </Text>
       {error !== null && (
         <Text role="alert" size="sm" c="var(--tm-failed)" mt="sm">
@@ -48,10 +52,10 @@ export function CancelJob({ job, isOpen, onClose, onClosed }: Props) {
       )}
       <Group justify="flex-end" mt="lg">
         <Button variant="default" onClick={onClose} data-autofocus>
-          Keep running
+          {t('Keep running')}
         </Button>
         <Button color="red.8" loading={isPending} onClick={() => cancel()}>
-          Cancel job
+          {t('Cancel job')}
         </Button>
       </Group>
     </Modal>

@@ -22,6 +22,7 @@ import { useRole, useSubmissionRefusal } from '../../hooks/useSession';
 import { mayOperate, maySubmit } from '../../model/access';
 import type { Job } from '../../model/job';
 import { isCancellable, isTerminal } from '../../model/states';
+import { t } from '../../texts/t';
 import { CancelJob } from './CancelJob';
 import classes from './JobActions.module.css';
 import { RescaleJob } from './RescaleJob';
@@ -57,9 +58,9 @@ function Active({ job }: { readonly job: Job }) {
   const isRunning = job.state === 'RUNNING';
   return (
     <>
-      <Tooltip label="Requires the role operator" disabled={isAllowed}>
+      <Tooltip label={t('Requires the role operator')} disabled={isAllowed}>
         <Button leftSection={<IconPlayerStop {...ICON} />} disabled={!isAllowed || !isRunning} onClick={stop.open}>
-          Stop with savepoint
+          {t('Stop with savepoint')}
         </Button>
       </Tooltip>
       <Menu position="bottom-end" withinPortal>
@@ -70,29 +71,29 @@ function Active({ job }: { readonly job: Job }) {
             rightSection={<IconChevronDown size={15} stroke={1.8} />}
             disabled={!isAllowed}
           >
-            Actions
+            {t('Actions')}
           </Button>
         </Menu.Target>
         <Menu.Dropdown>
           <Menu.Item leftSection={<IconBookmark {...ICON} />} disabled={!isRunning} onClick={savepoint.open}>
-            Take a savepoint
+            {t('Take a savepoint')}
           </Menu.Item>
           <Menu.Item
             leftSection={<IconDeviceFloppy {...ICON} />}
             disabled={!isRunning}
             onClick={() => checkpoint(undefined)}
           >
-            Take a checkpoint now
+            {t('Take a checkpoint now')}
           </Menu.Item>
           <Menu.Item leftSection={<IconArrowsDiagonal {...ICON} />} disabled={!isRunning} onClick={openRescale}>
-            Rescale
+            {t('Rescale')}
           </Menu.Item>
           <Menu.Item
             leftSection={<IconHistory {...ICON} />}
             disabled={!restoring.isAllowed || job.state === 'CANCELLING'}
             onClick={restoring.open}
           >
-            Restore from a snapshot
+            {t('Restore from a snapshot')}
           </Menu.Item>
           {clone !== null && (
             <Menu.Item
@@ -100,7 +101,7 @@ function Active({ job }: { readonly job: Job }) {
               disabled={!clone.isAllowed || clone.isPending}
               onClick={clone.clone}
             >
-              Clone to the editor
+              {t('Clone to the editor')}
             </Menu.Item>
           )}
           <Menu.Divider />
@@ -110,7 +111,7 @@ function Active({ job }: { readonly job: Job }) {
             disabled={!isCancellable(job.state)}
             onClick={cancel.open}
           >
-            {job.state === 'CANCELLING' ? 'Cancelling' : 'Cancel job'}
+            {job.state === 'CANCELLING' ? t('Cancelling') : t('Cancel job')}
           </Menu.Item>
         </Menu.Dropdown>
       </Menu>
@@ -134,7 +135,7 @@ function Ended({ job }: { readonly job: Job }) {
   return (
     <>
       {clone !== null && (
-        <Tooltip label="Requires the role developer" disabled={clone.isAllowed}>
+        <Tooltip label={t('Requires the role developer')} disabled={clone.isAllowed}>
           <Button
             variant="default"
             leftSection={<IconCopyPlus {...ICON} />}
@@ -142,13 +143,13 @@ function Ended({ job }: { readonly job: Job }) {
             loading={clone.isPending}
             onClick={clone.clone}
           >
-            Clone to the editor
+            {t('Clone to the editor')}
           </Button>
         </Tooltip>
       )}
       <Tooltip label={why} disabled={isAllowed}>
         <Button variant="default" leftSection={<IconRotateClockwise {...ICON} />} disabled={!isAllowed} onClick={open}>
-          Run again
+          {t('Run again')}
         </Button>
       </Tooltip>
       {wasOpened && (
@@ -166,7 +167,7 @@ function useRestoring(jobId: string) {
   const role = useRole();
   const isDrawn = useJobPipeline(jobId) !== null;
   const isInRole = isDrawn ? mayOperate(role) : maySubmit(role);
-  const why = refusal !== '' ? refusal : `Requires the role ${isDrawn ? 'operator' : 'developer'}`;
+  const why = refusal !== '' ? refusal : isDrawn ? t('Requires the role operator') : t('Requires the role developer');
   const [wasOpened, setWasOpened] = useState(false);
   const [isOpen, { open, close }] = useDisclosure(false, { onOpen: () => setWasOpened(true) });
   return { isAllowed: isInRole && refusal === '', why, isOpen, wasOpened, open, close };
@@ -177,8 +178,8 @@ function useCheckpointNow(jobId: string) {
     jobId,
     ask: (_, triggerId) => triggerCheckpoint(jobId, triggerId),
     isWithoutDialog: true,
-    titles: ['Taking a checkpoint', 'Checkpoint completed', 'No checkpoint was taken'],
-    describe: ({ checkpoint_id: id }) => `Number ${id ?? '?'}`,
+    titles: [t('Taking a checkpoint'), t('Checkpoint completed'), t('No checkpoint was taken')],
+    describe: ({ checkpoint_id: id }) => t('Number {id}', { id: id ?? '?' }),
   });
   return start;
 }

@@ -10,6 +10,8 @@ import { useOperation } from '../../hooks/useOperation';
 import { largestParallelism, limitsBelow } from '../../model/checkpoints';
 import type { Job, Vertex } from '../../model/job';
 import { slotsNeeded, slotsText } from '../../model/requirements';
+import { rich } from '../../texts/rich';
+import { t } from '../../texts/t';
 import { AskDialog } from './AskDialog';
 import classes from './JobActions.module.css';
 
@@ -32,7 +34,7 @@ export function RescaleJob({ job, isOpen, onClose, onClosed, wished = {} }: Prop
     jobId: job.id,
     ask: (request, triggerId) => rescaleJob(job.id, request, triggerId),
     onAsked: onClose,
-    titles: ['Rescaling the job', 'The job runs with its new parallelism', 'The job was not rescaled'],
+    titles: [t('Rescaling the job'), t('The job runs with its new parallelism'), t('The job was not rescaled')],
   });
   const changed = Object.fromEntries(
     vertices
@@ -49,25 +51,27 @@ export function RescaleJob({ job, isOpen, onClose, onClosed, wished = {} }: Prop
   const limits = limitsBelow(asked, ofTheJob);
   return (
     <AskDialog
-      title="Rescale this job"
+      title={t('Rescale this job')}
       isOpen={isOpen}
       onClose={onClose}
       {...(onClosed === undefined ? {} : { onClosed })}
       onSubmit={() => start(changed)}
-      action="Rescale"
+      action={t('Rescale')}
       isBusy={isAsking}
       isDisabled={Object.keys(changed).length === 0}
       problem={error?.message ?? null}
     >
       <p className={classes.text}>
-        <strong>{job.name}</strong> takes a checkpoint and continues from it with the new parallelism.
+        {rich('{name} takes a checkpoint and continues from it with the new parallelism.', {
+          name: <strong>{job.name}</strong>,
+        })}
       </p>
       <NumberInput
-        label="Parallelism"
+        label={t('Parallelism')}
         description={
           ofTheJob.length === vertices.length
-            ? 'For all vertices'
-            : `For the ${ofTheJob.length} vertices with the job’s parallelism, ${largest}`
+            ? t('For all vertices')
+            : t('For the {count} vertices with the job’s parallelism, {largest}', { count: ofTheJob.length, largest })
         }
         min={1}
         max={32768}
@@ -89,11 +93,14 @@ export function RescaleJob({ job, isOpen, onClose, onClosed, wished = {} }: Prop
         {vertices.map((vertex) => (
           <Fragment key={vertex.id}>
             <span className={classes.vertex} title={vertex.name}>
-              {vertex.name} <span className={classes.limit}>up to {vertex.max_parallelism}</span>
+              {vertex.name}{' '}
+              <span className={classes.limit}>
+                {t('up to {maxParallelism}', { maxParallelism: vertex.max_parallelism })}
+              </span>
             </span>
             <NumberInput
               size="xs"
-              aria-label={`Parallelism of ${vertex.name}`}
+              aria-label={t('Parallelism of {name}', { name: vertex.name })}
               min={1}
               max={vertex.max_parallelism}
               allowDecimal={false}

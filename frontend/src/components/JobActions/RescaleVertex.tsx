@@ -4,6 +4,7 @@ import { ActionIcon } from '@mantine/core';
 import { IconMinus, IconPlus } from '@tabler/icons-react';
 
 import type { Vertex } from '../../model/job';
+import { t } from '../../texts/t';
 import classes from './JobActions.module.css';
 
 interface Props {
@@ -18,7 +19,7 @@ export function RescaleVertex({ vertex, onWish }: Props) {
       <ActionIcon
         size="xs"
         variant="default"
-        aria-label={`Fewer subtasks of ${name}`}
+        aria-label={t('Fewer subtasks of {name}', { name })}
         disabled={parallelism <= 1}
         onClick={() => onWish(parallelism - 1)}
       >
@@ -28,7 +29,7 @@ export function RescaleVertex({ vertex, onWish }: Props) {
       <ActionIcon
         size="xs"
         variant="default"
-        aria-label={`More subtasks of ${name}`}
+        aria-label={t('More subtasks of {name}', { name })}
         disabled={parallelism >= most}
         onClick={() => onWish(parallelism + 1)}
       >

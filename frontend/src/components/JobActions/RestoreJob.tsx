@@ -14,6 +14,8 @@ import { useJobPipeline } from '../../hooks/useJobPipeline';
 import { useSingleFlight } from '../../hooks/useSingleFlight';
 import type { Job } from '../../model/job';
 import { isTerminal } from '../../model/states';
+import { rich } from '../../texts/rich';
+import { t } from '../../texts/t';
 import { type Beginning, RestoreChoice } from '../RestoreChoice/RestoreChoice';
 import { AskDialog } from './AskDialog';
 import classes from './JobActions.module.css';
@@ -71,12 +73,12 @@ export function RestoreJob({ job, isOpen, onClose, onClosed }: Props) {
   const isPathless = beginning.kind === 'snapshot' && location === '';
   return (
     <AskDialog
-      title={isEnded ? 'Run this job again' : 'Restore this job'}
+      title={isEnded ? t('Run this job again') : t('Restore this job')}
       isOpen={isOpen}
       onClose={onClose}
       {...(onClosed === undefined ? {} : { onClosed })}
       onSubmit={() => go(undefined)}
-      action={!endsBefore ? 'Continue' : how === 'stop' ? 'Stop job and continue' : 'Cancel job and continue'}
+      action={!endsBefore ? t('Continue') : how === 'stop' ? t('Stop job and continue') : t('Cancel job and continue')}
       isBusy={isPending}
       isDisabled={data === undefined || isPathless || (program === null && drawn === null)}
       problem={problem?.message ?? error?.message ?? null}
@@ -84,38 +86,47 @@ export function RestoreJob({ job, isOpen, onClose, onClosed }: Props) {
       {data === undefined && error === null && <Skeleton height={90} />}
       {data !== undefined && program === null && drawn === null && (
         <p className={classes.text}>
-          The program of <strong>{job.name}</strong> has been deleted.{' '}
-          <Link to="/submit" className="tm-link">
-            Upload it again
-          </Link>{' '}
-          to start it from one of these.
+          {rich('The program of {name} has been deleted. {link} to start it from one of these.', {
+            name: <strong>{job.name}</strong>,
+            link: (
+              <Link to="/submit" className="tm-link">
+                {t('Upload it again')}
+              </Link>
+            ),
+          })}
         </p>
       )}
       {!isEnded && drawn !== null && (
         <p className={classes.text}>
-          The editor shows what becomes of the state before <strong>{job.name}</strong> is stopped with a savepoint.
+          {rich('The editor shows what becomes of the state before {name} is stopped with a savepoint.', {
+            name: <strong>{job.name}</strong>,
+          })}
         </p>
       )}
       {data !== undefined && (
         <div className={classes.fields}>
           <RestoreChoice
-            label="Start from"
+            label={t('Start from')}
             points={points}
             value={beginning}
             onChange={setChosen}
             keep={null}
-            empty={{ label: 'No state', description: 'From the beginning, as on its first start' }}
+            empty={{ label: t('No state'), description: t('From the beginning, as on its first start') }}
           />
           {endsBefore && (
-            <Radio.Group label="Before" value={how} onChange={(next) => setEnding(next === 'stop' ? 'stop' : 'cancel')}>
+            <Radio.Group
+              label={t('Before')}
+              value={how}
+              onChange={(next) => setEnding(next === 'stop' ? 'stop' : 'cancel')}
+            >
               <Stack gap={8} mt={6}>
                 <Radio
                   value="stop"
-                  label="Stop with savepoint"
-                  description="You can come back to what runs now."
+                  label={t('Stop with savepoint')}
+                  description={t('You can come back to what runs now.')}
                   disabled={job.state !== 'RUNNING'}
                 />
-                <Radio value="cancel" label="Cancel" description="At once, without a savepoint." />
+                <Radio value="cancel" label={t('Cancel')} description={t('At once, without a savepoint.')} />
               </Stack>
             </Radio.Group>
           )}

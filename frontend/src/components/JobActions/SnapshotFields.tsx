@@ -3,6 +3,7 @@
 import { Select, TextInput } from '@mantine/core';
 
 import type { SavepointRequest } from '../../api/checkpoints';
+import { t } from '../../texts/t';
 
 interface Props {
   readonly value: SavepointRequest;
@@ -14,19 +15,21 @@ export function SnapshotFields({ value, onChange, defaultDirectory }: Props) {
   return (
     <>
       <TextInput
-        label="Directory"
-        description="The savepoint gets a directory of its own in it; if empty, the cluster’s savepoint directory is used"
+        label={t('Directory')}
+        description={t(
+          'The savepoint gets a directory of its own in it; if empty, the cluster’s savepoint directory is used',
+        )}
         placeholder={defaultDirectory ?? ''}
         value={value.directory}
         onChange={(event) => onChange({ ...value, directory: event.currentTarget.value })}
         classNames={{ input: 'tm-mono' }}
       />
       <Select
-        label="Format"
+        label={t('Format')}
         allowDeselect={false}
         data={[
-          { value: 'CANONICAL', label: 'Canonical: the same for every state backend' },
-          { value: 'NATIVE', label: "Native: the state backend's own" },
+          { value: 'CANONICAL', label: t('Canonical: the same for every state backend') },
+          { value: 'NATIVE', label: t("Native: the state backend's own") },
         ]}
         value={value.format}
         onChange={(format) => onChange({ ...value, format: format === 'NATIVE' ? 'NATIVE' : 'CANONICAL' })}

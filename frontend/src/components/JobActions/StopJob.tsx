@@ -7,6 +7,8 @@ import { stopJob, type SavepointRequest } from '../../api/checkpoints';
 import { useJobPart } from '../../hooks/useJob';
 import { useOperation } from '../../hooks/useOperation';
 import type { Job } from '../../model/job';
+import { rich } from '../../texts/rich';
+import { t } from '../../texts/t';
 import { AskDialog } from './AskDialog';
 import classes from './JobActions.module.css';
 import { NEW_SAVEPOINT, SnapshotFields } from './SnapshotFields';
@@ -25,8 +27,8 @@ export function StopJob({ job, isOpen, onClose }: Props) {
     jobId: job.id,
     ask: (request, triggerId) => stopJob(job.id, request, triggerId),
     onAsked: onClose,
-    titles: ['Stopping the job', 'The job has stopped', 'The job did not stop'],
-    describe: ({ location }) => `Savepoint ${location ?? ''}`,
+    titles: [t('Stopping the job'), t('The job has stopped'), t('The job did not stop')],
+    describe: ({ location }) => t('Savepoint {location}', { location: location ?? '' }),
   });
   const close = () => {
     renew();
@@ -34,29 +36,33 @@ export function StopJob({ job, isOpen, onClose }: Props) {
   };
   return (
     <AskDialog
-      title="Stop this job with a savepoint?"
+      title={t('Stop this job with a savepoint?')}
       isOpen={isOpen}
       onClose={close}
       onSubmit={() => start({ ...wanted, drain: way === 'drain' })}
-      action="Stop job"
+      action={t('Stop job')}
       isBusy={isAsking}
       problem={error?.message ?? null}
     >
       <p className={classes.text}>
-        <strong>{job.name}</strong> ends once its savepoint is complete and its sinks have committed.
+        {rich('{name} ends once its savepoint is complete and its sinks have committed.', {
+          name: <strong>{job.name}</strong>,
+        })}
       </p>
       <div className={classes.fields}>
-        <Radio.Group label="Mode" value={way} onChange={setWay}>
+        <Radio.Group label={t('Mode')} value={way} onChange={setWay}>
           <Stack gap={8} mt={6}>
             <Radio
               value="suspend"
-              label="Suspend"
-              description="Nothing is read after the savepoint. A job started from it resumes exactly here."
+              label={t('Suspend')}
+              description={t('Nothing is read after the savepoint. A job started from it resumes exactly here.')}
             />
             <Radio
               value="drain"
-              label="Drain"
-              description="The input ends before the savepoint, so all windows fire. Not meant for resuming the job."
+              label={t('Drain')}
+              description={t(
+                'The input ends before the savepoint, so all windows fire. Not meant for resuming the job.',
+              )}
             />
           </Stack>
         </Radio.Group>

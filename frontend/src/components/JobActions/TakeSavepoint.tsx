@@ -6,6 +6,8 @@ import { triggerSavepoint, type SavepointRequest } from '../../api/checkpoints';
 import { useJobPart } from '../../hooks/useJob';
 import { useOperation } from '../../hooks/useOperation';
 import type { Job } from '../../model/job';
+import { rich } from '../../texts/rich';
+import { t } from '../../texts/t';
 import { AskDialog } from './AskDialog';
 import classes from './JobActions.module.css';
 import { NEW_SAVEPOINT, SnapshotFields } from './SnapshotFields';
@@ -24,7 +26,7 @@ export function TakeSavepoint({ job, isOpen, onClose, onClosed }: Props) {
     jobId: job.id,
     ask: (request, triggerId) => triggerSavepoint(job.id, request, triggerId),
     onAsked: onClose,
-    titles: ['Taking a savepoint', 'Savepoint completed', 'No savepoint was taken'],
+    titles: [t('Taking a savepoint'), t('Savepoint completed'), t('No savepoint was taken')],
     describe: ({ location }) => location ?? '',
   });
   const close = () => {
@@ -33,17 +35,19 @@ export function TakeSavepoint({ job, isOpen, onClose, onClosed }: Props) {
   };
   return (
     <AskDialog
-      title="Take a savepoint"
+      title={t('Take a savepoint')}
       isOpen={isOpen}
       onClose={close}
       onClosed={onClosed}
       onSubmit={() => start(wanted)}
-      action="Take savepoint"
+      action={t('Take savepoint')}
       isBusy={isAsking}
       problem={error?.message ?? null}
     >
       <p className={classes.text}>
-        <strong>{job.name}</strong> continues. The savepoint is kept until you dispose of it.
+        {rich('{name} continues. The savepoint is kept until you dispose of it.', {
+          name: <strong>{job.name}</strong>,
+        })}
       </p>
       <div className={classes.fields}>
         <SnapshotFields value={wanted} onChange={setWanted} defaultDirectory={directory} />

@@ -12,6 +12,7 @@ import { useJobPipeline } from '../../hooks/useJobPipeline';
 import { useRole } from '../../hooks/useSession';
 import { useSingleFlight } from '../../hooks/useSingleFlight';
 import { maySubmit } from '../../model/access';
+import { t } from '../../texts/t';
 
 export interface Clone {
   readonly isAllowed: boolean;
@@ -40,7 +41,7 @@ export function useClone(jobId: string): Clone | null {
     },
     onError: ({ message }) =>
       notifications.show({
-        title: 'The pipeline cannot be cloned',
+        title: t('The pipeline cannot be cloned'),
         message,
         color: 'red',
         autoClose: false,

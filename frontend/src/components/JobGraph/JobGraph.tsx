@@ -13,6 +13,7 @@ import { edgeText } from '../../model/edgeText';
 import { NOTHING, formatBytes, formatDuration, formatRate } from '../../model/format';
 import { type GraphEdge, topologyOfVertices } from '../../model/graph';
 import { metricsOfEdge } from '../../model/job';
+import { t } from '../../texts/t';
 import { GraphCanvas, Line } from '../GraphCanvas/GraphCanvas';
 import { LoadBar } from '../LoadBar/LoadBar';
 import { LoadMark } from '../LoadBar/LoadMark';
@@ -45,7 +46,7 @@ export function JobGraph({ selected, onSelect, coveredRight }: Props) {
         size={SIZE}
         selected={selected}
         coveredRight={coveredRight}
-        label="Job graph"
+        label={t('Job graph')}
         renderNode={renderNode}
         renderEdge={renderEdge}
         renderLine={renderLine}
@@ -75,7 +76,7 @@ export function EdgeLabel({ edge, mayPeek }: EdgeLabelProps) {
       <span className={`tm-live ${classes.rate ?? ''}`}>
         {metrics === undefined ? NOTHING : formatRate(metrics.records_per_second)}
       </span>
-      {queued > 0 && <span className={classes.queue}>{formatBytes(queued)} queued</span>}
+      {queued > 0 && <span className={classes.queue}>{t('{queued} queued', { queued: formatBytes(queued) })}</span>}
       {mayPeek && edge.edge !== undefined && (
         <PeekLink place={{ vertex: edge.target, key: edge.edge }} label={`${source} → ${target}`} />
       )}
@@ -143,25 +144,28 @@ export const VertexNode = memo(function VertexNode({ id, isSelected, onSelect }:
         >
           {vertex.name}
         </button>
-        <span className={classes.parallelism} title={`Parallelism: ${vertex.parallelism}`}>
+        <span
+          className={classes.parallelism}
+          title={t('Parallelism: {parallelism}', { parallelism: vertex.parallelism })}
+        >
           ×{vertex.parallelism}
         </span>
       </span>
       <span className={classes.row}>
         <StateBadge state={vertex.state} plain />
-        {isBottleneck && <span className={`tm-live ${classes.bottleneck ?? ''}`}>bottleneck</span>}
-        {holdsWatermark && <span className={`tm-live ${classes.bottleneck ?? ''}`}>holds the watermark</span>}
+        {isBottleneck && <span className={`tm-live ${classes.bottleneck ?? ''}`}>{t('bottleneck')}</span>}
+        {holdsWatermark && <span className={`tm-live ${classes.bottleneck ?? ''}`}>{t('holds the watermark')}</span>}
       </span>
       <span className={`tm-live ${classes.rates ?? ''}`}>
-        <span className={classes.label}>Received</span>
+        <span className={classes.label}>{t('Received')}</span>
         <span className={classes.number}>{formatRate(metrics.records_in_per_second)}</span>
-        <span className={classes.label}>Sent</span>
+        <span className={classes.label}>{t('Sent')}</span>
         <span className={classes.number}>{formatRate(metrics.records_out_per_second)}</span>
         <StateSize bytes={metrics.state_size} />
       </span>
       <LoadBar metrics={metrics} isRunning={vertex.state === 'RUNNING'} />
       <span className={classes.watermark}>
-        <span className={classes.label}>Low Watermark</span>
+        <span className={classes.label}>{t('Low Watermark')}</span>
         <span>{times.watermark(metrics.watermark)}</span>
         <Lag id={id} />
       </span>
@@ -174,8 +178,8 @@ export function StateSize({ bytes }: { readonly bytes: number | null }) {
   if (bytes === null || bytes === 0) return null;
   return (
     <>
-      <span className={classes.label} title="In the latest completed checkpoint or savepoint">
-        State
+      <span className={classes.label} title={t('In the latest completed checkpoint or savepoint')}>
+        {t('State')}
       </span>
       <span className={classes.number}>{formatBytes(bytes)}</span>
     </>
@@ -196,7 +200,7 @@ interface LatenessProps {
 
 export function Lateness({ lag, behind }: LatenessProps) {
   // of replayed data the distance to the clock is only its age
-  const [name, ms] = lag === null ? ['Behind', behind] : ['Lag', lag];
+  const [name, ms] = lag === null ? [t('Behind'), behind] : [t('Lag'), lag];
   if (ms === null || (lag === null && ms === 0)) return null;
   return (
     <span className={classes.lag}>
@@ -217,7 +221,7 @@ export function Legend() {
         </span>
       ))}
       <span className={classes.hint}>
-        Share of time of the most busy and most backpressured subtask · Received, Sent: records per second
+        {t('Share of time of the most busy and most backpressured subtask · Received, Sent: records per second')}
       </span>
     </div>
   );

@@ -4,6 +4,7 @@ import { type Icon, IconAlertOctagon, IconAlertTriangle, IconHourglass } from '@
 import { Link } from 'react-router';
 
 import { type Notice, type Told, jobNotices } from '../../model/notices';
+import { t } from '../../texts/t';
 import classes from './JobNotices.module.css';
 
 const ICONS: Record<Notice['tone'], Icon> = {
@@ -21,7 +22,7 @@ interface Props {
 export function JobNotices({ job, now }: Props) {
   // present even while empty, so that screen readers announce later content
   return (
-    <div className={classes.strip} role="status" aria-label="Notices">
+    <div className={classes.strip} role="status" aria-label={t('Notices')}>
       {jobNotices(job, now).map((notice) => (
         <Line key={notice.id} notice={notice} />
       ))}
@@ -39,7 +40,7 @@ function Line({ notice: { tone, title, text, tab } }: { readonly notice: Notice 
       </span>
       {tab !== undefined && (
         <Link className={classes.more ?? ''} to={`?tab=${tab}`}>
-          {`Show ${tab}`}
+          {t('Show {tab}', { tab })}
         </Link>
       )}
     </p>

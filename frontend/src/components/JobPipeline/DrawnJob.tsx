@@ -29,6 +29,7 @@ import {
   latenessOf,
   runningPipeline,
 } from '../../model/pipeline/running';
+import { plural, t } from '../../texts/t';
 import { FailureState } from '../EmptyState/EmptyState';
 import { GraphCanvas, Line } from '../GraphCanvas/GraphCanvas';
 import { Lateness, Legend, StateSize } from '../JobGraph/JobGraph';
@@ -78,8 +79,8 @@ interface Props {
 
 export function DrawnJob({ drawn, ...rest }: Props) {
   const { program, error } = useJobProgram(drawn, true);
-  if (error !== null) return <FailureState title="The pipeline cannot be shown" message={error} />;
-  if (program === null) return <Skeleton height={320} role="status" aria-busy="true" aria-label="Loading" />;
+  if (error !== null) return <FailureState title={t('The pipeline cannot be shown')} message={error} />;
+  if (program === null) return <Skeleton height={320} role="status" aria-busy="true" aria-label={t('Loading')} />;
   return <Picture drawn={drawn} program={program} {...rest} />;
 }
 
@@ -109,7 +110,7 @@ function Picture({ drawn, program, selected, onSelect, coveredRight }: Props & {
         {...(places !== null && { backdrops: places.backdrops })}
         selected={first?.id ?? null}
         coveredRight={coveredRight}
-        label="Pipeline"
+        label={t('Pipeline')}
         renderNode={renderNode}
         renderEdge={renderEdge}
         renderLine={renderLine}
@@ -145,7 +146,7 @@ export function DrawnEdge({ edge, mayPeek }: EdgeProps) {
     <span className={look.edge} title={edgeText(flow)}>
       {edge.shipStrategy !== '' && <span className={look.strategy}>{edge.shipStrategy}</span>}
       <span className={`tm-live ${look.rate ?? ''}`}>{formatRate(flow.perSecond)}</span>
-      {queued > 0 && <span className={look.queue}>{formatBytes(queued)} queued</span>}
+      {queued > 0 && <span className={look.queue}>{t('{queued} queued', { queued: formatBytes(queued) })}</span>}
       {mayPeek && place != null && (
         <PeekLink place={place} label={`${nameOf(document, edge.source)} → ${nameOf(document, edge.target)}`} />
       )}
@@ -186,7 +187,7 @@ export const DrawnNode = memo(function DrawnNode({ id, isSelected, onSelect }: N
   return (
     <Box title={name} isSelected={false}>
       <span className={classes.name}>{name}</span>
-      <span className={classes.note}>Not part of the job</span>
+      <span className={classes.note}>{t('Not part of the job')}</span>
     </Box>
   );
 });
@@ -232,27 +233,31 @@ function RunningBox({ id, name, node, isSelected, onSelect }: NodeProps & { name
         {parallelism !== null && <span className={look.parallelism}>×{parallelism}</span>}
       </span>
       <span className={look.row}>
-        {state === null ? <span className={classes.note}>Passes records on</span> : <StateBadge state={state} plain />}
-        {stalls > 0 && <Mark>does not return</Mark>}
-        {figures.isBottleneck && <Mark>bottleneck</Mark>}
-        {figures.holdsWatermark && <Mark>holds the watermark</Mark>}
+        {state === null ? (
+          <span className={classes.note}>{t('Passes records on')}</span>
+        ) : (
+          <StateBadge state={state} plain />
+        )}
+        {stalls > 0 && <Mark>{t('does not return')}</Mark>}
+        {figures.isBottleneck && <Mark>{t('bottleneck')}</Mark>}
+        {figures.holdsWatermark && <Mark>{t('holds the watermark')}</Mark>}
         {failures > 0 && (
           <Link className={`${look.bottleneck ?? ''} ${classes.failures ?? ''}`} to="?tab=exceptions">
-            {failures === 1 ? '1 failure' : `${failures} failures`}
+            {plural(failures, '1 failure', '{count} failures')}
           </Link>
         )}
       </span>
       <span className={`tm-live ${look.rates ?? ''}`}>
-        <span className={look.label}>Received</span>
+        <span className={look.label}>{t('Received')}</span>
         <span className={look.number}>{formatRate(figures.received)}</span>
-        <span className={look.label}>Sent</span>
+        <span className={look.label}>{t('Sent')}</span>
         <span className={look.number}>{formatRate(figures.sent)}</span>
         <StateSize bytes={figures.stateSize} />
       </span>
       {state !== null && <LoadBar metrics={figures} isRunning={state === 'RUNNING'} />}
       {figures.watermark !== null && (
         <span className={look.watermark}>
-          <span className={look.label}>Watermark</span>
+          <span className={look.label}>{t('Watermark')}</span>
           <span className={classes.watermark}>{times.watermark(figures.watermark)}</span>
           <NodeLateness node={node} />
         </span>
@@ -272,10 +277,15 @@ function NodeLateness({ node }: { readonly node: RunningNode }) {
 
 function nodeText(name: string, { chainedWith }: RunningNode, { receivedSoFar, sentSoFar }: NodeFigures): string {
   const lines = [name];
-  if (receivedSoFar !== null) lines.push(`${formatCount(receivedSoFar)} records received`);
-  if (sentSoFar !== null) lines.push(`${formatCount(sentSoFar)} records sent`);
+  if (receivedSoFar !== null)
+    lines.push(t('{receivedSoFar} records received', { receivedSoFar: formatCount(receivedSoFar) }));
+  if (sentSoFar !== null) lines.push(t('{sentSoFar} records sent', { sentSoFar: formatCount(sentSoFar) }));
   // both are measured by task: who shares one with others shares them
   if (chainedWith.length > 0)
-    lines.push(`Load and state are those of the task that it shares with ${chainedWith.join(', ')}`);
+    lines.push(
+      t('Load and state are those of the task that it shares with {chainedWith}', {
+        chainedWith: chainedWith.join(', '),
+      }),
+    );
   return lines.join('\n');
 }

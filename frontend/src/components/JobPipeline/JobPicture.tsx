@@ -6,6 +6,7 @@ import { Suspense, lazy } from 'react';
 import { useJobId } from '../../hooks/useJob';
 import { useJobPipeline } from '../../hooks/useJobPipeline';
 import { useQueryParam } from '../../hooks/useQueryParam';
+import { t } from '../../texts/t';
 import { JobGraph } from '../JobGraph/JobGraph';
 import { Panel } from '../Panel/Panel';
 
@@ -15,8 +16,8 @@ const DrawnJob = lazy(async () => ({ default: (await import('./DrawnJob')).Drawn
 const GRAPH = 'graph';
 const PIPELINE = 'pipeline';
 const PICTURES = [
-  { value: GRAPH, label: 'Vertices' },
-  { value: PIPELINE, label: 'Pipeline' },
+  { value: GRAPH, label: t('Vertices') },
+  { value: PIPELINE, label: t('Pipeline') },
 ];
 
 interface Props {
@@ -33,7 +34,7 @@ export function JobPicture(props: Props) {
   const graph = <JobGraph {...props} />;
   if (drawn === null) {
     return (
-      <Panel flush label="Job graph">
+      <Panel flush label={t('Job graph')}>
         {graph}
       </Panel>
     );
@@ -42,11 +43,11 @@ export function JobPicture(props: Props) {
   return (
     <Panel
       flush
-      title="Job graph"
+      title={t('Job graph')}
       actions={
         <SegmentedControl
           size="xs"
-          aria-label="Picture of the job"
+          aria-label={t('Picture of the job')}
           data={PICTURES}
           value={isDrawn ? PIPELINE : GRAPH}
           onChange={(value) => setPicture(value === PIPELINE ? PIPELINE : null)}

@@ -7,6 +7,8 @@ import type { JobException, JobPipeline } from '../../gen/contract';
 import { type JobProgram, useJobPipeline } from '../../hooks/useJobPipeline';
 import { failedAt } from '../../model/pipeline/failures';
 import { nameOf } from '../../model/pipeline/document';
+import { rich } from '../../texts/rich';
+import { t } from '../../texts/t';
 import classes from './JobPipeline.module.css';
 
 export function PipelineLink({ jobId }: { readonly jobId: string }) {
@@ -15,7 +17,10 @@ export function PipelineLink({ jobId }: { readonly jobId: string }) {
   return (
     <Link className={classes.drawn} to={`/pipelines/${drawn.pipeline}/edit?version=${drawn.version}`}>
       <IconSchema size={15} aria-hidden />
-      <span className={classes.name}>{drawn.name}</span> version {drawn.version}
+      {rich('{name} version {version}', {
+        name: <span className={classes.name}>{drawn.name}</span>,
+        version: drawn.version,
+      })}
     </Link>
   );
 }
@@ -33,8 +38,9 @@ export function FailedNode({ exception, drawn, program }: Props) {
   const query = new URLSearchParams({ node: found.node, ...(found.line === null ? {} : { line: String(found.line) }) });
   return (
     <Link className="tm-link" to={`/pipelines/${drawn.pipeline}/edit?${query.toString()}`}>
-      Open {nameOf(program.document, found.node)}
-      {found.line !== null && `, line ${found.line}`}
+      {found.line === null
+        ? t('Open {name}', { name: nameOf(program.document, found.node) })
+        : t('Open {name}, line {line}', { name: nameOf(program.document, found.node), line: found.line })}
     </Link>
   );
 }

@@ -10,11 +10,12 @@ import { useRole } from '../../hooks/useSession';
 import { mayOperate } from '../../model/access';
 import type { Vertex } from '../../model/job';
 import { type Bounds, boundsOf, boundsProblem, changedBounds, type Draft, edited } from '../../model/requirements';
+import { t } from '../../texts/t';
 import { Panel } from '../Panel/Panel';
 import classes from './JobRequirements.module.css';
 
 const NOTHING: Draft = {};
-const NAMES = { lower: 'Lower bound', upper: 'Upper bound' } as const;
+const NAMES = { lower: t('Lower bound'), upper: t('Upper bound') } as const;
 
 export function JobRequirements() {
   const job = useJob();
@@ -25,7 +26,11 @@ export function JobRequirements() {
     jobId: job.id,
     ask: (wanted, triggerId) => changeRequirements(job.id, wanted, triggerId),
     onAsked: () => setDraft(NOTHING),
-    titles: ['Changing the requirements', 'The job has its new requirements', 'The requirements were not changed'],
+    titles: [
+      t('Changing the requirements'),
+      t('The job has its new requirements'),
+      t('The requirements were not changed'),
+    ],
   });
   const changed = changedBounds(vertices, draft);
   const isChanged = Object.keys(changed).length > 0;
@@ -36,7 +41,7 @@ export function JobRequirements() {
       <NumberInput
         size="xs"
         className={classes.field ?? ''}
-        aria-label={`${NAMES[bound]} of ${vertex.name}`}
+        aria-label={t('{bound} of {name}', { bound: NAMES[bound], name: vertex.name })}
         min={1}
         max={vertex.max_parallelism}
         clampBehavior="none"
@@ -50,15 +55,15 @@ export function JobRequirements() {
   return (
     <Panel
       flush
-      title="Job requirements"
+      title={t('Job requirements')}
       actions={
         isChanged && (
           <div className={classes.actions}>
             <Button size="xs" variant="default" onClick={() => setDraft(NOTHING)}>
-              Reset
+              {t('Reset')}
             </Button>
             <Button size="xs" loading={isAsking} disabled={mistake !== null} onClick={() => start(changed)}>
-              Apply
+              {t('Apply')}
             </Button>
           </div>
         )
@@ -71,8 +76,9 @@ export function JobRequirements() {
       )}
       {job.has_autoscaler_bounds === true && (
         <p role="note" className={classes.scaling}>
-          The autoscaler&apos;s bounds. If you set bounds, vertices for which you set none keep their current
-          parallelism.
+          {t(
+            "The autoscaler's bounds. If you set bounds, vertices for which you set none keep their current parallelism.",
+          )}
         </p>
       )}
       {problem !== null && (
@@ -82,21 +88,21 @@ export function JobRequirements() {
       )}
       <div className="tm-table-scroll">
         <table className="tm-table">
-          <caption className="tm-visually-hidden">Job requirements</caption>
+          <caption className="tm-visually-hidden">{t('Job requirements')}</caption>
           <thead>
             <tr>
-              <th scope="col">Vertex</th>
+              <th scope="col">{t('Vertex')}</th>
               <th scope="col" className="tm-num">
-                Parallelism
+                {t('Parallelism')}
               </th>
               <th scope="col" className="tm-num">
-                Lower bound
+                {t('Lower bound')}
               </th>
               <th scope="col" className="tm-num">
-                Upper bound
+                {t('Upper bound')}
               </th>
               <th scope="col" className="tm-num">
-                Max parallelism
+                {t('Max parallelism')}
               </th>
             </tr>
           </thead>

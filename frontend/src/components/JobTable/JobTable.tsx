@@ -12,6 +12,7 @@ import { causeText } from '../../model/causes';
 import { formatAge, formatDuration, formatRate, NOTHING } from '../../model/format';
 import { distanceOf, JOB_COLUMNS, type JobColumn, limitText, sortBy, type Tags } from '../../model/jobList';
 import { TASK_STATES } from '../../model/states';
+import { t } from '../../texts/t';
 import { SortHeader } from '../SortHeader/SortHeader';
 import { TagList } from '../JobTags/TagList';
 import { StateBadge } from '../StateBadge/StateBadge';
@@ -46,23 +47,23 @@ export function JobTable({ jobs, caption, withEnd = false, tags = {}, page = Inf
         <caption className="tm-visually-hidden">{caption}</caption>
         <thead>
           <tr>
-            <SortHeader column="name" label="Job Name" {...header} />
-            <SortHeader column="state" label="Status" {...header} />
-            <SortHeader column="tasks_total" label="Tasks" {...header} />
+            <SortHeader column="name" label={t('Job Name')} {...header} />
+            <SortHeader column="state" label={t('Status')} {...header} />
+            <SortHeader column="tasks_total" label={t('Tasks')} {...header} />
             {!withEnd && (
               <>
-                <SortHeader column="records_in_per_second" label="Records/s" numeric {...header} />
-                <SortHeader column="behind" label="Behind" numeric {...header} />
-                <SortHeader column="limit" label="Limited By" {...header} />
+                <SortHeader column="records_in_per_second" label={t('Records/s')} numeric {...header} />
+                <SortHeader column="behind" label={t('Behind')} numeric {...header} />
+                <SortHeader column="limit" label={t('Limited By')} {...header} />
               </>
             )}
-            <SortHeader column="start_time" label="Start Time" {...header} />
+            <SortHeader column="start_time" label={t('Start Time')} {...header} />
             {withEnd ? (
-              <SortHeader column="end_time" label="End Time" {...header} />
+              <SortHeader column="end_time" label={t('End Time')} {...header} />
             ) : (
-              <SortHeader column="last_checkpoint" label="Last Checkpoint" {...header} />
+              <SortHeader column="last_checkpoint" label={t('Last Checkpoint')} {...header} />
             )}
-            <SortHeader column="duration" label="Duration" numeric {...header} />
+            <SortHeader column="duration" label={t('Duration')} numeric {...header} />
           </tr>
         </thead>
         <tbody>
@@ -76,7 +77,9 @@ export function JobTable({ jobs, caption, withEnd = false, tags = {}, page = Inf
                   {job.waiting_for === '' ? (
                     <span className="tm-mono">{job.id.slice(0, 12)}</span>
                   ) : (
-                    <span className={classes.waiting}>Waiting: {job.waiting_for}</span>
+                    <span className={classes.waiting}>
+                      {t('Waiting: {waitingFor}', { waitingFor: job.waiting_for })}
+                    </span>
                   )}{' '}
                   <TagList tags={tags[job.id] ?? []} />
                 </div>
@@ -88,19 +91,19 @@ export function JobTable({ jobs, caption, withEnd = false, tags = {}, page = Inf
                 <TaskCounts job={job} />
               </td>
               {!withEnd && <Performance job={job} />}
-              <td className={classes.start} data-label="Start Time">
+              <td className={classes.start} data-label={t('Start Time')}>
                 {times.dateTime(job.start_time)}
               </td>
               {withEnd ? (
-                <td className={classes.last} data-label="End Time">
+                <td className={classes.last} data-label={t('End Time')}>
                   {times.dateTime(job.end_time)}
                 </td>
               ) : (
-                <td className={classes.last} data-label="Last Checkpoint">
+                <td className={classes.last} data-label={t('Last Checkpoint')}>
                   {lastCheckpoint(job, now)}
                 </td>
               )}
-              <td className={`tm-num ${classes.duration ?? ''}`} data-label="Duration">
+              <td className={`tm-num ${classes.duration ?? ''}`} data-label={t('Duration')}>
                 {formatDuration(duration(job))}
               </td>
             </tr>
@@ -110,7 +113,7 @@ export function JobTable({ jobs, caption, withEnd = false, tags = {}, page = Inf
       {rest > 0 && (
         <div className={classes.more}>
           <Button variant="default" size="xs" onClick={() => setPages(pages + 1)}>
-            Show {Math.min(rest, page)} more of {rest}
+            {t('Show {count} more of {rest}', { count: Math.min(rest, page), rest })}
           </Button>
         </div>
       )}
@@ -134,9 +137,9 @@ function Performance({ job }: { readonly job: JobSummary }) {
       <td className={`tm-num tm-live ${classes.rate ?? ''}`}>
         {runs ? formatRate(job.records_in_per_second) : NOTHING}
       </td>
-      <td className={`tm-num tm-live ${classes.behind ?? ''}`} data-label={isNumber(lag) ? 'Lag' : 'Behind'}>
+      <td className={`tm-num tm-live ${classes.behind ?? ''}`} data-label={isNumber(lag) ? t('Lag') : t('Behind')}>
         {runs && distance >= 0 ? formatDuration(distance) : NOTHING}
-        {isNumber(lag) && <div className={classes.unit}>behind the clock</div>}
+        {isNumber(lag) && <div className={classes.unit}>{t('behind the clock')}</div>}
       </td>
       <td className={`tm-live ${classes.limit ?? ''}`}>
         {limit === null || limit === undefined ? (

@@ -3,6 +3,7 @@
 import type { JobState } from '../../gen/contract';
 import { useQueryParam } from '../../hooks/useQueryParam';
 import { type StateCount, parseStates } from '../../model/jobList';
+import { t } from '../../texts/t';
 import { StateBadge } from '../StateBadge/StateBadge';
 import classes from './StateFilter.module.css';
 
@@ -18,9 +19,9 @@ export function StateFilter({ counts }: { readonly counts: readonly StateCount[]
   const toggle = (state: JobState) =>
     setChosen(chosen.includes(state) ? chosen.filter((each) => each !== state) : [...chosen, state]);
   return (
-    <div className={classes.states} role="group" aria-label="Filter by state">
+    <div className={classes.states} role="group" aria-label={t('Filter by state')}>
       <button type="button" className={classes.state} aria-pressed={chosen.length === 0} onClick={() => setChosen([])}>
-        <span>{total}</span> All
+        <span>{total}</span> {t('All')}
       </button>
       {counts.map(({ state, count }) => (
         <button

@@ -8,6 +8,7 @@ import { useState } from 'react';
 import { fetchTags, setTags } from '../../api/tags';
 import { useRole } from '../../hooks/useSession';
 import { mayOperate } from '../../model/access';
+import { t } from '../../texts/t';
 import classes from './JobTags.module.css';
 import { TagList } from './TagList';
 
@@ -19,11 +20,11 @@ export function JobTags({ jobId }: { readonly jobId: string }) {
   if (isEditing) return <Editor jobId={jobId} tags={tags} onClose={() => setIsEditing(false)} />;
   if (tags.length === 0 && !mayEdit) return null;
   return (
-    <div className={classes.tags} role="group" aria-label="Tags">
+    <div className={classes.tags} role="group" aria-label={t('Tags')}>
       <TagList tags={tags} />
       {mayEdit && (
         <button type="button" className={classes.edit} onClick={() => setIsEditing(true)}>
-          <IconTag size={13} aria-hidden /> {tags.length === 0 ? 'Add tags' : 'Edit tags'}
+          <IconTag size={13} aria-hidden /> {tags.length === 0 ? t('Add tags') : t('Edit tags')}
         </button>
       )}
     </div>
@@ -51,8 +52,8 @@ function Editor({ jobId, tags, onClose }: EditorProps) {
     <div className={classes.editor}>
       <TagsInput
         size="xs"
-        aria-label="Tags"
-        placeholder="Enter adds a tag"
+        aria-label={t('Tags')}
+        placeholder={t('Enter adds a tag')}
         value={edited}
         onChange={setEdited}
         acceptValueOnBlur
@@ -61,10 +62,10 @@ function Editor({ jobId, tags, onClose }: EditorProps) {
         className={classes.input}
       />
       <Button size="xs" loading={isPending} onClick={() => mutate()}>
-        Save
+        {t('Save')}
       </Button>
       <Button size="xs" variant="default" onClick={onClose}>
-        Cancel
+        {t('Cancel')}
       </Button>
     </div>
   );

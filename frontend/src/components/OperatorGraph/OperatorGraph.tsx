@@ -8,6 +8,7 @@ import { Suspense, lazy, useCallback, useId, useMemo, useState } from 'react';
 import type { OperatorPlan } from '../../gen/contract';
 import { type GraphEdge, topologyOfOperators } from '../../model/graph';
 import { chainOf, placeOf } from '../../model/operatorPlan';
+import { t } from '../../texts/t';
 import { GraphCanvas } from '../GraphCanvas/GraphCanvas';
 import classes from './OperatorGraph.module.css';
 
@@ -56,7 +57,7 @@ export function OperatorGraph({ plan }: { readonly plan: OperatorPlan }) {
           <GraphCanvas
             topology={topology}
             size={SIZE}
-            label="Operators"
+            label={t('Operators')}
             renderNode={renderNode}
             renderEdge={renderEdge}
           />
@@ -67,11 +68,11 @@ export function OperatorGraph({ plan }: { readonly plan: OperatorPlan }) {
               {shown.name}
             </h3>
             <dl className={classes.facts}>
-              {shown.description !== shown.name && <Fact name="Description" value={shown.description} />}
+              {shown.description !== shown.name && <Fact name={t('Description')} value={shown.description} />}
               {shown.uid !== '' && <Fact name="uid" value={shown.uid} />}
-              {shown.output !== '' && <Fact name="Output" value={shown.output} />}
-              {chain.length > 1 && <Fact name="Chained with" value={chain.map(({ name }) => name).join(' → ')} />}
-              {shown.defined_at !== '' && <Fact name="Defined at" value={shown.defined_at} />}
+              {shown.output !== '' && <Fact name={t('Output')} value={shown.output} />}
+              {chain.length > 1 && <Fact name={t('Chained with')} value={chain.map(({ name }) => name).join(' → ')} />}
+              {shown.defined_at !== '' && <Fact name={t('Defined at')} value={shown.defined_at} />}
             </dl>
             {place !== null && text !== undefined && (
               <ProgramText key={place.file} file={place.file} text={text} line={place.line} />
@@ -93,8 +94,8 @@ function ProgramText({ file, text, line }: ProgramTextProps) {
   const marked = useMemo(() => [[line, line] as const], [line]);
   return (
     <div className={classes.code}>
-      <Suspense fallback={<p className={classes.loading}>Loading the text…</p>}>
-        <CodeEditor value={text} language="python" label={`Text of ${file}`} isReadOnly marked={marked} />
+      <Suspense fallback={<p className={classes.loading}>{t('Loading the text…')}</p>}>
+        <CodeEditor value={text} language="python" label={t('Text of {file}', { file })} isReadOnly marked={marked} />
       </Suspense>
     </div>
   );

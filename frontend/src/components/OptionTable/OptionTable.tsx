@@ -4,6 +4,7 @@ import { TextInput } from '@mantine/core';
 import { IconAdjustments, IconSearch } from '@tabler/icons-react';
 
 import { useQueryParam } from '../../hooks/useQueryParam';
+import { t } from '../../texts/t';
 import { EmptyState } from '../EmptyState/EmptyState';
 import { Panel } from '../Panel/Panel';
 
@@ -30,8 +31,8 @@ export function OptionTable({ title, caption, options, none }: Props) {
           <TextInput
             size="xs"
             w={240}
-            placeholder="Filter options"
-            aria-label="Filter options"
+            placeholder={t('Filter options')}
+            aria-label={t('Filter options')}
             leftSection={<IconSearch size={15} />}
             value={filter}
             onChange={(event) => setFilter(event.currentTarget.value === '' ? null : event.currentTarget.value)}
@@ -43,7 +44,7 @@ export function OptionTable({ title, caption, options, none }: Props) {
         <EmptyState
           compact
           icon={IconAdjustments}
-          title={options.length === 0 ? none : 'No option matches the filter'}
+          title={options.length === 0 ? none : t('No option matches the filter')}
         />
       ) : (
         <div className="tm-table-scroll" tabIndex={0}>
@@ -51,8 +52,8 @@ export function OptionTable({ title, caption, options, none }: Props) {
             <caption className="tm-visually-hidden">{caption}</caption>
             <thead>
               <tr>
-                <th scope="col">Option</th>
-                <th scope="col">Value</th>
+                <th scope="col">{t('Option')}</th>
+                <th scope="col">{t('Value')}</th>
               </tr>
             </thead>
             <tbody>

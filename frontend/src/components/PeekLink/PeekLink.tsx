@@ -4,6 +4,7 @@ import { IconEye } from '@tabler/icons-react';
 import { Link, useSearchParams } from 'react-router';
 
 import type { PeekPlace } from '../../model/peek';
+import { t } from '../../texts/t';
 import classes from './PeekLink.module.css';
 
 interface Props {
@@ -14,7 +15,7 @@ interface Props {
 
 export function PeekLink({ place, label }: Props) {
   const [params] = useSearchParams();
-  const text = `Peek at ${label}`;
+  const text = t('Peek at {label}', { label });
   return (
     <Link className={`nopan ${classes.link ?? ''}`} to={peekSearch(params, place)} title={text} aria-label={text}>
       <IconEye size={13} aria-hidden />

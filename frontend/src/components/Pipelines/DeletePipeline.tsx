@@ -7,6 +7,7 @@ import { useState } from 'react';
 import { deletePipeline } from '../../api/pipelineFiles';
 import type { PipelineListed } from '../../api/pipelines';
 import { useSingleFlight } from '../../hooks/useSingleFlight';
+import { plural, t } from '../../texts/t';
 import { Dialog } from '../Dialog/Dialog';
 
 interface Props {
@@ -27,7 +28,7 @@ export function DeletePipeline({ pipeline, onClose }: Props) {
   const remove = useSingleFlight(mutate);
   const { number } = pipeline.head;
   return (
-    <Dialog onClose={onClose} title="Delete this pipeline?" centered>
+    <Dialog onClose={onClose} title={t('Delete this pipeline?')} centered>
       <form
         onSubmit={(event) => {
           event.preventDefault();
@@ -35,12 +36,14 @@ export function DeletePipeline({ pipeline, onClose }: Props) {
         }}
       >
         <Text size="sm" className="tm-break">
-          {pipeline.name} is deleted for good, with {number === 1 ? 'its version' : `its ${number} versions`} and all
-          drafts. Jobs keep running, and savepoints stay.
+          {t('{name} is deleted for good, with {versions} and all drafts. Jobs keep running, and savepoints stay.', {
+            name: pipeline.name,
+            versions: plural(number, 'its version', 'its {count} versions'),
+          })}
         </Text>
         <TextInput
           mt="sm"
-          label="Type the name to confirm"
+          label={t('Type the name to confirm')}
           data-autofocus
           value={typed}
           onChange={(event) => setTyped(event.currentTarget.value)}
@@ -52,10 +55,10 @@ export function DeletePipeline({ pipeline, onClose }: Props) {
         )}
         <Group justify="flex-end" mt="lg">
           <Button variant="default" onClick={onClose}>
-            Keep
+            {t('Keep')}
           </Button>
           <Button type="submit" color="red" loading={isPending} disabled={typed.trim() !== pipeline.name.trim()}>
-            Delete
+            {t('Delete')}
           </Button>
         </Group>
       </form>

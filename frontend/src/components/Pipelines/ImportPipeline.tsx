@@ -8,6 +8,7 @@ import { useNavigate } from 'react-router';
 
 import { importPipeline } from '../../api/pipelineFiles';
 import { makeId } from '../../store/editor';
+import { t } from '../../texts/t';
 
 const MAX_BYTES = 5 << 20;
 
@@ -30,7 +31,7 @@ export function ImportPipeline() {
         ref={input}
         type="file"
         accept=".json,application/json"
-        aria-label="File to import"
+        aria-label={t('File to import')}
         hidden
         onChange={(event) => {
           const [file] = event.currentTarget.files ?? [];
@@ -45,14 +46,14 @@ export function ImportPipeline() {
         loading={isPending}
         onClick={() => input.current?.click()}
       >
-        Import
+        {t('Import')}
       </Button>
       <Modal
         opened={error !== null}
         onClose={reset}
-        title="The file cannot be imported"
+        title={t('The file cannot be imported')}
         centered
-        closeButtonProps={{ 'aria-label': 'Close' }}
+        closeButtonProps={{ 'aria-label': t('Close') }}
       >
         <Text role="alert" size="sm" className="tm-break">
           {error?.message}
@@ -62,11 +63,11 @@ export function ImportPipeline() {
         <Modal
           opened
           onClose={() => setStripped(null)}
-          title="Imported without secrets"
+          title={t('Imported without secrets')}
           centered
-          closeButtonProps={{ 'aria-label': 'Close' }}
+          closeButtonProps={{ 'aria-label': t('Close') }}
         >
-          <Text size="sm">Users and passwords were left out of these addresses; name a connection instead:</Text>
+          <Text size="sm">{t('Users and passwords were left out of these addresses; name a connection instead:')}</Text>
           <List size="sm" my="sm">
             {stripped.pointers.map((pointer) => (
               <List.Item key={pointer} className="tm-break">
@@ -75,7 +76,7 @@ export function ImportPipeline() {
             ))}
           </List>
           <Button onClick={() => void navigate(`/pipelines/${stripped.id}/edit`)} data-autofocus>
-            Open the pipeline
+            {t('Open the pipeline')}
           </Button>
         </Modal>
       )}

@@ -19,6 +19,7 @@ import { type ExportFormat, bringBack, duplicatePipeline, exportPipeline } from 
 import type { PipelineListed } from '../../api/pipelines';
 import { useSingleFlight } from '../../hooks/useSingleFlight';
 import { makeId } from '../../store/editor';
+import { t } from '../../texts/t';
 import { exportFailed, saveExport } from './saveExport';
 
 interface Props {
@@ -47,7 +48,7 @@ export function PipelineMenu({ pipeline, mayEdit, taken, onArchive, onDelete }: 
       void client.invalidateQueries({ queryKey: ['pipelines'] });
       void navigate(`/pipelines/${id}/edit`);
     },
-    onError: failed('The pipeline cannot be duplicated'),
+    onError: failed(t('The pipeline cannot be duplicated')),
   });
   const { mutate: save } = useMutation({
     mutationFn: (format: ExportFormat) => exportPipeline(pipeline.id, format),
@@ -57,41 +58,41 @@ export function PipelineMenu({ pipeline, mayEdit, taken, onArchive, onDelete }: 
   const { mutate: restore } = useMutation({
     mutationFn: () => bringBack(pipeline.id),
     onSuccess: () => client.invalidateQueries({ queryKey: ['pipelines'] }),
-    onError: failed('The pipeline cannot be brought back'),
+    onError: failed(t('The pipeline cannot be brought back')),
   });
   const duplicate = useSingleFlight(copy);
   return (
     <Menu position="bottom-end" width={190}>
       <Menu.Target>
-        <ActionIcon variant="subtle" color="gray" aria-label={`Actions of ${pipeline.name}`}>
+        <ActionIcon variant="subtle" color="gray" aria-label={t('Actions of {name}', { name: pipeline.name })}>
           <IconDots size={17} aria-hidden />
         </ActionIcon>
       </Menu.Target>
       <Menu.Dropdown>
         <Menu.Item leftSection={<IconFileExport size={16} aria-hidden />} onClick={() => save('json')}>
-          Export as JSON
+          {t('Export as JSON')}
         </Menu.Item>
         <Menu.Item leftSection={<IconBrandPython size={16} aria-hidden />} onClick={() => save('python')}>
-          Export as Python
+          {t('Export as Python')}
         </Menu.Item>
         {mayEdit && (
           <>
             <Menu.Item leftSection={<IconCopy size={16} aria-hidden />} onClick={() => duplicate(undefined)}>
-              Duplicate
+              {t('Duplicate')}
             </Menu.Item>
             <Menu.Divider />
             {isArchived ? (
               <>
                 <Menu.Item leftSection={<IconArchiveOff size={16} aria-hidden />} onClick={() => restore()}>
-                  Bring back
+                  {t('Bring back')}
                 </Menu.Item>
                 <Menu.Item color="red" leftSection={<IconTrash size={16} aria-hidden />} onClick={onDelete}>
-                  Delete
+                  {t('Delete')}
                 </Menu.Item>
               </>
             ) : (
               <Menu.Item leftSection={<IconArchive size={16} aria-hidden />} onClick={onArchive}>
-                Archive
+                {t('Archive')}
               </Menu.Item>
             )}
           </>

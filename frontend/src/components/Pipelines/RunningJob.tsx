@@ -4,6 +4,7 @@ import { Link } from 'react-router';
 
 import type { PipelineListed } from '../../api/pipelines';
 import { type AnyState, toneOf } from '../../model/states';
+import { t } from '../../texts/t';
 import { ToneBadge } from '../StateBadge/StateBadge';
 
 const UNDER_WAY = new Set(['COMPILED', 'CHECKED', 'STOPPING', 'SUBMITTED', 'ROLLING_BACK']);
@@ -11,13 +12,17 @@ const UNDER_WAY = new Set(['COMPILED', 'CHECKED', 'STOPPING', 'SUBMITTED', 'ROLL
 export function RunningJob({ deployment }: { readonly deployment: PipelineListed['deployment'] }) {
   if (deployment === null) return '–';
   const { state, version, job_id, job_state } = deployment;
-  if (UNDER_WAY.has(state)) return <ToneBadge tone="waiting">{`version ${version}: ${state}`}</ToneBadge>;
-  if (state === 'ROLLED_BACK') return <ToneBadge tone="trouble">{`version ${version} rolled back`}</ToneBadge>;
+  if (UNDER_WAY.has(state))
+    return <ToneBadge tone="waiting">{t('version {version}: {state}', { version, state })}</ToneBadge>;
+  if (state === 'ROLLED_BACK')
+    return <ToneBadge tone="trouble">{t('version {version} rolled back', { version })}</ToneBadge>;
   if (job_id === null || job_state === null)
-    return <ToneBadge tone="failed">{`version ${version}: ${state}`}</ToneBadge>;
+    return <ToneBadge tone="failed">{t('version {version}: {state}', { version, state })}</ToneBadge>;
   return (
-    <Link to={`/jobs/${job_id}`} title={`The job of version ${version}`}>
-      <ToneBadge tone={toneOf(job_state as AnyState)} isPassing>{`version ${version}: ${job_state}`}</ToneBadge>
+    <Link to={`/jobs/${job_id}`} title={t('The job of version {version}', { version })}>
+      <ToneBadge tone={toneOf(job_state as AnyState)} isPassing>
+        {t('version {version}: {jobState}', { version, jobState: job_state })}
+      </ToneBadge>
     </Link>
   );
 }

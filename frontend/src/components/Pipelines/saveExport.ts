@@ -4,13 +4,14 @@ import { notifications } from '@mantine/notifications';
 
 import type { Export } from '../../gen/contract';
 import { leftOutText } from '../../model/pipeline/leftOut';
+import { t } from '../../texts/t';
 import { saveFile } from './saveFile';
 
 export function saveExport({ file_name, text, stripped }: Export): void {
   saveFile(file_name, text);
   if (stripped.length === 0) return;
   notifications.show({
-    title: 'Exported without secrets',
+    title: t('Exported without secrets'),
     message: leftOutText(stripped),
     autoClose: false,
     withCloseButton: true,
@@ -19,7 +20,7 @@ export function saveExport({ file_name, text, stripped }: Export): void {
 
 export function exportFailed(error: Error): void {
   notifications.show({
-    title: 'The pipeline cannot be exported',
+    title: t('The pipeline cannot be exported'),
     message: error.message,
     color: 'red',
     autoClose: false,

@@ -5,6 +5,7 @@ import { useCallback, useMemo } from 'react';
 import type { Plan } from '../../gen/contract';
 import { type GraphEdge, topologyOfPlan } from '../../model/graph';
 import { planLines } from '../../model/plan';
+import { t } from '../../texts/t';
 import { GraphCanvas } from '../GraphCanvas/GraphCanvas';
 import classes from './PlanGraph.module.css';
 
@@ -35,5 +36,7 @@ export function PlanGraph({ plan }: { readonly plan: Plan }) {
     [byId],
   );
   const renderEdge = useCallback((edge: GraphEdge) => <span className={classes.edge}>{edge.shipStrategy}</span>, []);
-  return <GraphCanvas topology={topology} size={SIZE} label="Plan" renderNode={renderNode} renderEdge={renderEdge} />;
+  return (
+    <GraphCanvas topology={topology} size={SIZE} label={t('Plan')} renderNode={renderNode} renderEdge={renderEdge} />
+  );
 }

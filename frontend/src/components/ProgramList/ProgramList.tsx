@@ -10,6 +10,8 @@ import type { JarFile } from '../../gen/contract';
 import { useSingleFlight } from '../../hooks/useSingleFlight';
 import { useTimes } from '../../hooks/useTimes';
 import { formatBytes } from '../../model/format';
+import { rich } from '../../texts/rich';
+import { t } from '../../texts/t';
 import { EmptyState } from '../EmptyState/EmptyState';
 import { Dialog } from '../Dialog/Dialog';
 import classes from './ProgramList.module.css';
@@ -27,8 +29,8 @@ export function ProgramList({ programs, selected, mayDelete, onSelect, onDeleted
   const [doomed, setDoomed] = useState<JarFile | null>(null);
   if (programs.length === 0) {
     return (
-      <EmptyState compact icon={IconPackage} title="No programs yet">
-        Upload one above to run it.
+      <EmptyState compact icon={IconPackage} title={t('No programs yet')}>
+        {t('Upload one above to run it.')}
       </EmptyState>
     );
   }
@@ -63,7 +65,7 @@ export function ProgramList({ programs, selected, mayDelete, onSelect, onDeleted
               <ActionIcon
                 variant="subtle"
                 color="gray"
-                aria-label={`Delete ${program.name}`}
+                aria-label={t('Delete {name}', { name: program.name })}
                 disabled={!mayDelete}
                 onClick={() => setDoomed(program)}
               >
@@ -93,9 +95,11 @@ function DeleteModal({ program, onClose, onDeleted }: DeleteModalProps) {
   });
   const remove = useSingleFlight(mutate);
   return (
-    <Dialog onClose={onClose} title="Delete this program?" centered>
+    <Dialog onClose={onClose} title={t('Delete this program?')} centered>
       <Text size="sm" className="tm-break">
-        <strong>{program.name}</strong> is removed from the server. Jobs that were started from it continue.
+        {rich('{name} is removed from the server. Jobs that were started from it continue.', {
+          name: <strong>{program.name}</strong>,
+        })}
       </Text>
       {error !== null && (
         <Text role="alert" size="sm" c="var(--tm-failed)" mt="sm">
@@ -104,10 +108,10 @@ function DeleteModal({ program, onClose, onDeleted }: DeleteModalProps) {
       )}
       <Group justify="flex-end" mt="lg">
         <Button variant="default" onClick={onClose} data-autofocus>
-          Keep
+          {t('Keep')}
         </Button>
         <Button color="red.8" loading={isPending} onClick={() => remove()}>
-          Delete
+          {t('Delete')}
         </Button>
       </Group>
     </Dialog>

@@ -2,6 +2,7 @@
 
 import { IconAlertTriangle } from '@tabler/icons-react';
 
+import { t } from '../../texts/t';
 import classes from './ProgramNotes.module.css';
 
 export interface ProgramSaid {
@@ -19,7 +20,7 @@ export function ProgramNotes({ said: { warnings = [], output = '' } }: { readonl
         </p>
       ))}
       {output !== '' && (
-        <pre className={classes.output} tabIndex={0} aria-label="Printed by the program">
+        <pre className={classes.output} tabIndex={0} aria-label={t('Printed by the program')}>
           {output}
         </pre>
       )}

@@ -6,6 +6,7 @@ import { useState } from 'react';
 import type { PipelineRestorePoint, RestorePoint } from '../../gen/contract';
 import { useTimes } from '../../hooks/useTimes';
 import { formatBytes } from '../../model/format';
+import { t } from '../../texts/t';
 import classes from './RestoreChoice.module.css';
 
 export type Beginning =
@@ -55,10 +56,14 @@ export function RestoreChoice({ label, points, value, onChange, keep, empty }: P
             ))}
           </div>
         )}
-        <Radio value={PATH} label="Another snapshot" description="Its directory, or the path of its metadata" />
+        <Radio
+          value={PATH}
+          label={t('Another snapshot')}
+          description={t('Its directory, or the path of its metadata')}
+        />
         {chosen === PATH && (
           <TextInput
-            aria-label="Path of the snapshot"
+            aria-label={t('Path of the snapshot')}
             placeholder="file:///…/savepoint-…"
             autoFocus
             value={typed}
@@ -79,13 +84,13 @@ export function RestoreChoice({ label, points, value, onChange, keep, empty }: P
 }
 
 function nameOf({ kind, checkpoint_id: id }: RestorePoint): string {
-  if (kind === 'start') return 'Snapshot that this job was started from';
-  const name = kind === 'savepoint' ? 'Savepoint' : 'Checkpoint';
+  if (kind === 'start') return t('Snapshot that this job was started from');
+  const name = kind === 'savepoint' ? t('Savepoint') : t('Checkpoint');
   return id === null ? name : `${name} ${id}`;
 }
 
 function detailOf(point: RestorePoint | PipelineRestorePoint): string {
-  const version = 'version' in point ? [`of version ${point.version}`] : [];
+  const version = 'version' in point ? [t('of version {version}', { version: point.version })] : [];
   const size = point.size === null ? [] : [formatBytes(point.size)];
   const told = [...version, ...size].join(', ');
   return told === '' ? '' : `${told}: `;

@@ -3,6 +3,7 @@
 import { Checkbox, Select, TextInput } from '@mantine/core';
 
 import type { ClaimMode, RunRequest } from '../../gen/contract';
+import { t } from '../../texts/t';
 import classes from './RunForm.module.css';
 
 export interface Restore {
@@ -27,10 +28,10 @@ interface Props {
 export function RestoreFields({ className, value, onChange }: Props) {
   return (
     <fieldset className={`${classes.restore ?? ''} ${className ?? ''}`}>
-      <legend className="tm-visually-hidden">Restore</legend>
+      <legend className="tm-visually-hidden">{t('Restore')}</legend>
       <TextInput
-        label="Savepoint Path"
-        description="Directory of a savepoint or a retained checkpoint; if empty, the job starts without state"
+        label={t('Savepoint Path')}
+        description={t('Directory of a savepoint or a retained checkpoint; if empty, the job starts without state')}
         placeholder="file:///…/savepoint-1a2b3c-0123456789ab"
         value={value.path}
         onChange={(event) => onChange({ ...value, path: event.currentTarget.value })}
@@ -39,18 +40,18 @@ export function RestoreFields({ className, value, onChange }: Props) {
       {value.path.trim() !== '' && (
         <div className={classes.restoreOptions}>
           <Select
-            label="Claim Mode"
+            label={t('Claim Mode')}
             allowDeselect={false}
             data={[
-              { value: 'NO_CLAIM', label: 'No claim: the job never deletes it' },
-              { value: 'CLAIM', label: 'Claim: the job owns it and deletes it when newer checkpoints replace it' },
+              { value: 'NO_CLAIM', label: t('No claim: the job never deletes it') },
+              { value: 'CLAIM', label: t('Claim: the job owns it and deletes it when newer checkpoints replace it') },
             ]}
             value={value.claimMode}
             onChange={(mode) => onChange({ ...value, claimMode: mode === 'CLAIM' ? 'CLAIM' : 'NO_CLAIM' })}
           />
           <Checkbox
-            label="Allow Non Restored State"
-            description="Drop state of operators that the program does not have"
+            label={t('Allow Non Restored State')}
+            description={t('Drop state of operators that the program does not have')}
             checked={value.allowNonRestored}
             onChange={(event) => onChange({ ...value, allowNonRestored: event.currentTarget.checked })}
           />

@@ -17,6 +17,7 @@ import {
   parseConfiguration,
   splitArguments,
 } from '../../model/programForm';
+import { t } from '../../texts/t';
 import { EmptyState } from '../EmptyState/EmptyState';
 import { ProgramNotes, type ProgramSaid } from '../ProgramNotes/ProgramNotes';
 import { OperatorGraph } from '../OperatorGraph/OperatorGraph';
@@ -61,7 +62,7 @@ export function RunForm({ program, mayRun, before, savepoint, chosenEntry }: Pro
   });
   const start = useSingleFlight(run.mutate);
   const argumentsProblem = programArguments.includes(HIDDEN)
-    ? `Enter the secrets again that stand as ${HIDDEN}`
+    ? t('Enter the secrets again that stand as {HIDDEN}', { HIDDEN })
     : problemOf(() => splitArguments(programArguments));
   const configurationProblem = problemOf(() => parseConfiguration(configuration));
   const isValid = argumentsProblem === null && configurationProblem === null;
@@ -84,20 +85,20 @@ export function RunForm({ program, mayRun, before, savepoint, chosenEntry }: Pro
   const failure = run.error ?? plan.error;
   return (
     <>
-      <Panel title={`Run ${program.name}`}>
+      <Panel title={t('Run {name}', { name: program.name })}>
         <form onSubmit={submit}>
           <div className={classes.fields}>
             {isArchive && (
               <TextInput
-                label="Entry Module"
-                description="Needed if the archive has no __main__"
+                label={t('Entry Module')}
+                description={t('Needed if the archive has no __main__')}
                 value={entry}
                 onChange={(event) => setEntry(event.currentTarget.value)}
               />
             )}
             <NumberInput
-              label="Parallelism"
-              description="If empty, the program decides"
+              label={t('Parallelism')}
+              description={t('If empty, the program decides')}
               min={1}
               max={32768}
               allowDecimal={false}
@@ -106,8 +107,8 @@ export function RunForm({ program, mayRun, before, savepoint, chosenEntry }: Pro
             />
             <TextInput
               className={classes.wide}
-              label="Program Arguments"
-              description="As in a shell; quote arguments that contain spaces"
+              label={t('Program Arguments')}
+              description={t('As in a shell; quote arguments that contain spaces')}
               placeholder="--rate 1000 --name 'my job'"
               value={programArguments}
               error={argumentsProblem}
@@ -116,8 +117,8 @@ export function RunForm({ program, mayRun, before, savepoint, chosenEntry }: Pro
             />
             <Textarea
               className={classes.wide}
-              label="Configuration"
-              description="One option per line"
+              label={t('Configuration')}
+              description={t('One option per line')}
               placeholder="pipeline.auto-watermark-interval: 200 ms"
               autosize
               minRows={2}
@@ -143,7 +144,7 @@ export function RunForm({ program, mayRun, before, savepoint, chosenEntry }: Pro
           </div>
           {before !== null && before.hidden.length > 0 && (
             <Alert color="orange" mt="md" icon={<IconAlertTriangle size={18} />}>
-              Secret options are not shown: enter {before.hidden.join(', ')} again.
+              {t('Secret options are not shown: enter {hidden} again.', { hidden: before.hidden.join(', ') })}
             </Alert>
           )}
           {failure !== null && (
@@ -152,7 +153,7 @@ export function RunForm({ program, mayRun, before, savepoint, chosenEntry }: Pro
               color="red"
               mt="md"
               icon={<IconAlertTriangle size={18} />}
-              title="The program was refused"
+              title={t('The program was refused')}
             >
               <pre className={classes.failure}>{failure.message}</pre>
             </Alert>
@@ -168,7 +169,7 @@ export function RunForm({ program, mayRun, before, savepoint, chosenEntry }: Pro
                 plan.mutate(settings());
               }}
             >
-              Show plan
+              {t('Show plan')}
             </Button>
             <Button
               type="submit"
@@ -176,15 +177,15 @@ export function RunForm({ program, mayRun, before, savepoint, chosenEntry }: Pro
               disabled={!mayRun || !isValid}
               loading={run.isPending}
             >
-              Run
+              {t('Run')}
             </Button>
           </Group>
         </form>
       </Panel>
-      <Panel title={plan.data === undefined ? 'Plan' : `Plan of ${plan.data.plan.name}`} flush>
+      <Panel title={plan.data === undefined ? t('Plan') : t('Plan of {name}', { name: plan.data.plan.name })} flush>
         {plan.data === undefined ? (
-          <EmptyState compact icon={IconSchema} title="No plan yet">
-            “Show plan” draws what the program defines without starting the job.
+          <EmptyState compact icon={IconSchema} title={t('No plan yet')}>
+            {t('“Show plan” draws what the program defines without starting the job.')}
           </EmptyState>
         ) : (
           <>
@@ -194,10 +195,10 @@ export function RunForm({ program, mayRun, before, savepoint, chosenEntry }: Pro
               size="xs"
               value={view}
               onChange={setView}
-              aria-label="What the plan shows"
+              aria-label={t('What the plan shows')}
               data={[
-                { value: 'operators', label: 'Operators' },
-                { value: 'vertices', label: 'Job vertices' },
+                { value: 'operators', label: t('Operators') },
+                { value: 'vertices', label: t('Job vertices') },
               ]}
             />
             {view === 'operators' ? (

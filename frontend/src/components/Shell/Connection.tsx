@@ -4,14 +4,15 @@ import { IconAlertTriangle } from '@tabler/icons-react';
 
 import { useConnection } from '../../hooks/useLive';
 import { useTimes } from '../../hooks/useTimes';
+import { t } from '../../texts/t';
 import classes from './Connection.module.css';
 
 export function ConnectionIndicator() {
   const { stale, isConnecting } = useConnection();
   const state = stale !== null ? 'stale' : isConnecting ? 'connecting' : 'live';
-  const text = { stale: 'Stale', connecting: 'Connecting', live: 'Live' }[state];
+  const text = { stale: t('Stale'), connecting: t('Connecting'), live: t('Live') }[state];
   return (
-    <span className={classes.indicator} data-state={state} role="status" aria-label={`Connection: ${text}`}>
+    <span className={classes.indicator} data-state={state} role="status" aria-label={t('Connection: {text}', { text })}>
       <span className={classes.dot} aria-hidden />
       {text}
     </span>
@@ -26,7 +27,10 @@ export function StaleBanner() {
     <div className={classes.banner} role="alert">
       <IconAlertTriangle size={17} aria-hidden />
       <span>
-        <strong>{stale.since === null ? 'Stale.' : `Stale since ${times.time(stale.since)}.`}</strong> {stale.reason}
+        <strong>
+          {stale.since === null ? t('Stale.') : t('Stale since {since}.', { since: times.time(stale.since) })}
+        </strong>{' '}
+        {stale.reason}
       </span>
     </div>
   );

@@ -21,6 +21,7 @@ import { useConnection } from '../../hooks/useLive';
 import { SESSION_KEY, useServerVersion, useSession } from '../../hooks/useSession';
 import { mayAdminister } from '../../model/access';
 import { connection } from '../../store/socket';
+import { t } from '../../texts/t';
 import { Brand } from '../Brand/Brand';
 import { CommandKey } from '../CommandPalette/CommandKey';
 import { FailureState } from '../EmptyState/EmptyState';
@@ -47,12 +48,12 @@ export function Shell() {
         {error === null ? (
           <>
             <h1 className="tm-visually-hidden">Tidemark</h1>
-            <Loader role="status" aria-label="Loading" />
+            <Loader role="status" aria-label={t('Loading')} />
           </>
         ) : (
           <FailureState
             isPage
-            title="Tidemark does not answer"
+            title={t('Tidemark does not answer')}
             message={error.message}
             onRetry={() => void refetch()}
           />
@@ -68,10 +69,10 @@ function Frame({ session }: { readonly session: Session }) {
   return (
     <div className={classes.shell} data-stale={stale !== null || undefined}>
       <a href="#main" className={classes.skip}>
-        Skip to content
+        {t('Skip to content')}
       </a>
       <header className={classes.header}>
-        <Link to="/" className={classes.home} aria-label="Tidemark, overview">
+        <Link to="/" className={classes.home} aria-label={t('Tidemark, overview')}>
           <Brand />
         </Link>
         <Version />
@@ -83,15 +84,15 @@ function Frame({ session }: { readonly session: Session }) {
         <ThemeSwitch />
         <UserMenu user={session.user} />
       </header>
-      <nav className={classes.nav} aria-label="Main">
-        <NavItem to="/" icon={IconLayoutDashboard} label="Overview" />
-        <NavItem to="/pipelines" icon={IconSchema} label="Pipelines" />
-        <NavItem to="/submit" icon={IconUpload} label="Submit New Job" />
-        <NavItem to="/savepoints" icon={IconBookmark} label="Savepoints" />
-        <NavItem to="/jobmanagers" icon={IconSitemap} label="Job Managers" />
-        <NavItem to="/taskmanagers" icon={IconServer2} label="Task Managers" />
-        <NavItem to="/access" icon={IconKey} label="Access" />
-        {mayAdminister(session.user.role) && <NavItem to="/audit" icon={IconHistory} label="Audit Trail" />}
+      <nav className={classes.nav} aria-label={t('Main')}>
+        <NavItem to="/" icon={IconLayoutDashboard} label={t('Overview')} />
+        <NavItem to="/pipelines" icon={IconSchema} label={t('Pipelines')} />
+        <NavItem to="/submit" icon={IconUpload} label={t('Submit New Job')} />
+        <NavItem to="/savepoints" icon={IconBookmark} label={t('Savepoints')} />
+        <NavItem to="/jobmanagers" icon={IconSitemap} label={t('Job Managers')} />
+        <NavItem to="/taskmanagers" icon={IconServer2} label={t('Task Managers')} />
+        <NavItem to="/access" icon={IconKey} label={t('Access')} />
+        {mayAdminister(session.user.role) && <NavItem to="/audit" icon={IconHistory} label={t('Audit Trail')} />}
       </nav>
       <main id="main" className={classes.main} tabIndex={-1}>
         <StaleBanner />

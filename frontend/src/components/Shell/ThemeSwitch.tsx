@@ -3,10 +3,12 @@
 import { ActionIcon, Menu, type MantineColorScheme, useMantineColorScheme } from '@mantine/core';
 import { type Icon, IconCheck, IconDeviceDesktop, IconMoon, IconSun } from '@tabler/icons-react';
 
+import { t } from '../../texts/t';
+
 const CHOICES: readonly { scheme: MantineColorScheme; label: string; icon: Icon }[] = [
-  { scheme: 'auto', label: 'System', icon: IconDeviceDesktop },
-  { scheme: 'light', label: 'Light', icon: IconSun },
-  { scheme: 'dark', label: 'Dark', icon: IconMoon },
+  { scheme: 'auto', label: t('System'), icon: IconDeviceDesktop },
+  { scheme: 'light', label: t('Light'), icon: IconSun },
+  { scheme: 'dark', label: t('Dark'), icon: IconMoon },
 ];
 
 export function ThemeSwitch() {
@@ -15,7 +17,7 @@ export function ThemeSwitch() {
   return (
     <Menu position="bottom-end" width={160}>
       <Menu.Target>
-        <ActionIcon variant="subtle" color="gray" size="lg" aria-label={`Theme: ${colorScheme}`}>
+        <ActionIcon variant="subtle" color="gray" size="lg" aria-label={t('Theme: {colorScheme}', { colorScheme })}>
           <Current size={19} stroke={1.7} />
         </ActionIcon>
       </Menu.Target>

@@ -11,9 +11,10 @@ import { useTour } from '../../hooks/useTour';
 import { mayAdminister } from '../../model/access';
 import { getPreferences, setPreferences, subscribePreferences } from '../../store/preferences';
 import { openTour } from '../../store/tour';
+import { t } from '../../texts/t';
 
 const ZONES = [
-  ['local', 'Local time'],
+  ['local', t('Local time')],
   ['utc', 'UTC'],
 ] as const;
 
@@ -37,7 +38,7 @@ export function UserMenu({ user }: Props) {
           px={8}
           leftSection={<IconUser size={18} stroke={1.7} />}
           rightSection={<IconChevronDown size={14} />}
-          aria-label={`User ${user.name}`}
+          aria-label={t('User {name}', { name: user.name })}
         >
           <Text span inherit truncate>
             {user.name}
@@ -45,9 +46,9 @@ export function UserMenu({ user }: Props) {
         </Button>
       </Menu.Target>
       <Menu.Dropdown>
-        <Menu.Label>Role: {user.role}</Menu.Label>
+        <Menu.Label>{t('Role: {role}', { role: user.role })}</Menu.Label>
         <Menu.Divider />
-        <Menu.Label>Show times in</Menu.Label>
+        <Menu.Label>{t('Show times in')}</Menu.Label>
         <Menu.RadioGroup value={utc ? 'utc' : 'local'} onChange={(zone) => setPreferences({ utc: zone === 'utc' })}>
           {ZONES.map(([zone, label]) => (
             <Menu.RadioItem key={zone} value={zone} closeMenuOnClick checkIcon={<IconCheck size={15} />}>
@@ -63,15 +64,15 @@ export function UserMenu({ user }: Props) {
             openTour(user.name);
           }}
         >
-          {tour.state === 'paused' ? `Continue the tour (step ${tour.step + 1})` : 'Take the tour'}
+          {tour.state === 'paused' ? t('Continue the tour (step {step})', { step: tour.step + 1 }) : t('Take the tour')}
         </Menu.Item>
         {mayAdminister(user.role) && (
           <Menu.Item component="a" href={`${ROOT}admin/`} leftSection={<IconTable size={16} stroke={1.7} />}>
-            Administration
+            {t('Administration')}
           </Menu.Item>
         )}
         <Menu.Item leftSection={<IconLogout size={16} stroke={1.7} />} onClick={() => logout()}>
-          Log out
+          {t('Log out')}
         </Menu.Item>
       </Menu.Dropdown>
     </Menu>

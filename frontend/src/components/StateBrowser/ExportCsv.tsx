@@ -7,6 +7,7 @@ import { useMutation } from '@tanstack/react-query';
 import { type StatePlace, type WantedKey, exportState } from '../../api/state';
 import { formatCount } from '../../model/format';
 import { nameOf } from '../../model/stateBrowser';
+import { t } from '../../texts/t';
 import { saveFile } from '../Pipelines/saveFile';
 import classes from './StateBrowser.module.css';
 
@@ -29,7 +30,12 @@ export function ExportCsv({ jobId, place, wanted }: Props) {
       <span role="status" className={classes.asOf}>
         {error?.message}
         {data !== undefined &&
-          `${formatCount(data.num_rows)} rows of ${nameOf(data.snapshot)}${data.is_cut ? '; there is more' : ''}`}
+          (data.is_cut
+            ? t('{count} rows of {snapshot}; there is more', {
+                count: formatCount(data.num_rows),
+                snapshot: nameOf(data.snapshot),
+              })
+            : t('{count} rows of {snapshot}', { count: formatCount(data.num_rows), snapshot: nameOf(data.snapshot) }))}
       </span>
       <Button
         size="compact-sm"
@@ -38,7 +44,7 @@ export function ExportCsv({ jobId, place, wanted }: Props) {
         loading={isPending}
         onClick={() => mutate()}
       >
-        Export CSV
+        {t('Export CSV')}
       </Button>
     </div>
   );

@@ -5,6 +5,7 @@ import type { KeyedState, StateLookup, StateOperator, StateTimer, StateValue } f
 import { type Times, useTimes } from '../../hooks/useTimes';
 import { formatBytes, formatCount } from '../../model/format';
 import { itemsOf, lineOf, nameOf, nameOfKey, textOf, timerTime, windowOf } from '../../model/stateBrowser';
+import { t } from '../../texts/t';
 import { KeyValues } from '../KeyValues/KeyValues';
 import { Panel } from '../Panel/Panel';
 import { ExportCsv } from './ExportCsv';
@@ -23,11 +24,14 @@ export function FoundState({ jobId, place, found, operator, state }: Props) {
   const times = useTimes();
   const { snapshot, values, timers } = found;
   return (
-    <Panel title={`${state.name} of ${nameOfKey(found.key)}`}>
+    <Panel title={t('{name} of {key}', { name: state.name, key: nameOfKey(found.key) })}>
       <div className={classes.found}>
         <p className={classes.asOf} role="status">
-          {values.length === 0 ? 'The key has no such state. ' : ''}
-          As of {times.dateTime(snapshot.timestamp)}, {nameOf(snapshot)}
+          {values.length === 0 && `${t('The key has no such state.')} `}
+          {t('As of {timestamp}, {snapshot}', {
+            timestamp: times.dateTime(snapshot.timestamp),
+            snapshot: nameOf(snapshot),
+          })}
         </p>
         {values.map((value, index) => (
           <div key={index}>
@@ -43,9 +47,15 @@ export function FoundState({ jobId, place, found, operator, state }: Props) {
         <ExportCsv key={found.encoded_key} jobId={jobId} place={place} wanted={{ encoded_key: found.encoded_key }} />
         <KeyValues
           rows={[
-            ['Key Group', `${found.key_group} of ${operator.max_parallelism}`],
-            ['Subtask', String(found.subtask)],
-            ['Read', formatBytes(found.read_bytes)],
+            [
+              t('Key Group'),
+              t('{keyGroup} of {maxParallelism}', {
+                keyGroup: found.key_group,
+                maxParallelism: operator.max_parallelism,
+              }),
+            ],
+            [t('Subtask'), String(found.subtask)],
+            [t('Read'), formatBytes(found.read_bytes)],
           ]}
         />
       </div>
@@ -65,7 +75,7 @@ interface ValueProps {
 }
 
 function Value({ state, value, times }: ValueProps) {
-  if (!value.is_decoded) return <p className={classes.asOf}>Pickled, not decoded</p>;
+  if (!value.is_decoded) return <p className={classes.asOf}>{t('Pickled, not decoded')}</p>;
   const items = itemsOf(state.kind, value);
   return (
     <>
@@ -74,12 +84,12 @@ function Value({ state, value, times }: ValueProps) {
       ) : (
         <div className="tm-table-scroll">
           <table className="tm-table">
-            <caption className="tm-visually-hidden">{state.kind === 'map' ? 'Entries' : 'Items'}</caption>
+            <caption className="tm-visually-hidden">{state.kind === 'map' ? t('Entries') : t('Items')}</caption>
             <thead>
               <tr>
-                <th scope="col">{state.kind === 'map' ? 'Key' : 'Index'}</th>
-                <th scope="col">Value</th>
-                {state.has_ttl && <th scope="col">Last Touched</th>}
+                <th scope="col">{state.kind === 'map' ? t('Key') : t('Index')}</th>
+                <th scope="col">{t('Value')}</th>
+                {state.has_ttl && <th scope="col">{t('Last Touched')}</th>}
               </tr>
             </thead>
             <tbody>
@@ -97,12 +107,12 @@ function Value({ state, value, times }: ValueProps) {
         </div>
       )}
       {typeof value.touched === 'number' && (
-        <p className={classes.asOf}>Last touched {times.dateTime(value.touched)}</p>
+        <p className={classes.asOf}>{t('Last touched {touched}', { touched: times.dateTime(value.touched) })}</p>
       )}
       {items !== null && value.num_items !== null && items.length < value.num_items && (
-        <More shown={items.length} total={value.num_items} of={state.kind === 'map' ? 'entries' : 'items'} />
+        <More shown={items.length} total={value.num_items} of={state.kind === 'map' ? t('entries') : t('items')} />
       )}
-      {value.is_cut && <p className={classes.asOf}>Too large to be shown whole: parts are left out.</p>}
+      {value.is_cut && <p className={classes.asOf}>{t('Too large to be shown whole: parts are left out.')}</p>}
     </>
   );
 }
@@ -110,7 +120,7 @@ function Value({ state, value, times }: ValueProps) {
 function More({ shown, total, of }: { readonly shown: number; readonly total: number; readonly of: string }) {
   return (
     <p className={classes.asOf}>
-      {formatCount(shown)} of {formatCount(total)} {of} are shown.
+      {t('{shown} of {total} {of} are shown.', { shown: formatCount(shown), total: formatCount(total), of })}
     </p>
   );
 }
@@ -124,22 +134,22 @@ interface TimersProps {
 function Timers({ timers, windowType, times }: TimersProps) {
   return (
     <div className="tm-table-scroll">
-      <h3 className={classes.heading}>Timers of the key</h3>
+      <h3 className={classes.heading}>{t('Timers of the key')}</h3>
       <table className="tm-table">
-        <caption className="tm-visually-hidden">Timers of the key</caption>
+        <caption className="tm-visually-hidden">{t('Timers of the key')}</caption>
         <thead>
           <tr>
-            <th scope="col">Time</th>
-            <th scope="col">Kind</th>
-            <th scope="col">Service</th>
-            <th scope="col">Namespace</th>
+            <th scope="col">{t('Time')}</th>
+            <th scope="col">{t('Kind')}</th>
+            <th scope="col">{t('Service')}</th>
+            <th scope="col">{t('Namespace')}</th>
           </tr>
         </thead>
         <tbody>
           {timers.map((timer, index) => (
             <tr key={index}>
               <td title={String(timer.timestamp)}>{times.watermark(timerTime(timer))}</td>
-              <td>{timer.is_event_time ? 'event time' : 'processing time'}</td>
+              <td>{timer.is_event_time ? t('event time') : t('processing time')}</td>
               <td>{timer.service}</td>
               <td>{timer.namespace === null ? '' : namespaceText(windowType, timer.namespace, times)}</td>
             </tr>

@@ -7,6 +7,7 @@ import { Link } from 'react-router';
 import { fetchState } from '../../api/state';
 import type { KeyedState, Savepoint, StateOperator } from '../../gen/contract';
 import { formatBytes } from '../../model/format';
+import { t } from '../../texts/t';
 import classes from './StateBrowser.module.css';
 
 interface Props {
@@ -30,21 +31,23 @@ export function SavepointContents({ savepoint }: Props) {
   if (data === undefined) return <Skeleton height={60} />;
   if (data.operators.length === 0) {
     return (
-      <p className="tm-dim">No keyed state: it has at most the positions of sources and what sinks have prepared.</p>
+      <p className="tm-dim">
+        {t('No keyed state: it has at most the positions of sources and what sinks have prepared.')}
+      </p>
     );
   }
   return (
     <table className="tm-table">
-      <caption className="tm-visually-hidden">Contents of {location}</caption>
+      <caption className="tm-visually-hidden">{t('Contents of {location}', { location })}</caption>
       <thead>
         <tr>
-          <th scope="col">Operator</th>
-          <th scope="col">Keyed state</th>
+          <th scope="col">{t('Operator')}</th>
+          <th scope="col">{t('Keyed state')}</th>
           <th scope="col" className="tm-num">
-            Parallelism
+            {t('Parallelism')}
           </th>
           <th scope="col" className="tm-num">
-            Size
+            {t('Size')}
           </th>
         </tr>
       </thead>
@@ -53,7 +56,9 @@ export function SavepointContents({ savepoint }: Props) {
           <tr key={operator.id}>
             <td className={classes.operator}>
               <Link to={`/jobs/${jobId}?${addressOf(location, operator)}`}>{operator.name}</Link>
-              {operator.key_type !== '' && <div className="tm-dim">by {operator.key_type}</div>}
+              {operator.key_type !== '' && (
+                <div className="tm-dim">{t('by {keyType}', { keyType: operator.key_type })}</div>
+              )}
             </td>
             <td className={classes.states}>
               <States operator={operator} />
@@ -68,7 +73,7 @@ export function SavepointContents({ savepoint }: Props) {
 }
 
 function States({ operator }: { readonly operator: StateOperator }) {
-  if (operator.states === null) return <span className="tm-dim">not recorded by the version that took it</span>;
+  if (operator.states === null) return <span className="tm-dim">{t('not recorded by the version that took it')}</span>;
   return (
     <ul className={classes.list}>
       {operator.states.map((state) => (
@@ -76,13 +81,13 @@ function States({ operator }: { readonly operator: StateOperator }) {
           <span className="tm-mono">{state.name}</span> <span className="tm-dim">{kindText(state)}</span>
         </li>
       ))}
-      {operator.has_timers && <li className="tm-dim">timers</li>}
+      {operator.has_timers && <li className="tm-dim">{t('timers')}</li>}
     </ul>
   );
 }
 
 function kindText({ kind, type, is_namespaced: isNamespaced }: KeyedState): string {
-  return `${kind}, ${type}${isNamespaced ? ', for each window' : ''}`;
+  return `${kind}, ${type}${isNamespaced ? t(', for each window') : ''}`;
 }
 
 function addressOf(location: string, { id }: StateOperator): string {

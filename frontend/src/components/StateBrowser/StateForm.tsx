@@ -12,6 +12,7 @@ import { useRole } from '../../hooks/useSession';
 import { mayOperate } from '../../model/access';
 import { formatBytes } from '../../model/format';
 import { KEY_TYPES, exampleOf, inputOf, keyOf, nameOfKey } from '../../model/stateBrowser';
+import { t } from '../../texts/t';
 import { FailureState } from '../EmptyState/EmptyState';
 import { Panel } from '../Panel/Panel';
 import { ExportCsv } from './ExportCsv';
@@ -55,10 +56,10 @@ export function StateForm({ jobId, snapshot, operators }: Props) {
   };
   return (
     <>
-      <Panel title="Look Up a Key">
+      <Panel title={t('Look Up a Key')}>
         <div className={classes.form}>
           <Select
-            label="Operator"
+            label={t('Operator')}
             allowDeselect={false}
             data={operators.map(({ id, name, size }) => ({ value: id, label: `${name} · ${formatBytes(size)}` }))}
             value={operatorId}
@@ -68,9 +69,9 @@ export function StateForm({ jobId, snapshot, operators }: Props) {
             }}
           />
           <Select
-            label="State"
+            label={t('State')}
             description={
-              state === undefined ? undefined : `${state.kind}${state.has_ttl ? ' with TTL' : ''}: ${state.type}`
+              state === undefined ? undefined : `${state.kind}${state.has_ttl ? t(' with TTL') : ''}: ${state.type}`
             }
             inputWrapperOrder={['label', 'input', 'description']}
             allowDeselect={false}
@@ -85,14 +86,15 @@ export function StateForm({ jobId, snapshot, operators }: Props) {
         {operator !== undefined && state === undefined && (
           <Text size="sm" c="dimmed" mt="sm">
             {operator.states === null
-              ? 'The snapshot does not say which states this operator has: an earlier version has written it.'
-              : 'This operator has timers, but no state.'}
+              ? t('The snapshot does not say which states this operator has: an earlier version has written it.')
+              : t('This operator has timers, but no state.')}
           </Text>
         )}
         {state?.is_pickled === true && (
           <Text size="sm" c="dimmed" mt="sm">
-            Its values are pickled. They are not decoded, as that would run code from the snapshot; declare a type to
-            see them.
+            {t(
+              'Its values are pickled. They are not decoded, as that would run code from the snapshot; declare a type to see them.',
+            )}
           </Text>
         )}
         {operator !== undefined && state !== undefined && (
@@ -108,13 +110,15 @@ export function StateForm({ jobId, snapshot, operators }: Props) {
         )}
       </Panel>
       {isOfKeys && keys.error !== null && (
-        <FailureState title="The keys cannot be listed" message={keys.error.message} />
+        <FailureState title={t('The keys cannot be listed')} message={keys.error.message} />
       )}
       {isOfKeys && keys.data !== undefined && (
-        <Panel title="Some Keys">
+        <Panel title={t('Some Keys')}>
           <p className={classes.asOf} role="status">
-            {keys.data.keys.length === 0 && (keys.data.is_all ? 'No key has this state.' : 'No key was found in time.')}
-            {keys.data.keys.length > 0 && (keys.data.is_all ? 'All keys that have this state' : 'There are more keys')}
+            {keys.data.keys.length === 0 &&
+              (keys.data.is_all ? t('No key has this state.') : t('No key was found in time.'))}
+            {keys.data.keys.length > 0 &&
+              (keys.data.is_all ? t('All keys that have this state') : t('There are more keys'))}
           </p>
           <ul className={classes.keys}>
             {keys.data.keys.map(({ key, encoded_key }) => (
@@ -134,7 +138,7 @@ export function StateForm({ jobId, snapshot, operators }: Props) {
         </Panel>
       )}
       {isOfLook && look.error !== null && (
-        <FailureState title="The key was not looked up" message={look.error.message} />
+        <FailureState title={t('The key was not looked up')} message={look.error.message} />
       )}
       {isOfLook && look.data !== undefined && operator !== undefined && state !== undefined && (
         <FoundState jobId={jobId} place={place} found={look.data} operator={operator} state={state} />
@@ -166,11 +170,11 @@ function KeyForm({ fields, isAllowed, isBusy, isListing, onLook, onKeys }: KeyFo
   const change = (index: number, text: string) =>
     setTexts((old) => typed.map((_, each) => (each === index ? text : (old[each] ?? ''))));
   return (
-    <form className={classes.form} onSubmit={submit} aria-label="Key">
+    <form className={classes.form} onSubmit={submit} aria-label={t('Key')}>
       {fields.length === 0 && (
         <Select
-          label="Key Type"
-          description="The program has not declared it"
+          label={t('Key Type')}
+          description={t('The program has not declared it')}
           inputWrapperOrder={['label', 'input', 'description']}
           allowDeselect={false}
           data={[...KEY_TYPES]}
@@ -188,7 +192,7 @@ function KeyForm({ fields, isAllowed, isBusy, isListing, onLook, onKeys }: KeyFo
         />
       ))}
       <div className={classes.actions}>
-        <Tooltip label="Requires the role operator" disabled={isAllowed}>
+        <Tooltip label={t('Requires the role operator')} disabled={isAllowed}>
           <Button
             variant="default"
             leftSection={<IconKey size={16} />}
@@ -196,12 +200,12 @@ function KeyForm({ fields, isAllowed, isBusy, isListing, onLook, onKeys }: KeyFo
             loading={isListing}
             onClick={onKeys}
           >
-            Show Some Keys
+            {t('Show Some Keys')}
           </Button>
         </Tooltip>
-        <Tooltip label="Requires the role operator" disabled={isAllowed}>
+        <Tooltip label={t('Requires the role operator')} disabled={isAllowed}>
           <Button type="submit" leftSection={<IconSearch size={16} />} disabled={!isAllowed} loading={isBusy}>
-            Look Up
+            {t('Look Up')}
           </Button>
         </Tooltip>
       </div>
@@ -217,7 +221,7 @@ interface KeyInputProps {
 }
 
 function KeyInput({ field, text, problem, onChange }: KeyInputProps) {
-  const label = field.name === '' ? 'Key' : `Key: ${field.name}`;
+  const label = field.name === '' ? t('Key') : t('Key: {name}', { name: field.name });
   const input = inputOf(field.type);
   if (input === 'boolean') {
     return (

@@ -10,6 +10,7 @@ import type { RestorePoint, StateContents } from '../../gen/contract';
 import { useQueryParam } from '../../hooks/useQueryParam';
 import { type Times, useTimes } from '../../hooks/useTimes';
 import { nameOf } from '../../model/stateBrowser';
+import { t } from '../../texts/t';
 import { EmptyState, FailureState } from '../EmptyState/EmptyState';
 import { Panel } from '../Panel/Panel';
 import classes from './StateBrowser.module.css';
@@ -26,13 +27,13 @@ export function StateTab({ jobId }: { readonly jobId: string }) {
     retry: false,
   });
   if (data === undefined && error === null) {
-    return <Skeleton height={320} radius={10} role="status" aria-busy="true" aria-label="Loading" />;
+    return <Skeleton height={320} radius={10} role="status" aria-busy="true" aria-label={t('Loading')} />;
   }
   const asOf = data?.snapshot ?? null;
   return (
     <>
       <Panel
-        title="Snapshot"
+        title={t('Snapshot')}
         actions={
           <Button
             size="compact-sm"
@@ -41,19 +42,19 @@ export function StateTab({ jobId }: { readonly jobId: string }) {
             loading={isFetching}
             onClick={() => void refetch()}
           >
-            Refresh
+            {t('Refresh')}
           </Button>
         }
       >
         <SnapshotSelect jobId={jobId} value={snapshot} onChange={setSnapshot} times={times} />
         {asOf !== null && (
           <p className={classes.asOf}>
-            As of {times.dateTime(asOf.timestamp)}, {nameOf(asOf)}
+            {t('As of {timestamp}, {asOf}', { timestamp: times.dateTime(asOf.timestamp), asOf: nameOf(asOf) })}
           </p>
         )}
       </Panel>
       {error !== null ? (
-        <FailureState title="The state cannot be shown" message={error.message} onRetry={() => void refetch()} />
+        <FailureState title={t('The state cannot be shown')} message={error.message} onRetry={() => void refetch()} />
       ) : (
         <Contents jobId={jobId} snapshot={snapshot} contents={data} />
       )}
@@ -72,14 +73,14 @@ function Contents({ jobId, snapshot, contents }: ContentsProps) {
     return <StateForm jobId={jobId} snapshot={snapshot} operators={contents.operators} />;
   }
   return (
-    <Panel label="State">
+    <Panel label={t('State')}>
       {contents.snapshot === null ? (
-        <EmptyState icon={IconDatabase} title="No completed checkpoint yet">
-          State is shown as of a completed checkpoint or a savepoint.
+        <EmptyState icon={IconDatabase} title={t('No completed checkpoint yet')}>
+          {t('State is shown as of a completed checkpoint or a savepoint.')}
         </EmptyState>
       ) : (
-        <EmptyState icon={IconDatabase} title="No keyed state">
-          No operator of the job had state per key.
+        <EmptyState icon={IconDatabase} title={t('No keyed state')}>
+          {t('No operator of the job had state per key.')}
         </EmptyState>
       )}
     </Panel>
@@ -101,9 +102,9 @@ function SnapshotSelect({ jobId, value, onChange, times }: SelectProps) {
   const isListed = value === '' || points.some(({ location }) => location === value);
   return (
     <Select
-      label="Checkpoint or Savepoint"
+      label={t('Checkpoint or Savepoint')}
       allowDeselect={false}
-      data={[{ value: '', label: 'Newest checkpoint' }, ...listed, ...(isListed ? [] : [{ value, label: value }])]}
+      data={[{ value: '', label: t('Newest checkpoint') }, ...listed, ...(isListed ? [] : [{ value, label: value }])]}
       value={value}
       onChange={(chosen) => onChange(chosen === '' ? null : chosen)}
     />
@@ -111,6 +112,6 @@ function SnapshotSelect({ jobId, value, onChange, times }: SelectProps) {
 }
 
 function labelOf(point: RestorePoint, times: Times): string {
-  const name = point.kind === 'savepoint' ? 'Savepoint' : 'Checkpoint';
+  const name = point.kind === 'savepoint' ? t('Savepoint') : t('Checkpoint');
   return `${name} ${point.checkpoint_id ?? ''} · ${times.dateTime(point.timestamp)}`;
 }

@@ -10,6 +10,7 @@ import { useSingleFlight } from '../../hooks/useSingleFlight';
 import { type PipelineDocument, freeName } from '../../model/pipeline/document';
 import { BOX, thumbnail } from '../../model/pipeline/thumbnail';
 import { makeId } from '../../store/editor';
+import { t } from '../../texts/t';
 import { FailureState } from '../EmptyState/EmptyState';
 import { Dialog } from '../Dialog/Dialog';
 import classes from './TemplatePicker.module.css';
@@ -34,14 +35,18 @@ export function TemplatePicker({ taken, onClose }: Props) {
   });
   const create = useSingleFlight(mutate);
   return (
-    <Dialog onClose={onClose} size={920} title="New from a template">
+    <Dialog onClose={onClose} size={920} title={t('New from a template')}>
       {refused !== null && (
         <Text role="alert" size="sm" c="var(--tm-failed)" mb="sm">
           {refused.message}
         </Text>
       )}
       {error !== null && (
-        <FailureState title="The templates cannot be listed" message={error.message} onRetry={() => void refetch()} />
+        <FailureState
+          title={t('The templates cannot be listed')}
+          message={error.message}
+          onRetry={() => void refetch()}
+        />
       )}
       {data === undefined && error === null && <Skeleton height={420} radius={10} />}
       <ul className={classes.list}>

@@ -10,6 +10,7 @@ import { type PointerEvent, type ReactNode, createContext, use, useId, useMemo, 
 import { useTimes } from '../../hooks/useTimes';
 import { type Scale, type Series, csvOf, nearest, scaleOf } from '../../model/chart';
 import { type Mark, statistics } from '../../model/history';
+import { t } from '../../texts/t';
 import { saveBlob, saveFile } from '../Pipelines/saveFile';
 import classes from './TimeChart.module.css';
 import { drawChart } from './drawChart';
@@ -176,7 +177,11 @@ function Key({ name, colour, dash, values, value, format }: KeyProps) {
       <strong className={classes.value}>{value === null || value === undefined ? '–' : format(value)}</strong>
       {known !== null && (
         <span className={classes.statistics}>
-          min {format(known.min)} · avg {format(known.average)} · max {format(known.max)}
+          {t('min {min} · avg {average} · max {max}', {
+            min: format(known.min),
+            average: format(known.average),
+            max: format(known.max),
+          })}
         </span>
       )}
     </li>
@@ -185,7 +190,9 @@ function Key({ name, colour, dash, values, value, format }: KeyProps) {
 
 function describe({ name, values }: Series, format: (value: number) => string): string {
   const known = statistics(values);
-  return known === null ? `${name} has no value` : `${name} between ${format(known.min)} and ${format(known.max)}`;
+  return known === null
+    ? t('{name} has no value', { name })
+    : t('{name} between {min} and {max}', { name, min: format(known.min), max: format(known.max) });
 }
 
 function linePath(
@@ -216,10 +223,15 @@ function Save({ title, onPicture, onCsv }: SaveProps) {
   const look = { variant: 'subtle', color: 'gray', size: 'sm' } as const;
   return (
     <span className={classes.save}>
-      <ActionIcon {...look} aria-label={`Save ${title} as PNG`} title="Save as PNG" onClick={onPicture}>
+      <ActionIcon
+        {...look}
+        aria-label={t('Save {title} as PNG', { title })}
+        title={t('Save as PNG')}
+        onClick={onPicture}
+      >
         <IconPhoto size={15} aria-hidden />
       </ActionIcon>
-      <ActionIcon {...look} aria-label={`Save ${title} as CSV`} title="Save as CSV" onClick={onCsv}>
+      <ActionIcon {...look} aria-label={t('Save {title} as CSV', { title })} title={t('Save as CSV')} onClick={onCsv}>
         <IconFileSpreadsheet size={15} aria-hidden />
       </ActionIcon>
     </span>

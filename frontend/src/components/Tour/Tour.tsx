@@ -15,6 +15,7 @@ import { useCluster } from '../../hooks/useLive';
 import { useTour } from '../../hooks/useTour';
 import { STEPS, type TourStep } from '../../model/tour';
 import { moveTour } from '../../store/tour';
+import { t } from '../../texts/t';
 import classes from './Tour.module.css';
 
 /** How often it looks where the element is: pages come late, scroll and change under it. */
@@ -72,26 +73,24 @@ function Step({ user, number, step }: StepProps) {
             if (event.key === 'Escape') moveTour(user, 'pause');
           }}
         >
-          <p className={classes.count}>
-            Step {number + 1} of {STEPS.length}
-          </p>
+          <p className={classes.count}>{t('Step {number} of {count}', { number: number + 1, count: STEPS.length })}</p>
           <h2 id={titleId} className={classes.title}>
             {step.title}
           </h2>
           <p className={classes.text}>{step.text}</p>
-          {hasNone && <p className={classes.text}>Nothing to show here right now.</p>}
+          {hasNone && <p className={classes.text}>{t('Nothing to show here right now.')}</p>}
           <Group justify="space-between" mt="sm" gap="xs">
             <Button size="compact-sm" variant="subtle" color="gray" onClick={() => moveTour(user, 'end')}>
-              Skip
+              {t('Skip')}
             </Button>
             <Group gap="xs">
               {number > 0 && (
                 <Button size="compact-sm" variant="default" onClick={() => moveTour(user, 'back')}>
-                  Back
+                  {t('Back')}
                 </Button>
               )}
               <Button size="compact-sm" ref={focus} onClick={() => moveTour(user, 'next')}>
-                {isLast ? 'Done' : 'Next'}
+                {isLast ? t('Done') : t('Next')}
               </Button>
             </Group>
           </Group>

@@ -4,6 +4,7 @@ import type { LiveVertex } from '../../gen/contract';
 import { backPressureLevel } from '../../model/backPressure';
 import { NOTHING } from '../../model/format';
 import { metricsOf, subtasksOf } from '../../model/job';
+import { t } from '../../texts/t';
 import { LoadBar } from '../LoadBar/LoadBar';
 import { StateBadge } from '../StateBadge/StateBadge';
 import { OfSubtasks } from './OfSubtasks';
@@ -19,17 +20,18 @@ function Table({ live }: { readonly live: LiveVertex }) {
   return (
     <>
       <p className={classes.note}>
-        OK: backpressured at most 10% of the time; LOW: at most 50%; HIGH: more. A HIGH vertex waits for a vertex
-        downstream.
+        {t(
+          'OK: backpressured at most 10% of the time; LOW: at most 50%; HIGH: more. A HIGH vertex waits for a vertex downstream.',
+        )}
       </p>
       <div className="tm-table-scroll" tabIndex={0}>
         <table className="tm-table">
-          <caption className="tm-visually-hidden">Backpressure</caption>
+          <caption className="tm-visually-hidden">{t('Backpressure')}</caption>
           <thead>
             <tr>
-              <th scope="col">Subtask</th>
-              <th scope="col">Backpressure Status</th>
-              <th scope="col">Busy / Backpressured / Idle</th>
+              <th scope="col">{t('Subtask')}</th>
+              <th scope="col">{t('Backpressure Status')}</th>
+              <th scope="col">{t('Busy / Backpressured / Idle')}</th>
             </tr>
           </thead>
           <tbody>

@@ -5,6 +5,7 @@ import { useServerNow } from '../../hooks/useNow';
 import { useTimes } from '../../hooks/useTimes';
 import { formatByteRate, formatBytes, formatCount, formatDuration, formatRate } from '../../model/format';
 import type { Vertex } from '../../model/job';
+import { t } from '../../texts/t';
 import { CopyText } from '../CopyText/CopyText';
 import { KeyValues } from '../KeyValues/KeyValues';
 import { LoadBar } from '../LoadBar/LoadBar';
@@ -23,26 +24,32 @@ export function DetailTab({ vertex }: { readonly vertex: Vertex }) {
     <>
       <KeyValues
         rows={[
-          ['Description', vertex.description],
+          [t('Description'), vertex.description],
           [
-            'Busy / Backpressured / Idle (max)',
+            t('Busy / Backpressured / Idle (max)'),
             <LoadBar key="load" metrics={metrics} isRunning={vertex.state === 'RUNNING'} />,
           ],
-          ['Records Received', both(formatCount(metrics.records_in), formatRate(metrics.records_in_per_second))],
-          ['Records Sent', both(formatCount(metrics.records_out), formatRate(metrics.records_out_per_second))],
-          ['Bytes Received', both(formatBytes(metrics.bytes_in), formatByteRate(metrics.bytes_in_per_second))],
-          ['Bytes Sent', both(formatBytes(metrics.bytes_out), formatByteRate(metrics.bytes_out_per_second))],
-          ['State Size (latest checkpoint)', formatBytes(metrics.state_size)],
-          ['Low Watermark', `${times.watermark(metrics.watermark)} (${times.zone})`],
+          [t('Records Received'), both(formatCount(metrics.records_in), formatRate(metrics.records_in_per_second))],
+          [t('Records Sent'), both(formatCount(metrics.records_out), formatRate(metrics.records_out_per_second))],
+          [t('Bytes Received'), both(formatBytes(metrics.bytes_in), formatByteRate(metrics.bytes_in_per_second))],
+          [t('Bytes Sent'), both(formatBytes(metrics.bytes_out), formatByteRate(metrics.bytes_out_per_second))],
+          [t('State Size (latest checkpoint)'), formatBytes(metrics.state_size)],
+          [t('Low Watermark'), `${times.watermark(metrics.watermark)} (${times.zone})`],
           lag === null
-            ? ['Behind the Newest Watermark', formatDuration(behind)]
-            : ['Watermark Lag', formatDuration(lag)],
-          ['Parallelism', `${vertex.parallelism} of at most ${vertex.max_parallelism}`],
-          ['Slot Sharing Group', vertex.slot_sharing_group],
-          ['Start Time', start < 0 ? '–' : times.dateTime(start)],
-          ['End Time', times.dateTime(end)],
-          ['Duration', start < 0 ? '–' : formatDuration(Math.max(0, (end < 0 ? now : end) - start))],
-          ['Vertex ID', <CopyText key="id" text={vertex.id} label="vertex id" />],
+            ? [t('Behind the Newest Watermark'), formatDuration(behind)]
+            : [t('Watermark Lag'), formatDuration(lag)],
+          [
+            t('Parallelism'),
+            t('{parallelism} of at most {maxParallelism}', {
+              parallelism: vertex.parallelism,
+              maxParallelism: vertex.max_parallelism,
+            }),
+          ],
+          [t('Slot Sharing Group'), vertex.slot_sharing_group],
+          [t('Start Time'), start < 0 ? '–' : times.dateTime(start)],
+          [t('End Time'), times.dateTime(end)],
+          [t('Duration'), start < 0 ? '–' : formatDuration(Math.max(0, (end < 0 ? now : end) - start))],
+          [t('Vertex ID'), <CopyText key="id" text={vertex.id} label={t('vertex id')} />],
         ]}
       />
       <OperatorTable operators={vertex.operators} />

@@ -8,6 +8,7 @@ import { useTimes } from '../../hooks/useTimes';
 import { NOTHING, formatByteRate, formatBytes, formatCount, formatRate } from '../../model/format';
 import { type GraphEdge, topologyOfVertices } from '../../model/graph';
 import { metricsOfEdge } from '../../model/job';
+import { t } from '../../texts/t';
 import { peekSearch } from '../PeekLink/PeekLink';
 import classes from './VertexDrawer.module.css';
 
@@ -17,31 +18,33 @@ export function EdgesTab({ vertexId }: { readonly vertexId: string }) {
   const names = new Map(vertices.map(({ id, name }) => [id, name]));
   const inputs = edges.filter(({ target }) => target === vertexId);
   const outputs = edges.filter(({ source }) => source === vertexId);
-  if (inputs.length + outputs.length === 0) return <p className={classes.note}>This vertex has no edges.</p>;
+  if (inputs.length + outputs.length === 0) return <p className={classes.note}>{t('This vertex has no edges.')}</p>;
   return (
     <>
       <p className={classes.note}>
-        What waits on an edge is queued at both of its ends. A record that is broadcast counts once for each consumer.
+        {t(
+          'What waits on an edge is queued at both of its ends. A record that is broadcast counts once for each consumer.',
+        )}
       </p>
       <div className="tm-table-scroll" tabIndex={0}>
         <table className="tm-table">
-          <caption className="tm-visually-hidden">Edges</caption>
+          <caption className="tm-visually-hidden">{t('Edges')}</caption>
           <thead>
             <tr>
-              <th scope="col">Edge</th>
-              <th scope="col">Ship Strategy</th>
+              <th scope="col">{t('Edge')}</th>
+              <th scope="col">{t('Ship Strategy')}</th>
               <th scope="col" className="tm-num">
-                Records Sent
+                {t('Records Sent')}
               </th>
               <th scope="col" className="tm-num">
-                Records Received
+                {t('Records Received')}
               </th>
               <th scope="col" className="tm-num">
-                Queued
+                {t('Queued')}
               </th>
-              <th scope="col">Watermark</th>
+              <th scope="col">{t('Watermark')}</th>
               <th scope="col">
-                <span className="tm-visually-hidden">Peek</span>
+                <span className="tm-visually-hidden">{t('Peek')}</span>
               </th>
             </tr>
           </thead>
@@ -51,7 +54,7 @@ export function EdgesTab({ vertexId }: { readonly vertexId: string }) {
                 key={edge.id}
                 vertexId={vertexId}
                 edge={edge}
-                label={`from ${names.get(edge.source) ?? edge.source}`}
+                label={t('from {source}', { source: names.get(edge.source) ?? edge.source })}
               />
             ))}
             {outputs.map((edge) => (
@@ -59,7 +62,7 @@ export function EdgesTab({ vertexId }: { readonly vertexId: string }) {
                 key={edge.id}
                 vertexId={vertexId}
                 edge={edge}
-                label={`to ${names.get(edge.target) ?? edge.target}`}
+                label={t('to {target}', { target: names.get(edge.target) ?? edge.target })}
               />
             ))}
           </tbody>
@@ -97,7 +100,9 @@ function Row({ vertexId, edge, label }: RowProps) {
         ) : (
           <>
             {formatBytes(metrics.queued_bytes)}
-            <div className="tm-dim">{formatCount(metrics.queued_buffers)} buffers</div>
+            <div className="tm-dim">
+              {t('{queuedBuffers} buffers', { queuedBuffers: formatCount(metrics.queued_buffers) })}
+            </div>
           </>
         )}
       </td>
@@ -117,8 +122,14 @@ function PeekButton({ vertexId, edge, label }: PeekButtonProps) {
   const [params] = useSearchParams();
   const to = peekSearch(params, { vertex: vertexId, key: edge });
   return (
-    <Button size="compact-xs" variant="default" aria-label={`Peek at the edge ${label}`} component={Link} to={to}>
-      Peek
+    <Button
+      size="compact-xs"
+      variant="default"
+      aria-label={t('Peek at the edge {label}', { label })}
+      component={Link}
+      to={to}
+    >
+      {t('Peek')}
     </Button>
   );
 }

@@ -12,6 +12,7 @@ import { useTimes } from '../../hooks/useTimes';
 import { type FlameBox, type FlameKind, boxesOf, flameOf, hottest, isOfEngine } from '../../model/flame';
 import { formatCount } from '../../model/format';
 import type { Vertex } from '../../model/job';
+import { t } from '../../texts/t';
 import { EmptyState, FailureState } from '../EmptyState/EmptyState';
 import classes from './FlameTab.module.css';
 
@@ -55,7 +56,7 @@ export function FlameTab({ jobId, vertex }: Props) {
     return error === null ? (
       <Skeleton height={320} radius={10} />
     ) : (
-      <FailureState title="The samples cannot be shown" message={error.message} onRetry={() => void refetch()} />
+      <FailureState title={t('The samples cannot be shown')} message={error.message} onRetry={() => void refetch()} />
     );
   }
   const isSampling = sampling.isPending || after !== null;
@@ -71,7 +72,7 @@ export function FlameTab({ jobId, vertex }: Props) {
           disabled={!isRunning}
           onClick={() => sampling.mutate(SAMPLE_MS)}
         >
-          Sample for {SAMPLE_MS / 1000} s
+          {t('Sample for {seconds} s', { seconds: SAMPLE_MS / 1000 })}
         </Button>
         <Button
           size="compact-sm"
@@ -80,18 +81,18 @@ export function FlameTab({ jobId, vertex }: Props) {
           disabled={!isRunning || isSampling}
           onClick={() => sampling.mutate(0)}
         >
-          Thread dump
+          {t('Thread dump')}
         </Button>
         <span role="status" className="tm-dim">
-          {isSampling && 'Sampling …'}
-          {isLate && 'No slot has answered. Is the job running?'}
-          {!isRunning && 'The vertex does not run.'}
+          {isSampling && t('Sampling …')}
+          {isLate && t('No slot has answered. Is the job running?')}
+          {!isRunning && t('The vertex does not run.')}
           {sampling.error?.message}
         </span>
       </div>
       {data.stacks === null ? (
-        <EmptyState compact icon={IconFlame} title="No samples yet">
-          Sampling takes the stack of each subtask a hundred times a second, also while a call does not return.
+        <EmptyState compact icon={IconFlame} title={t('No samples yet')}>
+          {t('Sampling takes the stack of each subtask a hundred times a second, also while a call does not return.')}
         </EmptyState>
       ) : data.stacks.duration === 0 ? (
         <Dump stacks={data.stacks} />
@@ -122,56 +123,60 @@ function Stacks({ stacks }: { readonly stacks: VertexStacks }) {
       <div className={classes.tools}>
         <SegmentedControl
           size="xs"
-          aria-label="Samples"
+          aria-label={t('Samples')}
           value={kind}
           onChange={(value) => {
             setKind(value);
             setZoomed([]);
           }}
           data={[
-            { value: 'full', label: 'Mixed' },
-            { value: 'on_cpu', label: 'On-CPU' },
-            { value: 'off_cpu', label: 'Off-CPU' },
+            { value: 'full', label: t('Mixed') },
+            { value: 'on_cpu', label: t('On-CPU') },
+            { value: 'off_cpu', label: t('Off-CPU') },
           ]}
         />
         <Select
           size="xs"
           w={130}
           allowDeselect={false}
-          aria-label="Subtask"
+          aria-label={t('Subtask')}
           value={subtask}
           onChange={(value) => {
             setSubtask(value);
             setZoomed([]);
           }}
           data={[
-            { value: 'all', label: 'All subtasks' },
-            ...stacks.subtasks.map((index) => ({ value: String(index), label: `Subtask ${index}` })),
+            { value: 'all', label: t('All subtasks') },
+            ...stacks.subtasks.map((index) => ({ value: String(index), label: t('Subtask {index}', { index }) })),
           ]}
         />
         <TextInput
           size="xs"
-          placeholder="Find a function"
-          aria-label="Find a function"
+          placeholder={t('Find a function')}
+          aria-label={t('Find a function')}
           leftSection={<IconSearch size={14} aria-hidden />}
           value={search}
           onChange={(event) => setSearch(event.currentTarget.value)}
         />
         {zoomed.length > 0 && (
           <Button size="compact-sm" variant="subtle" onClick={() => setZoomed([])}>
-            Show all
+            {t('Show all')}
           </Button>
         )}
       </div>
       <p className={classes.note}>
-        {formatCount(root.value)} of {formatCount(stacks.count)} samples, until {times.dateTime(stacks.ended_at)}.
-        {stacks.subtasks.length > 1 && ` ${stacks.subtasks.length} subtasks.`}
+        {t('{shown} of {count} samples, until {endedAt}.', {
+          shown: formatCount(root.value),
+          count: formatCount(stacks.count),
+          endedAt: times.dateTime(stacks.ended_at),
+        })}
+        {stacks.subtasks.length > 1 && ` ${t('{count} subtasks.', { count: stacks.subtasks.length })}`}
       </p>
       {root.value === 0 ? (
-        <EmptyState compact icon={IconFlame} title="Nothing of this vertex was on the stack" />
+        <EmptyState compact icon={IconFlame} title={t('Nothing of this vertex was on the stack')} />
       ) : (
         <>
-          <div className={classes.graph} style={{ height: depth * 20 }} role="group" aria-label="Flame graph">
+          <div className={classes.graph} style={{ height: depth * 20 }} role="group" aria-label={t('Flame graph')}>
             {boxes.map((box) => (
               <button
                 key={box.path.join('.')}
@@ -180,7 +185,12 @@ function Stacks({ stacks }: { readonly stacks: VertexStacks }) {
                 data-engine={isOfEngine(box.flame.name) || undefined}
                 data-found={isFound(box.flame.name) || undefined}
                 style={{ top: box.depth * 20, left: `${100 * box.left}%`, width: `${100 * box.width}%` }}
-                title={`${box.flame.name}\n${formatCount(box.flame.value)} samples, ${share(box.flame.value)}; itself ${share(box.flame.self)}`}
+                title={t('{name}\n{count} samples, {share}; itself {self}', {
+                  name: box.flame.name,
+                  count: formatCount(box.flame.value),
+                  share: share(box.flame.value),
+                  self: share(box.flame.self),
+                })}
                 tabIndex={box.width > 0.05 ? 0 : -1}
                 onClick={() => zoom(box)}
               >
@@ -190,15 +200,15 @@ function Stacks({ stacks }: { readonly stacks: VertexStacks }) {
           </div>
           <div className="tm-table-scroll" tabIndex={0}>
             <table className="tm-table">
-              <caption className={classes.caption}>Functions that were innermost most often</caption>
+              <caption className={classes.caption}>{t('Functions that were innermost most often')}</caption>
               <thead>
                 <tr>
-                  <th scope="col">Function</th>
+                  <th scope="col">{t('Function')}</th>
                   <th scope="col" className="tm-num">
-                    Itself
+                    {t('Itself')}
                   </th>
                   <th scope="col" className="tm-num">
-                    With what it calls
+                    {t('With what it calls')}
                   </th>
                 </tr>
               </thead>
@@ -215,7 +225,7 @@ function Stacks({ stacks }: { readonly stacks: VertexStacks }) {
           </div>
         </>
       )}
-      {stacks.threads.length > 0 && <Threads title="Threads at the end of the samples" threads={stacks.threads} />}
+      {stacks.threads.length > 0 && <Threads title={t('Threads at the end of the samples')} threads={stacks.threads} />}
     </>
   );
 }
@@ -223,17 +233,19 @@ function Stacks({ stacks }: { readonly stacks: VertexStacks }) {
 /** The stacks of all threads at one moment, without samples. */
 function Dump({ stacks }: { readonly stacks: VertexStacks }) {
   const times = useTimes();
-  return <Threads title={`Threads at ${times.dateTime(stacks.ended_at)}`} threads={stacks.threads} />;
+  return (
+    <Threads title={t('Threads at {endedAt}', { endedAt: times.dateTime(stacks.ended_at) })} threads={stacks.threads} />
+  );
 }
 
 function Threads({ title, threads }: Pick<VertexStacks, 'threads'> & { readonly title: string }) {
   return (
-    <section aria-label="Threads" className={classes.threads}>
+    <section aria-label={t('Threads')} className={classes.threads}>
       <h3>{title}</h3>
       {threads.map(({ slot, name, stack }) => (
         <details key={`${slot} ${name}`}>
           <summary>
-            {name} <span className="tm-dim">in slot {slot}</span>
+            {name} <span className="tm-dim">{t('in slot {slot}', { slot })}</span>
           </summary>
           <pre className="tm-mono">{stack}</pre>
         </details>

@@ -5,6 +5,7 @@ import type { ReactNode } from 'react';
 
 import type { LiveVertex } from '../../gen/contract';
 import { useSubtasks } from '../../hooks/useJob';
+import { t } from '../../texts/t';
 import { FailureState } from '../EmptyState/EmptyState';
 
 interface Props {
@@ -15,6 +16,6 @@ interface Props {
 export function OfSubtasks({ vertexId, children }: Props) {
   const { data, error } = useSubtasks(vertexId);
   if (data !== undefined) return children(data);
-  if (error !== null) return <FailureState title="The subtasks cannot be shown" message={error} />;
+  if (error !== null) return <FailureState title={t('The subtasks cannot be shown')} message={error} />;
   return <Skeleton height={160} radius={10} />;
 }

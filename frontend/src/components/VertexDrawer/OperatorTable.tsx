@@ -4,24 +4,30 @@ import { useOperatorsArrival, useOperatorsPart } from '../../hooks/useJob';
 import { useTimes } from '../../hooks/useTimes';
 import { NOTHING, formatCount, formatRate } from '../../model/format';
 import { type Operator, metricsOfOperator } from '../../model/job';
+import { t } from '../../texts/t';
 import classes from './VertexDrawer.module.css';
 
 export function OperatorTable({ operators }: { readonly operators: readonly Operator[] }) {
   useOperatorsArrival();
   return (
-    <div className={`tm-table-scroll ${classes.operators ?? ''}`} tabIndex={0} role="region" aria-label="Operators">
+    <div
+      className={`tm-table-scroll ${classes.operators ?? ''}`}
+      tabIndex={0}
+      role="region"
+      aria-label={t('Operators')}
+    >
       <table className="tm-table">
-        <caption className="tm-visually-hidden">Operators</caption>
+        <caption className="tm-visually-hidden">{t('Operators')}</caption>
         <thead>
           <tr>
-            <th scope="col">Operator</th>
+            <th scope="col">{t('Operator')}</th>
             <th scope="col" className="tm-num">
-              Records Received
+              {t('Records Received')}
             </th>
             <th scope="col" className="tm-num">
-              Records Sent
+              {t('Records Sent')}
             </th>
-            <th scope="col">Watermark</th>
+            <th scope="col">{t('Watermark')}</th>
           </tr>
         </thead>
         <tbody>
@@ -43,7 +49,7 @@ function Row({ operator: { uid, name, input } }: { readonly operator: Operator }
       <td className={classes.operator}>
         {name}
         <div className="tm-mono tm-dim">{uid}</div>
-        {sideOutput !== '' && <div className="tm-dim">reads the side output {sideOutput}</div>}
+        {sideOutput !== '' && <div className="tm-dim">{t('reads the side output {sideOutput}', { sideOutput })}</div>}
       </td>
       <td className="tm-num">
         {formatCount(metrics?.records_in ?? null)}

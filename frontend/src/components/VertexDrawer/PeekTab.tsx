@@ -12,6 +12,7 @@ import { mayOperate } from '../../model/access';
 import { formatCount, formatDuration } from '../../model/format';
 import type { Vertex } from '../../model/job';
 import { type PeekableEdge, type ShownElement, latenessOf, peekableEdges, valueText } from '../../model/peek';
+import { t } from '../../texts/t';
 import { EmptyState } from '../EmptyState/EmptyState';
 import flame from './FlameTab.module.css';
 import classes from './PeekTab.module.css';
@@ -32,19 +33,19 @@ export function PeekTab({ jobId, vertex }: Props) {
   const isAllowed = mayOperate(useRole());
   if (!isAllowed) {
     return (
-      <EmptyState compact icon={IconEye} title="Rows are for operators">
-        They may be personal data. Your role does not include looking at them.
+      <EmptyState compact icon={IconEye} title={t('Rows are for operators')}>
+        {t('They may be personal data. Your role does not include looking at them.')}
       </EmptyState>
     );
   }
-  if (edge === undefined) return <EmptyState compact icon={IconEye} title="This vertex has no edges" />;
+  if (edge === undefined) return <EmptyState compact icon={IconEye} title={t('This vertex has no edges')} />;
   return (
     <>
       <Select
         size="xs"
         mb={10}
         allowDeselect={false}
-        label="Edge"
+        label={t('Edge')}
         value={edge.key}
         onChange={choose}
         data={edges.map(({ key, label }) => ({ value: key, label }))}
@@ -83,7 +84,7 @@ function EdgePeek({ jobId, edge, isRunning }: EdgePeekProps) {
               }
               onClick={() => setHeld(held === null ? elements : null)}
             >
-              {held === null ? 'Pause' : 'Go on'}
+              {held === null ? t('Pause') : t('Go on')}
             </Button>
             <Button
               size="compact-sm"
@@ -91,7 +92,7 @@ function EdgePeek({ jobId, edge, isRunning }: EdgePeekProps) {
               leftSection={<IconPlayerStop size={14} aria-hidden />}
               onClick={stop}
             >
-              Stop
+              {t('Stop')}
             </Button>
           </>
         ) : (
@@ -104,21 +105,21 @@ function EdgePeek({ jobId, edge, isRunning }: EdgePeekProps) {
               disabled={!isRunning}
               onClick={start}
             >
-              Peek
+              {t('Peek')}
             </Button>
             {edge.parallelism > 1 && (
               <Select
                 size="xs"
                 w={130}
                 allowDeselect={false}
-                aria-label="Subtask"
+                aria-label={t('Subtask')}
                 value={subtask}
                 onChange={(value) => setSubtask(value ?? ALL)}
                 data={[
-                  { value: ALL, label: 'All subtasks' },
+                  { value: ALL, label: t('All subtasks') },
                   ...Array.from({ length: edge.parallelism }, (_, index) => ({
                     value: String(index),
-                    label: `Subtask ${index}`,
+                    label: t('Subtask {index}', { index }),
                   })),
                 ]}
               />
@@ -126,22 +127,23 @@ function EdgePeek({ jobId, edge, isRunning }: EdgePeekProps) {
           </>
         )}
         <span role="status" className="tm-dim">
-          {error || (isRunning ? isOpen && counts?.problem : 'The vertex does not run.')}
+          {error || (isRunning ? isOpen && counts?.problem : t('The vertex does not run.'))}
         </span>
       </div>
       {counts !== null && (
         <p className={flame.note}>
           {formatCount(counts.rows)}{' '}
-          {edge.wanted.late === undefined ? 'rows have passed.' : 'records were dropped as late.'}
-          {counts.dropped > 0 && ` ${formatCount(counts.dropped)} were too much to be shown.`}
+          {edge.wanted.late === undefined ? t('rows have passed.') : t('records were dropped as late.')}
+          {counts.dropped > 0 &&
+            ` ${t('{dropped} were too much to be shown.', { dropped: formatCount(counts.dropped) })}`}
         </p>
       )}
       {shown.length === 0 ? (
-        <EmptyState compact icon={IconEye} title={isOpen ? 'Nothing has passed yet' : 'Nobody looks'}>
+        <EmptyState compact icon={IconEye} title={isOpen ? t('Nothing has passed yet') : t('Nobody looks')}>
           {edge.wanted.late === undefined
-            ? 'A peek shows up to 20 rows a second.'
-            : 'A peek shows the last 20 samples of each subtask, at most ten a second.'}{' '}
-          It never holds up the job, columns that look like secrets are masked, and it ends with this page.
+            ? t('A peek shows up to 20 rows a second.')
+            : t('A peek shows the last 20 samples of each subtask, at most ten a second.')}{' '}
+          {t('It never holds up the job, columns that look like secrets are masked, and it ends with this page.')}
         </EmptyState>
       ) : (
         <Rows elements={shown} />
@@ -155,15 +157,15 @@ function Rows({ elements }: { readonly elements: readonly ShownElement[] }) {
   return (
     <div className={`tm-table-scroll ${classes.scroller ?? ''}`} tabIndex={0}>
       <table className="tm-table">
-        <caption className="tm-visually-hidden">Rows and marks, the newest first</caption>
+        <caption className="tm-visually-hidden">{t('Rows and marks, the newest first')}</caption>
         <thead>
           <tr>
-            <th scope="col">Event Time</th>
-            <th scope="col">Kind</th>
+            <th scope="col">{t('Event Time')}</th>
+            <th scope="col">{t('Kind')}</th>
             <th scope="col" className="tm-num">
-              Subtask
+              {t('Subtask')}
             </th>
-            <th scope="col">Row</th>
+            <th scope="col">{t('Row')}</th>
           </tr>
         </thead>
         <tbody>
@@ -171,19 +173,23 @@ function Rows({ elements }: { readonly elements: readonly ShownElement[] }) {
             <tr key={element.id} data-kind={element.kind} className={classes.element}>
               <td className={classes.time}>
                 {element.timestamp === null ? '–' : times.watermark(element.timestamp)}
-                {element.isLate && <span className={classes.late}>late</span>}
+                {element.isLate && <span className={classes.late}>{t('late')}</span>}
                 {element.kind === 'late' && (
-                  <span className={classes.late}>{formatDuration(latenessOf(element))} late</span>
+                  <span className={classes.late}>
+                    {t('{time} late', { time: formatDuration(latenessOf(element)) })}
+                  </span>
                 )}
                 {element.kind === 'late' && (
-                  <div className="tm-dim">Watermark {times.watermark(element.watermark)}</div>
+                  <div className="tm-dim">
+                    {t('Watermark {watermark}', { watermark: times.watermark(element.watermark) })}
+                  </div>
                 )}
               </td>
               <td>{element.row_kind}</td>
               <td className="tm-num">{element.subtask}</td>
               <td className="tm-mono tm-break">
                 {MARKS[element.kind]?.(element) ?? valueText(element.value)}
-                {element.is_cut && <span className="tm-dim"> shortened</span>}
+                {element.is_cut && <span className="tm-dim"> {t('shortened')}</span>}
               </td>
             </tr>
           ))}
@@ -195,8 +201,8 @@ function Rows({ elements }: { readonly elements: readonly ShownElement[] }) {
 
 /** What stands in place of a value. */
 const MARKS: Partial<Record<ShownElement['kind'], (element: ShownElement) => string>> = {
-  watermark: () => 'Watermark',
-  status: ({ text }) => (text === 'IDLE' ? 'Idle' : 'Active'),
-  barrier: ({ text }) => `Barrier of checkpoint ${text}`,
-  end: () => 'End of input',
+  watermark: () => t('Watermark'),
+  status: ({ text }) => (text === 'IDLE' ? t('Idle') : t('Active')),
+  barrier: ({ text }) => t('Barrier of checkpoint {text}', { text }),
+  end: () => t('End of input'),
 };

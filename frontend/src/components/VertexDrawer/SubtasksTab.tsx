@@ -7,6 +7,7 @@ import { Link } from 'react-router';
 import type { LiveVertex } from '../../gen/contract';
 import { formatBytes, formatCount, formatRate } from '../../model/format';
 import { type Metrics, type Subtask, metricsOf, subtasksOf } from '../../model/job';
+import { t } from '../../texts/t';
 import { LoadFigure } from '../LoadBar/LoadMark';
 import { StateBadge } from '../StateBadge/StateBadge';
 import { OfSubtasks } from './OfSubtasks';
@@ -14,14 +15,14 @@ import classes from './SubtasksTab.module.css';
 
 const ROW_HEIGHT = 52;
 const COLUMNS = [
-  ['Subtask', ''],
-  ['Status', ''],
-  ['Records Received', 'number'],
-  ['Records Sent', 'number'],
-  ['Bytes Received', 'number'],
-  ['Bytes Sent', 'number'],
-  ['Busy', 'number'],
-  ['Host', ''],
+  [t('Subtask'), ''],
+  [t('Status'), ''],
+  [t('Records Received'), 'number'],
+  [t('Records Sent'), 'number'],
+  [t('Bytes Received'), 'number'],
+  [t('Bytes Sent'), 'number'],
+  [t('Busy'), 'number'],
+  [t('Host'), ''],
 ] as const;
 
 export function SubtasksTab({ vertexId }: { readonly vertexId: string }) {
@@ -45,7 +46,7 @@ function Table({ live }: { readonly live: LiveVertex }) {
       // a scrollable region must be reachable by keyboard
       tabIndex={0}
       role="table"
-      aria-label="Subtasks"
+      aria-label={t('Subtasks')}
       aria-rowcount={subtasks.length + 1}
     >
       <div role="rowgroup" className={classes.head}>
@@ -113,7 +114,8 @@ const Row = memo(function Row({ subtask, metrics, top }: RowProps) {
           '–'
         )}
         <small>
-          {subtask.pid !== undefined && `pid ${subtask.pid} · `}attempt {subtask.attempt}
+          {subtask.pid !== undefined && `${t('pid {pid}', { pid: subtask.pid })} · `}
+          {t('attempt {attempt}', { attempt: subtask.attempt })}
         </small>
       </span>
     </div>

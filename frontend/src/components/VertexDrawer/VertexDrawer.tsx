@@ -6,6 +6,7 @@ import { useViewportSize } from '@mantine/hooks';
 import { useJobId, useVertex } from '../../hooks/useJob';
 import { useQueryParam } from '../../hooks/useQueryParam';
 import type { Vertex } from '../../model/job';
+import { t } from '../../texts/t';
 import { StateBadge } from '../StateBadge/StateBadge';
 import { TabBar } from '../TabBar/TabBar';
 import { AccumulatorsTab } from '../VertexMetrics/AccumulatorsTab';
@@ -22,16 +23,16 @@ import classes from './VertexDrawer.module.css';
 import { WatermarksTab } from './WatermarksTab';
 
 const TABS = [
-  ['detail', 'Detail'],
-  ['subtasks', 'Subtasks'],
-  ['edges', 'Edges'],
-  ['peek', 'Peek'],
-  ['watermarks', 'Watermarks'],
-  ['backpressure', 'Backpressure'],
+  ['detail', t('Detail')],
+  ['subtasks', t('Subtasks')],
+  ['edges', t('Edges')],
+  ['peek', t('Peek')],
+  ['watermarks', t('Watermarks')],
+  ['backpressure', t('Backpressure')],
   ['flamegraph', 'FlameGraph'],
-  ['charts', 'Charts'],
-  ['metrics', 'Metrics'],
-  ['accumulators', 'Accumulators'],
+  ['charts', t('Charts')],
+  ['metrics', t('Metrics')],
+  ['accumulators', t('Accumulators')],
 ] as const;
 
 interface Props {
@@ -52,7 +53,7 @@ export function VertexDrawer({ vertexId, onClose }: Props) {
       withOverlay={false}
       lockScroll={false}
       trapFocus={false}
-      closeButtonProps={{ 'aria-label': 'Close' }}
+      closeButtonProps={{ 'aria-label': t('Close') }}
       title={vertex === undefined ? '' : <Title vertex={vertex} />}
       classNames={{
         inner: classes.inner ?? '',

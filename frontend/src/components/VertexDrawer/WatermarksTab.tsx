@@ -6,6 +6,7 @@ import { useTimes } from '../../hooks/useTimes';
 import { isLiveAt, liveLagOf, placeText } from '../../model/eventTime';
 import { formatDuration } from '../../model/format';
 import { metricsOf } from '../../model/job';
+import { t } from '../../texts/t';
 import { OfSubtasks } from './OfSubtasks';
 import classes from './VertexDrawer.module.css';
 
@@ -25,28 +26,33 @@ function Table({ vertexId, live }: { readonly vertexId: string; readonly live: L
   return (
     <>
       <p className={classes.note}>
-        The low watermark is that of the slowest subtask: {times.watermark(low)} ({times.zone}).
-        {isLive && ' Lag is the wall-clock time minus the watermark.'}
+        {t('The low watermark is that of the slowest subtask: {low} ({zone}).', {
+          low: times.watermark(low),
+          zone: times.zone,
+        })}
+        {isLive && ` ${t('Lag is the wall-clock time minus the watermark.')}`}
       </p>
       {idle.length > 0 && (
-        <p className={classes.note}>Idle, and waited for by nobody: {idle.map(placeText).join('; ')}.</p>
+        <p className={classes.note}>
+          {t('Idle, and waited for by nobody: {idle}.', { idle: idle.map(placeText).join('; ') })}
+        </p>
       )}
       <div className="tm-table-scroll" tabIndex={0}>
         <table className="tm-table">
-          <caption className="tm-visually-hidden">Watermarks</caption>
+          <caption className="tm-visually-hidden">{t('Watermarks')}</caption>
           <thead>
             <tr>
-              <th scope="col">Subtask</th>
-              <th scope="col">Datetime of Watermark</th>
+              <th scope="col">{t('Subtask')}</th>
+              <th scope="col">{t('Datetime of Watermark')}</th>
               <th scope="col" className="tm-num">
-                Watermark (ms)
+                {t('Watermark (ms)')}
               </th>
               <th scope="col" className="tm-num">
-                Watermark Skew
+                {t('Watermark Skew')}
               </th>
               {isLive && (
                 <th scope="col" className="tm-num">
-                  Lag
+                  {t('Lag')}
                 </th>
               )}
             </tr>

@@ -6,6 +6,7 @@ import { ApiError } from '../../api/client';
 import { beginPeek, endPeek, fetchPeek } from '../../api/peeks';
 import type { PeekAnswer, PeekRequest } from '../../gen/contract';
 import { type ShownElement, withNewer } from '../../model/peek';
+import { t } from '../../texts/t';
 
 const LOOK_MS = 1_000;
 
@@ -54,7 +55,7 @@ export function usePeek(jobId: string): Peek {
         if (isOver) return;
         if (failure instanceof ApiError && failure.status === 404) {
           setPeekId(null);
-          setError('The peek has ended.');
+          setError(t('The peek has ended.'));
           return;
         }
         setError(messageOf(failure));

@@ -9,6 +9,7 @@ import { useTimes } from '../../hooks/useTimes';
 import { mayOperate } from '../../model/access';
 import { formatBytes, formatCount, formatDuration, formatRate } from '../../model/format';
 import type { Vertex } from '../../model/job';
+import { t } from '../../texts/t';
 import { RescaleJob } from '../JobActions/RescaleJob';
 import { RescaleVertex } from '../JobActions/RescaleVertex';
 import { LoadFigure } from '../LoadBar/LoadMark';
@@ -34,35 +35,35 @@ export function VertexTable({ selected, onSelect }: Props) {
   return (
     <div className="tm-table-scroll">
       <table className={`tm-table ${classes.table ?? ''}`}>
-        <caption className="tm-visually-hidden">Vertices</caption>
+        <caption className="tm-visually-hidden">{t('Vertices')}</caption>
         <thead>
           <tr>
-            <th scope="col">Name</th>
-            <th scope="col">Status</th>
+            <th scope="col">{t('Name')}</th>
+            <th scope="col">{t('Status')}</th>
             <th scope="col" className="tm-num">
-              Parallelism
+              {t('Parallelism')}
             </th>
             <th scope="col" className="tm-num">
-              Records Received
+              {t('Records Received')}
             </th>
             <th scope="col" className="tm-num">
-              Records Sent
+              {t('Records Sent')}
             </th>
             <th scope="col" className="tm-num">
-              Bytes Received
+              {t('Bytes Received')}
             </th>
             <th scope="col" className="tm-num">
-              Bytes Sent
+              {t('Bytes Sent')}
             </th>
             <th scope="col" className="tm-num">
-              Busy
+              {t('Busy')}
             </th>
-            <th scope="col" className="tm-num" title="In the latest completed checkpoint or savepoint">
-              State Size
+            <th scope="col" className="tm-num" title={t('In the latest completed checkpoint or savepoint')}>
+              {t('State Size')}
             </th>
-            <th scope="col">Low Watermark</th>
+            <th scope="col">{t('Low Watermark')}</th>
             <th scope="col" className="tm-num">
-              Duration
+              {t('Duration')}
             </th>
           </tr>
         </thead>

@@ -4,6 +4,7 @@ import { type Icon, IconBulb, IconCircleCheck, IconEye } from '@tabler/icons-rea
 
 import type { CauseTopic, JobCause } from '../../gen/contract';
 import { useJobPart, useVertex } from '../../hooks/useJob';
+import { t } from '../../texts/t';
 import { VertexLink } from '../VertexLink/VertexLink';
 import classes from './Why.module.css';
 
@@ -25,14 +26,16 @@ export function Why({ onSelect }: Props) {
   return (
     <>
       {/* present even while empty, so that screen readers announce later content; without figures, which change each second */}
-      <div className="tm-visually-hidden" role="status" aria-label="Causes">
+      <div className="tm-visually-hidden" role="status" aria-label={t('Causes')}>
         {found.map(({ topic, cause }) => (
           <Announced key={topic} cause={cause} />
         ))}
       </div>
-      <div className={classes.lines} role="group" aria-label="Why">
-        {causes === undefined && <Plain icon={IconEye}>watching the job.</Plain>}
-        {causes !== undefined && found.length === 0 && <Plain icon={IconCircleCheck}>nothing holds the job up.</Plain>}
+      <div className={classes.lines} role="group" aria-label={t('Why')}>
+        {causes === undefined && <Plain icon={IconEye}>{t('watching the job.')}</Plain>}
+        {causes !== undefined && found.length === 0 && (
+          <Plain icon={IconCircleCheck}>{t('nothing holds the job up.')}</Plain>
+        )}
         {found.map(({ topic, cause }) => (
           <Line key={topic} cause={cause} onSelect={onSelect} />
         ))}
@@ -43,7 +46,7 @@ export function Why({ onSelect }: Props) {
 
 function Announced({ cause }: { readonly cause: JobCause }) {
   const name = useVertex(cause.vertex)?.name ?? cause.vertex;
-  return <p>{`Why: ${name}: ${cause.cause.replaceAll('-', ' ')}`}</p>;
+  return <p>{t('Why: {name}: {cause}', { name, cause: cause.cause.replaceAll('-', ' ') })}</p>;
 }
 
 /** A line without a vertex; dimmed once the server no longer vouches for it. */
@@ -52,7 +55,7 @@ function Plain({ icon: PlainIcon, children }: { readonly icon: Icon; readonly ch
     <p className={`tm-live ${classes.line ?? ''}`}>
       <PlainIcon size={17} aria-hidden />
       <span>
-        <strong>Why:</strong> {children}
+        <strong>{t('Why:')}</strong> {children}
       </span>
     </p>
   );
@@ -64,7 +67,8 @@ function Line({ cause, onSelect }: Props & { readonly cause: JobCause }) {
     <p className={`tm-live ${classes.line ?? ''}`} data-found>
       <IconBulb size={17} aria-hidden />
       <span className={classes.text}>
-        <strong>Why:</strong> <VertexLink id={cause.vertex} name={name} onSelect={onSelect} /> <span>{cause.text}</span>
+        <strong>{t('Why:')}</strong> <VertexLink id={cause.vertex} name={name} onSelect={onSelect} />{' '}
+        <span>{cause.text}</span>
       </span>
     </p>
   );

@@ -1,0 +1,2 @@
+export function pseudo(text: string): string;
+export function files(): Record<string, string>;
