@@ -99,4 +99,8 @@ gen: setup ## Write the generated files of the contract: docs/openapi.json and t
 
 bench: setup ## Measure against reference loops, 20 minutes (BENCH_ARGS="--quick", "ndjson --repeats 3", "--list", "--peers")
 	$(PYTHON_IN_VENV) -m benchmarks $(BENCH_ARGS)
+	$(if $(BENCH_ARGS),,$(PYTHON_IN_VENV) -m benchmarks.peek)
+	$(if $(BENCH_ARGS),,$(PYTHON_IN_VENV) -m benchmarks.sampling)
+	$(if $(BENCH_ARGS),,$(PYTHON_IN_VENV) -m benchmarks.lookup)
 	$(if $(BENCH_ARGS),,$(PYTHON_IN_VENV) -m benchmarks.reads)
+	$(if $(BENCH_ARGS),,$(PYTHON_IN_VENV) -m benchmarks.sockets)
