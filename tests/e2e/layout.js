@@ -112,6 +112,33 @@
     }
   };
 
+  // words that something hides which neither scrolls nor says so by an ellipsis
+  const isLost = (element, box) => {
+    for (
+      let each = element;
+      each !== null && each !== document.body;
+      each = each.parentElement
+    ) {
+      const style = getComputedStyle(each);
+      if (
+        style.clipPath !== "none" ||
+        style.visibility === "hidden" ||
+        style.opacity === "0" ||
+        style.textOverflow === "ellipsis" ||
+        style.webkitLineClamp !== "none" ||
+        ["auto", "scroll"].includes(style.overflowX) ||
+        each.matches(".react-flow, .tm-visually-hidden, [aria-hidden='true']")
+      )
+        return false;
+      if (["hidden", "clip"].includes(style.overflowX)) {
+        const clip = each.getBoundingClientRect();
+        if (clip.width > 1 && box.right > clip.right + 2) return true;
+      }
+      if (style.position === "fixed") break;
+    }
+    return false;
+  };
+
   const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
   const words = [];
   const wordsOfGraphs = [];
@@ -138,6 +165,8 @@
         cutWithin(control, element, box)
       )
         problems.push(`“${name(control)}” is cut off by its own edge`);
+      if (control === null && isLost(element, box))
+        problems.push(`“${name(element)}” is cut off and cannot be scrolled to`);
     }
   }
   // the label of an edge has a background, which hides what lies under it

@@ -1,5 +1,6 @@
-"""Every page, from a phone to a large screen, in both themes: nothing overlaps or sticks out, axe-core finds nothing.
+"""Every page, from a phone to a large screen, in both themes, with its own texts and with longer ones.
 
+Nothing overlaps, sticks out or is cut off, and axe-core finds nothing. A page is opened once for all windows.
 TIDEMARK_SCREENSHOTS names a directory for pictures of all of them, to be looked at.
 """
 
@@ -7,10 +8,11 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 from playwright.sync_api import BrowserContext, Page, Route, expect
@@ -23,15 +25,23 @@ pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 
 AXE = ROOT / "frontend" / "node_modules" / "axe-core" / "axe.min.js"
 LAYOUT = Path(__file__).with_name("layout.js")
+LONGER = Path(__file__).with_name("longer.js")
 PHONE = 390
-HEIGHTS = {1920: 1080, 1280: 800, 768: 1024, PHONE: 844}
-#: axe is slow: a wide and a narrow window, each theme once
-AXE_AT = ((1280, "light"), (PHONE, "dark"))
+WIDE = 1440
+HEIGHTS = {WIDE: 900, 900: 1024, PHONE: 844}
+#: where all of axe is asked, which is slow: each window, both themes, and longer texts where they have least room
+AXE_AT = {(WIDE, "light", "plain"), (900, "light", "plain"), (PHONE, "dark", "plain"), (PHONE, "light", "longer")}
+#: what differs by the theme alone
+CONTRAST_AT = {(WIDE, "dark", "plain")}
 START_MS = 40_000
+#: a child with the engine
+PREVIEW_MS = 90_000
 #: a page that is as long as the list of all jobs of the journeys before is painted without a graphics card
 PICTURE_MS = 90_000
 #: it cannot be broken at a space
 LONG_NAME = "endless-numbers-" * 16
+#: a name and its label are made longer each for itself: two halves of a word are more than the whole
+NOT_OF_LONGER_TEXTS = {"label-content-name-mismatch"}
 #: of an open menu: Mantine keeps a place for the focus in it, and opens it outside of all landmarks
 NOT_IN_OUR_HANDS = {menu: {"aria-required-children", "region"} for menu in ("user-menu", "actions-menu")}
 
@@ -158,6 +168,45 @@ def no_checkpoints(site: Site, jobs: Jobs, page: Page) -> None:
     expect(page.get_by_text("No checkpoint yet")).to_be_visible()
 
 
+def state(site: Site, jobs: Jobs, page: Page) -> None:
+    site.open_job(page, jobs.running, "?tab=state")
+    expect(page.get_by_role("tabpanel", name="State").get_by_role("table").first).to_be_visible(timeout=START_MS)
+
+
+def one_log(site: Site, jobs: Jobs, page: Page) -> None:
+    # a failing job has one with an error in it
+    files = site.get(f"/api/v1/jobs/{jobs.failed}/logs")["files"]
+    site.open_job(page, jobs.failed, f"?{urlencode({'tab': 'logs', 'log': files[0]['name']})}")
+    expect(page.get_by_role("textbox", name="Log file")).to_be_visible()
+    expect(page.get_by_role("button", name="Download the whole file")).to_be_visible()
+
+
+def peek(site: Site, jobs: Jobs, page: Page) -> None:
+    vertex("peek")(site, jobs, page)
+    page.get_by_role("dialog").get_by_role("button", name="Peek", exact=True).click()
+    expect(page.get_by_role("dialog").locator("tbody tr").first).to_be_visible(timeout=START_MS)
+    # or what is measured would move
+    page.get_by_role("dialog").get_by_role("button", name="Stop", exact=True).click()
+
+
+def flame_graph(site: Site, jobs: Jobs, page: Page) -> None:
+    vertex("flamegraph")(site, jobs, page)
+    page.get_by_role("dialog").get_by_role("button", name="Sample").click()
+    expect(page.get_by_role("dialog").get_by_role("radiogroup", name="Samples")).to_be_visible(timeout=START_MS)
+
+
+def drawn_picture(site: Site, jobs: Jobs, page: Page) -> None:
+    site.open_job(page, jobs.running, "?picture=pipeline")
+    expect(page.get_by_role("region", name="Job graph").locator(".react-flow__node").first).to_be_visible()
+    expect(page.get_by_role("region", name="Job graph")).to_contain_text("Received", timeout=START_MS)
+
+
+def command_palette(site: Site, jobs: Jobs, page: Page) -> None:
+    overview(site, jobs, page)
+    page.keyboard.press("Control+k")
+    expect(page.get_by_role("listbox", name="Commands").get_by_role("option").first).to_be_visible()
+
+
 def savepoint_dialog(site: Site, jobs: Jobs, page: Page) -> None:
     site.open_job(page, jobs.running)
     choose_action(page, "Take a savepoint")
@@ -230,6 +279,18 @@ def savepoints(site: Site, jobs: Jobs, page: Page) -> None:
     expect(page.get_by_role("table", name="Contents of")).to_be_visible()
 
 
+def restore(site: Site, jobs: Jobs, page: Page) -> None:
+    savepoints(site, jobs, page)
+    page.get_by_role("button", name="Restore").first.click()
+    expect(page.get_by_label("Savepoint Path")).to_be_visible()
+
+
+def dispose_dialog(site: Site, jobs: Jobs, page: Page) -> None:
+    savepoints(site, jobs, page)
+    page.get_by_role("button", name="Dispose").first.click()
+    expect(page.get_by_role("dialog", name="Dispose of this savepoint?")).to_be_visible()
+
+
 def pipelines(site: Site, jobs: Jobs, page: Page) -> None:
     page.goto(f"{site.url}/ui/pipelines")
     expect(page.get_by_role("link", name="Flights live").first).to_be_visible()
@@ -245,6 +306,36 @@ def editor_node(site: Site, jobs: Jobs, page: Page) -> None:
     editor(site, jobs, page)
     page.locator(".react-flow__node").first.click()
     expect(page.get_by_role("textbox", name="Name of the node")).to_be_visible()
+
+
+def preview_dock(site: Site, jobs: Jobs, page: Page) -> None:
+    editor_node(site, jobs, page)
+    page.get_by_role("button", name="Preview", exact=True).click()
+    panel = page.get_by_role("tabpanel", name="Preview")
+    expect(panel.get_by_role("status")).to_contain_text("Finished", timeout=PREVIEW_MS)
+    expect(panel.locator("tbody tr").first).to_be_visible()
+
+
+def deploy_dialog(site: Site, jobs: Jobs, page: Page) -> None:
+    editor(site, jobs, page)
+    page.get_by_role("button", name=re.compile("^(Deploy|Redeploy)$")).click()
+    expect(page.get_by_role("dialog", name=re.compile("eploy$"))).to_be_visible()
+
+
+def compare(site: Site, jobs: Jobs, page: Page) -> None:
+    editor(site, jobs, page)
+    page.get_by_role("button", name="More", exact=True).click()
+    page.get_by_role("menuitem", name="Versions").click()
+    page.get_by_role("list", name="Versions").get_by_role(
+        "button", name=re.compile("^Actions of version")
+    ).first.click()
+    page.get_by_role("menuitem", name="Compare with what is drawn").click()
+    expect(page.get_by_role("complementary", name="What differs")).to_be_visible()
+
+
+def template_picker(site: Site, jobs: Jobs, page: Page) -> None:
+    page.goto(f"{site.url}/ui/pipelines?template=")
+    expect(page.get_by_role("dialog").get_by_role("button", name="Word trends")).to_be_visible()
 
 
 def connections(site: Site, jobs: Jobs, page: Page) -> None:
@@ -288,9 +379,16 @@ PAGES: dict[str, Callable[[Site, Jobs, Page], None]] = {
     "vertex-charts": vertex("charts"),
     "vertex-metrics": vertex("metrics"),
     "vertex-accumulators": vertex("accumulators"),
+    "vertex-edges": vertex("edges"),
+    "vertex-peek": peek,
+    "vertex-flamegraph": flame_graph,
+    "job-drawn": drawn_picture,
+    "state": state,
     "exceptions": exceptions,
     "exceptions-none": no_exceptions,
     "logs": logs,
+    "one-log": one_log,
+    "command-palette": command_palette,
     "configuration": configuration,
     "cancel": cancel_dialog,
     "cancel-long-name": cancel_dialog_of_a_long_name,
@@ -307,9 +405,15 @@ PAGES: dict[str, Callable[[Site, Jobs, Page], None]] = {
     "taskmanagers": taskmanagers,
     "taskmanager": taskmanager,
     "savepoints": savepoints,
+    "restore": restore,
+    "dispose": dispose_dialog,
     "pipelines": pipelines,
+    "template-picker": template_picker,
     "editor": editor,
     "editor-node": editor_node,
+    "preview": preview_dock,
+    "deploy": deploy_dialog,
+    "compare": compare,
     "connections": connections,
     "access": access,
     "audit": audit,
@@ -375,29 +479,39 @@ LOADING: dict[str, Callable[[Site, Jobs, Page], list[Route]]] = {
 }
 
 
-def violations(page: Page, name: str) -> list[str]:
+def violations(page: Page, name: str, rules: Sequence[str] = ()) -> list[str]:
     """Return axe-core's findings, one line each; its script runs without violating the page's policy."""
     assert AXE.is_file(), f"{AXE} is missing: run `npm ci` in frontend"
     page.evaluate(AXE.read_text(encoding="utf-8"))
-    found = page.evaluate("() => axe.run(document, {resultTypes: ['violations']})")["violations"]
+    only = {"runOnly": list(rules)} if rules else {}
+    options = {"resultTypes": ["violations"], **only}
+    found = page.evaluate("(options) => axe.run(document, options)", options)["violations"]
     ours = [each for each in found if each["id"] not in NOT_IN_OUR_HANDS.get(name, set())]
     return [f"{each['id']}: {each['help']}: {node['html'][:200]}" for each in ours for node in each["nodes"]]
 
 
 def problems_of(page: Page, name: str, directory: Path) -> list[str]:
-    """Return what is wrong with the page in any window and theme; a picture of each is in the directory."""
+    """Return what is wrong with the page in any window, theme and length of texts; each with a picture."""
     problems = []
-    for width, height in HEIGHTS.items():
-        page.set_viewport_size({"width": width, "height": height})
-        for theme in ("light", "dark"):
-            page.emulate_media(color_scheme=theme)
-            expect(page.locator("html")).to_have_attribute("data-mantine-color-scheme", theme)
-            picture = directory / f"{name}-{width}-{theme}.png"
-            page.screenshot(path=picture, full_page=True, animations="disabled", timeout=PICTURE_MS)
-            if theme == "light":
-                problems += [f"{width} px: {line}" for line in page.evaluate(LAYOUT.read_text(encoding="utf-8"))]
-            if (width, theme) in AXE_AT:
-                problems += [f"{width} px, {theme}: {line}" for line in violations(page, name)]
+    layout, keeps_all = LAYOUT.read_text(encoding="utf-8"), bool(os.environ.get("TIDEMARK_SCREENSHOTS"))
+    for texts in ("plain", "longer"):
+        if texts == "longer":
+            page.evaluate(LONGER.read_text(encoding="utf-8"))
+        for width, height in HEIGHTS.items():
+            page.set_viewport_size({"width": width, "height": height})
+            for theme in ("light", "dark"):
+                page.emulate_media(color_scheme=theme)
+                expect(page.locator("html")).to_have_attribute("data-mantine-color-scheme", theme)
+                found = list(page.evaluate(layout))
+                if (width, theme, texts) in AXE_AT:
+                    excused = NOT_OF_LONGER_TEXTS if texts == "longer" else set()
+                    found += [line for line in violations(page, name) if line.split(":")[0] not in excused]
+                elif (width, theme, texts) in CONTRAST_AT:
+                    found += violations(page, name, ["color-contrast"])
+                if found or keeps_all:
+                    picture = directory / f"{name}-{width}-{theme}-{texts}.png"
+                    page.screenshot(path=picture, full_page=True, animations="disabled", timeout=PICTURE_MS)
+                problems += [f"{width} px, {theme}, {texts}: {line}" for line in found]
     return problems
 
 

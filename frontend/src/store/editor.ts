@@ -18,6 +18,7 @@ import { applyPatch } from '../model/pipeline/jsonPatch';
 import type { Conflict } from '../model/pipeline/merge';
 import { tidied } from '../model/pipeline/merge';
 import type { SaveState } from '../model/pipeline/saving';
+import { t } from '../texts/t';
 
 export interface Selection {
   readonly nodes: readonly string[];
@@ -140,12 +141,14 @@ export function createEditor({ document, ...opened }: Opened) {
     undo: () => {
       const { history: before, isReadOnly } = get();
       const label = history.undoLabel(before);
-      if (!isReadOnly && label !== null) set({ history: history.undo(before), announcement: `Undone: ${label}` });
+      if (!isReadOnly && label !== null)
+        set({ history: history.undo(before), announcement: t('Undone: {label}', { label }) });
     },
     redo: () => {
       const { history: before, isReadOnly } = get();
       const label = history.redoLabel(before);
-      if (!isReadOnly && label !== null) set({ history: history.redo(before), announcement: `Redone: ${label}` });
+      if (!isReadOnly && label !== null)
+        set({ history: history.redo(before), announcement: t('Redone: {label}', { label }) });
     },
     seal: () => set({ history: history.seal(get().history) }),
     announce: (announcement) => set({ announcement }),
@@ -161,7 +164,7 @@ export function createEditor({ document, ...opened }: Opened) {
       try {
         get().transact(fix.title, (document) => arranged(document, tidied(applyPatch(document, fix.patch))));
       } catch {
-        set({ announcement: 'This fix was for an earlier state of the pipeline' });
+        set({ announcement: t('This fix was for an earlier state of the pipeline') });
       }
     },
   }));

@@ -21,9 +21,9 @@ export function t<Text extends string>(text: Text, ...[values]: Given<Text>): st
   return values === undefined ? translated(text) : filled(translated(text), values);
 }
 
-/** One of two texts, by a number that stands in them as `{count}`. */
+/** One of two texts, by a whole number that stands in them as `{count}`. */
 export function plural(count: number, one: string, other: string): string {
-  return filled(translated(count === 1 ? one : other), { count });
+  return filled(translated(count === 1 ? one : other), { count: count.toLocaleString('en-US') });
 }
 
 export function translated(text: string): string {

@@ -51,6 +51,8 @@ import * as operations from '../../model/pipeline/operations';
 import { type Selection, documentOf, factsOf, hiddenIn, makeId, portsOfNode } from '../../store/editor';
 import { addAt, addNote, goToForm, writeNote } from './actions';
 import drawing from '../../styles/drawing.module.css';
+import { rich } from '../../texts/rich';
+import { t } from '../../texts/t';
 import classes from './Canvas.module.css';
 import { GroupBox, GroupFrame } from './GroupBox';
 import { isInField } from './keys';
@@ -196,7 +198,8 @@ export function Canvas() {
       const moved = framesMoved(documentOf(state), hiddenIn(state), places);
       const to = new Map([...moved].map(([id, at]) => [id, operations.snapped(at)]));
       const edge = all.length === 1 ? edgeBelow(state, node, event) : null;
-      const label = edge !== null ? `Inserted ${nameOf(documentOf(store.getState()), node.id)}` : 'Moved';
+      const label =
+        edge !== null ? t('Inserted {name}', { name: nameOf(documentOf(store.getState()), node.id) }) : t('Moved');
       transact(label, (before) => {
         let moved = groups.moveSeen(before, to);
         for (const [id, at] of to) moved = operations.changeNote(moved, id, { at });
@@ -229,7 +232,10 @@ export function Canvas() {
       const { nodes: known } = documentOf(store.getState());
       const from = groups.realEnd([source, sourceHandle ?? '']);
       const to = groups.realEnd([target, targetHandle ?? '']);
-      const label = `Connected ${known[from[0]]?.name ?? ''} to ${known[to[0]]?.name ?? ''}`;
+      const label = t('Connected {source} to {target}', {
+        source: known[from[0]]?.name ?? '',
+        target: known[to[0]]?.name ?? '',
+      });
       transact(label, (before) => operations.connect(before, from, to, makeId).document);
     },
     [store],
@@ -398,7 +404,7 @@ const Overview = memo(function Overview() {
       pannable
       zoomable
       position="bottom-right"
-      ariaLabel="Map of the pipeline"
+      ariaLabel={t('Map of the pipeline')}
       nodeColor={colour}
       nodeBorderRadius={14}
       style={MAP_SIZE}
@@ -573,7 +579,7 @@ function RefusalLine({ why }: { readonly why: (connection: Connection) => string
     const { inProgress, fromHandle, toHandle } = connection;
     if (!inProgress || toHandle === null || connection.isValid === true) return null;
     const [output, input] = fromHandle.type === 'source' ? [fromHandle, toHandle] : [toHandle, fromHandle];
-    if (output.type === input.type) return `Both are ${output.type === 'source' ? 'outputs' : 'inputs'}`;
+    if (output.type === input.type) return output.type === 'source' ? t('Both are outputs') : t('Both are inputs');
     return why({
       source: output.nodeId,
       sourceHandle: output.id ?? null,
@@ -630,9 +636,11 @@ function EmptyCanvas(): ReactNode {
   return (
     <div className={classes.empty}>
       <div className={classes.emptyBox}>
-        <div className={classes.emptyTitle}>Begin with a source</div>
+        <div className={classes.emptyTitle}>{t('Begin with a source')}</div>
         <div>
-          Drag one from the left, press <kbd>N</kbd>, double-click here, or paste rows of a table.
+          {rich('Drag one from the left, press {key}, double-click here, or paste rows of a table.', {
+            key: <kbd>N</kbd>,
+          })}
         </div>
         <Button
           mt={6}
@@ -642,7 +650,7 @@ function EmptyCanvas(): ReactNode {
             store.getState().openQuickAdd({ screen: { x: left, y: bottom + 6 } });
           }}
         >
-          Add a node
+          {t('Add a node')}
         </Button>
       </div>
     </div>
@@ -658,10 +666,10 @@ function NoteBox({ id, selected }: NodeProps) {
       className={drawing.note}
       data-colour={note.colour}
       data-selected={selected || undefined}
-      title="Double-click to write"
+      title={t('Double-click to write')}
       onDoubleClick={writeNote}
     >
-      {text === '' ? <span className={classes.noteHint}>Empty note</span> : text}
+      {text === '' ? <span className={classes.noteHint}>{t('Empty note')}</span> : text}
     </div>
   );
 }

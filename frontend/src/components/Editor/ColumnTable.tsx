@@ -3,6 +3,7 @@
 import type { ReactNode } from 'react';
 
 import type { ColumnChange } from '../../model/pipeline/catalog';
+import { t } from '../../texts/t';
 import classes from './Inspector.module.css';
 
 const SIGNS = { same: '', added: '+', dropped: '−', type: '~' } as const;
@@ -18,11 +19,11 @@ interface Props {
 export function ColumnTable({ changes, titleOf, more }: Props) {
   return (
     <table className={`tm-table ${classes.columns ?? ''}`}>
-      <caption className="tm-visually-hidden">Columns</caption>
+      <caption className="tm-visually-hidden">{t('Columns')}</caption>
       <thead>
         <tr>
-          <th scope="col">Column</th>
-          <th scope="col">Type</th>
+          <th scope="col">{t('Column')}</th>
+          <th scope="col">{t('Type')}</th>
         </tr>
       </thead>
       <tbody>

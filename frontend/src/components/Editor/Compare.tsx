@@ -27,6 +27,7 @@ import { type Json, type PipelineDocument, nameOf, positionOf } from '../../mode
 import { fieldWords } from '../../model/pipeline/forms';
 import { textDiff, withContext } from '../../model/textDiff';
 import { documentOf } from '../../store/editor';
+import { plural, t } from '../../texts/t';
 import { FailureState } from '../EmptyState/EmptyState';
 import classes from './Compare.module.css';
 import { TypeIcon, hueOf } from './icons';
@@ -60,15 +61,15 @@ export function Compare({ sides, onClose }: Props) {
   if (error !== null) {
     return (
       <div className={classes.compare}>
-        <FailureState title="The versions cannot be compared" message={error} />
+        <FailureState title={t('The versions cannot be compared')} message={error} />
         <Button variant="default" onClick={onClose}>
-          Back to the pipeline
+          {t('Back to the pipeline')}
         </Button>
       </div>
     );
   }
   if (one.side === null || other.side === null)
-    return <Loader role="status" aria-label="Reading the versions" m="lg" />;
+    return <Loader role="status" aria-label={t('Reading the versions')} m="lg" />;
   return <Both before={one.side} after={other.side} onClose={onClose} />;
 }
 
@@ -84,8 +85,9 @@ function useSide(name: string): { readonly side: Side | null; readonly error: st
     retry: false,
   });
   return useMemo(() => {
-    if (isDrawn) return { side: { title: 'what is drawn', document: drawn }, error: null };
-    const side = data === undefined ? null : { title: `version ${data.number}`, document: data.document };
+    if (isDrawn) return { side: { title: t('what is drawn'), document: drawn }, error: null };
+    const side =
+      data === undefined ? null : { title: t('version {number}', { number: data.number }), document: data.document };
     return { side, error: error?.message ?? null };
   }, [isDrawn, drawn, data, error]);
 }
@@ -105,25 +107,23 @@ function Both({ before, after, onClose }: BothProps) {
   // what had the focus is hidden
   useEffect(() => section.current?.focus(), []);
   return (
-    <section ref={section} className={classes.compare} tabIndex={-1} aria-label="Difference">
+    <section ref={section} className={classes.compare} tabIndex={-1} aria-label={t('Difference')}>
       <div className={classes.bar}>
-        <h2>
-          From {before.title} to {after.title}
-        </h2>
-        <span>{count === 0 ? 'nothing differs' : count === 1 ? '1 difference' : `${count} differences`}</span>
+        <h2>{t('From {before} to {after}', { before: before.title, after: after.title })}</h2>
+        <span>{count === 0 ? t('nothing differs') : plural(count, '1 difference', '{count} differences')}</span>
         <span className={classes.spring} />
         <SegmentedControl
           size="xs"
-          aria-label="Show"
+          aria-label={t('Show')}
           value={view}
           onChange={setView}
           data={[
-            { value: 'canvas', label: 'Canvas' },
-            { value: 'python', label: 'Python' },
+            { value: 'canvas', label: t('Canvas') },
+            { value: 'python', label: t('Python') },
           ]}
         />
         <Button size="compact-sm" variant="default" onClick={onClose}>
-          Back to the pipeline
+          {t('Back to the pipeline')}
         </Button>
       </div>
       <ReactFlowProvider>
@@ -289,11 +289,13 @@ function List({ before, after, diff, onChoose }: ListProps) {
     void setCenter(x + 110, y + 30, { zoom: 1, duration: 200 });
   };
   return (
-    <aside className={classes.list} aria-label="What differs">
-      {nodes.length + edges.length + diff.settings.length === 0 && <p className={classes.note}>Both are the same.</p>}
+    <aside className={classes.list} aria-label={t('What differs')}>
+      {nodes.length + edges.length + diff.settings.length === 0 && (
+        <p className={classes.note}>{t('Both are the same.')}</p>
+      )}
       {nodes.length > 0 && (
         <>
-          <h3>Nodes</h3>
+          <h3>{t('Nodes')}</h3>
           <ul className={classes.items}>
             {nodes.map((each) => (
               <li key={each.id} className={classes.item}>
@@ -309,7 +311,7 @@ function List({ before, after, diff, onChoose }: ListProps) {
       )}
       {edges.length > 0 && (
         <>
-          <h3>Connections</h3>
+          <h3>{t('Connections')}</h3>
           <ul className={classes.items}>
             {edges.map((each) => (
               <li key={each.id} className={classes.item}>
@@ -325,7 +327,7 @@ function List({ before, after, diff, onChoose }: ListProps) {
       )}
       {diff.settings.length > 0 && (
         <>
-          <h3>Pipeline</h3>
+          <h3>{t('Pipeline')}</h3>
           <Fields changes={diff.settings} />
         </>
       )}
@@ -356,7 +358,7 @@ function Value({ mark, value }: { readonly mark: 'added' | 'removed'; readonly v
     <span className={classes.value} data-mark={mark}>
       <span aria-hidden>{mark === 'added' ? '+' : '−'}</span>
       <span>
-        <span className="tm-visually-hidden">{mark === 'added' ? 'now: ' : 'before: '}</span>
+        <span className="tm-visually-hidden">{mark === 'added' ? t('now: ') : t('before: ')}</span>
         {valueText(value)}
       </span>
     </span>
@@ -384,11 +386,11 @@ function Programs({ before, after }: { readonly before: PipelineDocument; readon
     () => (data === undefined ? [] : withContext(textDiff(data[0].source, data[1].source), AROUND)),
     [data],
   );
-  if (error !== null) return <FailureState title="The programs cannot be written" message={error.message} />;
-  if (data === undefined) return <p className={classes.note}>Writing both programs…</p>;
-  if (data[0].source === data[1].source) return <p className={classes.note}>The programs are the same.</p>;
+  if (error !== null) return <FailureState title={t('The programs cannot be written')} message={error.message} />;
+  if (data === undefined) return <p className={classes.note}>{t('Writing both programs…')}</p>;
+  if (data[0].source === data[1].source) return <p className={classes.note}>{t('The programs are the same.')}</p>;
   return (
-    <div className={classes.python} tabIndex={0} role="group" aria-label="Differences between the programs">
+    <div className={classes.python} tabIndex={0} role="group" aria-label={t('Differences between the programs')}>
       {lines.map((line, index) =>
         line === null ? (
           <div key={index} className={classes.gap}>

@@ -14,6 +14,7 @@ import {
   withoutPlace,
 } from '../../model/pipeline/merge';
 import { documentOf } from '../../store/editor';
+import { t } from '../../texts/t';
 import classes from './Conflicts.module.css';
 
 /** Fields that two people have changed. The work goes on while they wait: what is here holds until then. */
@@ -27,16 +28,22 @@ export function Conflicts() {
   const place = placeOf(conflict, document);
   const settle = (side: Chosen) => {
     const { transact, announce } = store.getState();
-    if (!transact(`Decided: ${place}`, (before) => decided(before, conflict, side))) announce(`Kept: ${place}`);
+    if (!transact(t('Decided: {place}', { place }), (before) => decided(before, conflict, side)))
+      announce(t('Kept: {place}', { place }));
     store.setState(({ conflicts }) => ({ conflicts: withoutPlace(conflicts, conflict) }));
   };
   return (
-    <section className={classes.conflict} aria-label="Changed by both">
+    <section className={classes.conflict} aria-label={t('Changed by both')}>
       <strong>{place}</strong>
-      <span> was changed here and elsewhere{open.length > 1 ? ` (1 of ${open.length})` : ''}.</span>
+      <span>
+        {' '}
+        {open.length > 1
+          ? t('was changed here and elsewhere (1 of {count}).', { count: open.length })
+          : t('was changed here and elsewhere.')}
+      </span>
       <div className={classes.sides}>
-        <Side title="Here" value={valueOf(document, conflict, 'ours')} onTake={() => settle('ours')} />
-        <Side title="Elsewhere" value={valueOf(document, conflict, 'theirs')} onTake={() => settle('theirs')} />
+        <Side title={t('Here')} value={valueOf(document, conflict, 'ours')} onTake={() => settle('ours')} />
+        <Side title={t('Elsewhere')} value={valueOf(document, conflict, 'theirs')} onTake={() => settle('theirs')} />
       </div>
     </section>
   );
@@ -54,7 +61,7 @@ function Side({ title, value, onTake }: SideProps) {
       <div className={classes.sideTitle}>
         {title}
         <Button size="compact-xs" variant="default" onClick={onTake}>
-          Take this
+          {t('Take this')}
         </Button>
       </div>
       <pre className={classes.value}>{shown(value)}</pre>

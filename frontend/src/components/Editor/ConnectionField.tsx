@@ -9,6 +9,7 @@ import { CONNECTIONS_KEY, fetchConnections, testConnection } from '../../api/con
 import { useRole } from '../../hooks/useSession';
 import { useSingleFlight } from '../../hooks/useSingleFlight';
 import { mayAdminister } from '../../model/access';
+import { t } from '../../texts/t';
 import classes from '../Connections/Connections.module.css';
 import { TestResult } from '../Connections/TestResult';
 
@@ -35,9 +36,9 @@ export function ConnectionField({ common, value, onChange }: Props) {
       <div className={classes.under}>
         {found === undefined ? (
           <span className="tm-dim">
-            {value === '' ? 'The name of a connection.' : 'There is no connection with this name yet.'}{' '}
+            {value === '' ? t('The name of a connection.') : t('There is no connection with this name yet.')}{' '}
             <Link className="tm-link" to="/connections">
-              Connections
+              {t('Connections')}
             </Link>
           </span>
         ) : (
@@ -49,7 +50,7 @@ export function ConnectionField({ common, value, onChange }: Props) {
               disabled={!mayTest}
               onClick={() => test(value)}
             >
-              Test
+              {t('Test')}
             </Button>
             {error === null ? (
               <TestResult connection={found} />

@@ -7,6 +7,7 @@ import type { ComponentProps, ReactNode } from 'react';
 import { useEditorStore } from '../../hooks/useEditor';
 import { type DeclaredColumn, type Parameter, pointerPart } from '../../model/pipeline/declarations';
 import type { Json } from '../../model/pipeline/document';
+import { t } from '../../texts/t';
 import classes from './SchemaForm.module.css';
 
 interface ReferenceProps {
@@ -21,7 +22,8 @@ interface ReferenceProps {
 /** A field that a parameter of the pipeline stands in. */
 export function ReferenceField({ common, name, parameter, onValue }: ReferenceProps) {
   const value = parameter?.default ?? null;
-  const said = parameter === undefined ? 'there is no such parameter' : value === null ? 'no value' : String(value);
+  const said =
+    parameter === undefined ? t('there is no such parameter') : value === null ? t('no value') : String(value);
   return (
     <TextInput
       {...common}
@@ -30,12 +32,12 @@ export function ReferenceField({ common, name, parameter, onValue }: ReferencePr
       leftSection={<IconVariable size={15} aria-hidden />}
       rightSection={
         common.disabled !== true && (
-          <Tooltip label="Use a value of its own">
+          <Tooltip label={t('Use a value of its own')}>
             <ActionIcon
               size="sm"
               variant="subtle"
               color="gray"
-              aria-label={`Use a value in place of ${name}`}
+              aria-label={t('Use a value in place of {name}', { name })}
               onClick={() => onValue(value ?? undefined)}
             >
               <IconX size={14} aria-hidden />
@@ -66,8 +68,8 @@ export function Bindable({ title, parameters, onChoose, children }: BindProps) {
             variant="subtle"
             color="gray"
             className={classes.bind ?? ''}
-            title="Use a parameter of the pipeline"
-            aria-label={`Use a parameter for ${title}`}
+            title={t('Use a parameter of the pipeline')}
+            aria-label={t('Use a parameter for {title}', { title })}
           >
             <IconVariable size={14} aria-hidden />
           </ActionIcon>
@@ -109,8 +111,8 @@ export function TypedColumns({ common, value, types, onChange, children }: Typed
       <Select
         {...common}
         data={[
-          { group: 'Columns of', items: [{ value: OWN, label: 'this node alone' }] },
-          { group: 'Types of the pipeline', items: named },
+          { group: t('Columns of'), items: [{ value: OWN, label: t('this node alone') }] },
+          { group: t('Types of the pipeline'), items: named },
         ]}
         value={chosen === null ? OWN : `type ${chosen}`}
         allowDeselect={false}
@@ -134,7 +136,7 @@ export function TypedColumns({ common, value, types, onChange, children }: Typed
               variant="subtle"
               onClick={() => store.getState().jumpTo(null, `/types/${pointerPart(chosen)}/columns`)}
             >
-              Go to the type
+              {t('Go to the type')}
             </Button>
           )}
         </div>

@@ -13,6 +13,7 @@ import { useRole, useSubmissionRefusal } from '../../hooks/useSession';
 import { mayOperate } from '../../model/access';
 import { isUnderWay, outcomeOf } from '../../model/pipeline/deployment';
 import { type AnyState, toneOf } from '../../model/states';
+import { t } from '../../texts/t';
 import classes from './Deploy.module.css';
 import type { Step } from './DeployDialog';
 
@@ -31,16 +32,19 @@ export function RunningChip({
   if (newest !== null && isUnderWay(newest)) {
     return (
       <button type="button" className={classes.chip} data-tone="waiting" onClick={() => onFollow(newest.id)}>
-        <IconLoader2 size={13} aria-hidden /> Deploying version {newest.version} · {newest.state}
+        <IconLoader2 size={13} aria-hidden />{' '}
+        {t('Deploying version {version} · {state}', { version: newest.version, state: newest.state })}
       </button>
     );
   }
   if (running === null) return null;
   const tone = toneOf(state as AnyState);
   return (
-    <Link to={`/jobs/${running.job_id ?? ''}`} className={classes.chip} data-tone={tone} title="Open the job">
+    <Link to={`/jobs/${running.job_id ?? ''}`} className={classes.chip} data-tone={tone} title={t('Open the job')}>
       <IconPlayerPlayFilled size={11} aria-hidden />
-      {state === 'RUNNING' ? `Version ${running.version} runs` : `Version ${running.version} is ${state}`}
+      {state === 'RUNNING'
+        ? t('Version {version} runs', { version: running.version })
+        : t('Version {version} is {state}', { version: running.version, state })}
     </Link>
   );
 }
@@ -72,11 +76,11 @@ export function Deploy({ autosave, deployments, isChanged, step, onStep, onVersi
           title={refusal !== '' ? refusal : undefined}
           onClick={() => onStep({ kind: 'ask', version: null })}
         >
-          {running === null ? 'Deploy' : 'Redeploy'}
+          {running === null ? t('Deploy') : t('Redeploy')}
         </Button>
         <Menu position="bottom-end" width={240}>
           <Menu.Target>
-            <Button size="sm" variant="light" aria-label="More about deployments">
+            <Button size="sm" variant="light" aria-label={t('More about deployments')}>
               <IconChevronDown size={16} aria-hidden />
             </Button>
           </Menu.Target>
@@ -85,12 +89,12 @@ export function Deploy({ autosave, deployments, isChanged, step, onStep, onVersi
               disabled={newest === null}
               onClick={() => newest !== null && onStep({ kind: 'follow', deployment: newest.id })}
             >
-              Last deployment
+              {t('Last deployment')}
             </Menu.Item>
-            <Menu.Item onClick={onVersions}>Another version…</Menu.Item>
+            <Menu.Item onClick={onVersions}>{t('Another version…')}</Menu.Item>
             {running?.job_id !== null && running?.job_id !== undefined && (
               <Menu.Item component={Link} to={`/jobs/${running.job_id}`}>
-                Open the job
+                {t('Open the job')}
               </Menu.Item>
             )}
           </Menu.Dropdown>

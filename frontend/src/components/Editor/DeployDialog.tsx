@@ -22,6 +22,8 @@ import { isUnderWay, nodeStates } from '../../model/pipeline/deployment';
 import { nameOf } from '../../model/pipeline/document';
 import { deployOnce } from '../../store/deployKeys';
 import { documentOf } from '../../store/editor';
+import { rich } from '../../texts/rich';
+import { t } from '../../texts/t';
 import { Dialog } from '../Dialog/Dialog';
 import { type Beginning, RestoreChoice } from '../RestoreChoice/RestoreChoice';
 import classes from './Deploy.module.css';
@@ -72,7 +74,7 @@ export function DeployDialog(props: Props) {
     isRead: before !== null,
   };
   const isReplacing = deployments.running !== null;
-  const title = step.kind === 'follow' ? 'Deployment' : isReplacing ? 'Redeploy' : 'Deploy';
+  const title = step.kind === 'follow' ? t('Deployment') : isReplacing ? t('Redeploy') : t('Deploy');
   return (
     <Dialog onClose={onClose} title={title} size="lg" centered>
       {step.kind === 'ask' && <Ask {...props} {...sending} version={step.version} />}
@@ -154,7 +156,7 @@ function Ask(props: SendingProps & { readonly version: number | null }) {
     const found = blocking.filter(({ severity }) => severity === 'error' || severity === 'incomplete');
     return <Blocked problems={found} onClose={onClose} />;
   }
-  const what = isRepeating ? 'try again' : isReplacing || isRestoring ? 'review the state' : 'deploy';
+  const what = isRepeating ? t('try again') : isReplacing || isRestoring ? t('review the state') : 'deploy';
   return (
     <form
       className={classes.body}
@@ -166,29 +168,34 @@ function Ask(props: SendingProps & { readonly version: number | null }) {
       {isSaving ? (
         <>
           <p>
-            What is drawn differs from version {head}. It is saved as version {head + 1} first.
+            {t('What is drawn differs from version {head}. It is saved as version {next} first.', {
+              head,
+              next: head + 1,
+            })}
           </p>
           <TextInput
             data-autofocus
-            label="What has changed"
-            placeholder="optional"
+            label={t('What has changed')}
+            placeholder={t('optional')}
             value={message}
             onChange={(event) => setMessage(event.currentTarget.value)}
           />
         </>
       ) : (
-        <p>Version {version ?? head} becomes a job.</p>
+        <p>{t('Version {version} becomes a job.', { version: version ?? head })}</p>
       )}
       {deployments.running !== null && !isRepeating && (
         <p>
-          Version {deployments.running.version} <RunsAs jobId={deployments.running.job_id} />. It keeps running until
-          you have reviewed what happens to its state.
+          {rich('Version {version} {runsAs}. It keeps running until you have reviewed what happens to its state.', {
+            version: deployments.running.version,
+            runsAs: <RunsAs jobId={deployments.running.job_id} />,
+          })}
         </p>
       )}
       {deployments.running === null && !isRepeating && (
         <Checkbox
-          label="Start from a snapshot"
-          description="A savepoint or checkpoint of an earlier job, or one at a path"
+          label={t('Start from a snapshot')}
+          description={t('A savepoint or checkpoint of an earlier job, or one at a path')}
           checked={isRestoring}
           onChange={(event) => setRestoring(event.currentTarget.checked)}
         />
@@ -196,7 +203,7 @@ function Ask(props: SendingProps & { readonly version: number | null }) {
       <Trouble text={error?.message ?? sendError ?? missing} />
       <Buttons onClose={onClose}>
         <Button type="submit" loading={isPending || isSending || isWaiting}>
-          {isSaving ? `Save and ${what}` : what.charAt(0).toUpperCase() + what.slice(1)}
+          {isSaving ? t('Save and {what}', { what }) : what.charAt(0).toUpperCase() + what.slice(1)}
         </Button>
       </Buttons>
     </form>
@@ -208,8 +215,8 @@ function Blocked({ problems, onClose }: { readonly problems: readonly Problem[];
   const document = useEditor(documentOf);
   return (
     <div className={classes.body}>
-      <p>The pipeline cannot run yet:</p>
-      <ul className={classes.blocking} aria-label="Blocking problems">
+      <p>{t('The pipeline cannot run yet:')}</p>
+      <ul className={classes.blocking} aria-label={t('Blocking problems')}>
         {problems.map((problem) => (
           <li key={problem.id}>
             {problem.node !== null && (
@@ -236,13 +243,16 @@ function Blocked({ problems, onClose }: { readonly problems: readonly Problem[];
 
 function RunsAs({ jobId }: { readonly jobId: string | null }) {
   return jobId === null ? (
-    <>runs</>
+    <>{t('runs')}</>
   ) : (
     <>
-      runs as{' '}
-      <Link className="tm-link" to={`/jobs/${jobId}`}>
-        this job
-      </Link>
+      {rich('runs as {link}', {
+        link: (
+          <Link className="tm-link" to={`/jobs/${jobId}`}>
+            {t('this job')}
+          </Link>
+        ),
+      })}
     </>
   );
 }
@@ -303,15 +313,15 @@ function Report(props: ReportProps) {
   );
   const choice = (beginning: Beginning, isReplacing: boolean) => (
     <RestoreChoice
-      label="State"
+      label={t('State')}
       points={points ?? []}
       value={beginning}
       onChange={(next) => {
         setChosen(next);
         setLeaving(false);
       }}
-      keep={isReplacing ? 'Keep it, as above' : null}
-      empty={{ label: 'Start empty, with sources at their beginning' }}
+      keep={isReplacing ? t('Keep it, as above') : null}
+      empty={{ label: t('Start empty, with sources at their beginning') }}
     />
   );
   if (error !== null) {
@@ -320,7 +330,7 @@ function Report(props: ReportProps) {
         <Trouble text={error.message} />
         {begun?.kind === 'snapshot' && choice(begun, deployments.running !== null)}
         <Buttons onClose={onClose}>
-          <Button onClick={() => void refetch()}>Try again</Button>
+          <Button onClick={() => void refetch()}>{t('Try again')}</Button>
         </Buttons>
       </div>
     );
@@ -329,7 +339,7 @@ function Report(props: ReportProps) {
     return (
       <div className={classes.body} role="status">
         <Group gap="sm">
-          <Loader size={18} aria-hidden /> Compiling version {version} and reading the snapshot…
+          <Loader size={18} aria-hidden /> {t('Compiling version {version} and reading the snapshot…', { version })}
         </Group>
         <Buttons onClose={onClose} />
       </div>
@@ -356,7 +366,7 @@ function Report(props: ReportProps) {
       <p>{whatHappens(version, running?.version ?? null, beginning, begun?.kind === 'keep')}</p>
       {isPlaceholderData && !isPathless ? (
         <Group gap="sm" role="status">
-          <Loader size={18} aria-hidden /> Reading the snapshot…
+          <Loader size={18} aria-hidden /> {t('Reading the snapshot…')}
         </Group>
       ) : (
         isKeeping &&
@@ -370,7 +380,7 @@ function Report(props: ReportProps) {
       {choice(beginning, running !== null)}
       {isLosing && (
         <Checkbox
-          label="Leave the lost state behind"
+          label={t('Leave the lost state behind')}
           checked={isLeaving}
           onChange={(event) => setLeaving(event.currentTarget.checked)}
         />
@@ -378,7 +388,7 @@ function Report(props: ReportProps) {
       <Trouble text={sendError ?? unlisted?.message ?? null} />
       <Buttons onClose={onClose}>
         <Button type="submit" loading={isSending} disabled={isLooking || isRefused || (isLosing && !isLeaving)}>
-          {running === null ? 'Deploy' : 'Redeploy'}
+          {running === null ? t('Deploy') : t('Redeploy')}
         </Button>
       </Buttons>
     </form>
@@ -389,11 +399,16 @@ const EMPTY: Beginning = { kind: 'empty' };
 
 /** What a deployment does to the job that runs, and where the new one begins. */
 function whatHappens(version: number, old: number | null, { kind }: Beginning, wasKept: boolean): string {
-  const from = kind === 'snapshot' ? 'goes on from the chosen snapshot' : 'starts without state';
+  const from = kind === 'snapshot' ? t('goes on from the chosen snapshot') : t('starts without state');
   if (old === null)
-    return wasKept ? `The job has ended in the meantime; version ${version} ${from}.` : `Version ${version} ${from}.`;
-  const next = kind === 'keep' ? 'goes on from there' : from;
-  return `Version ${old} is stopped with a savepoint, and version ${version} ${next}. If that fails, version ${old} comes back from the savepoint.`;
+    return wasKept
+      ? t('The job has ended in the meantime; version {version} {from}.', { version, from })
+      : t('Version {version} {from}.', { version, from });
+  const next = kind === 'keep' ? t('goes on from there') : from;
+  return t(
+    'Version {old} is stopped with a savepoint, and version {version} {next}. If that fails, version {old} comes back from the savepoint.',
+    { old, version, next },
+  );
 }
 
 /** What the report says as a whole. */
@@ -402,12 +417,12 @@ function Told({ answer, isChosen }: { readonly answer: CompatibilityAnswer; read
   return (
     <>
       {running !== null && report === null && !isChosen && (
-        <p>The job has no checkpoint yet, so nothing is known about its state.</p>
+        <p>{t('The job has no checkpoint yet, so nothing is known about its state.')}</p>
       )}
       {report !== null && !report.is_restorable && (
         <p className={classes.problem} role="alert">
-          The state cannot be kept as it is.{report.refusal === '' ? '' : ` ${report.refusal}`} A node whose state
-          cannot be read starts empty under another uid: duplicate it, and delete the old one.
+          {t('The state cannot be kept as it is.')} {report.refusal !== '' && `${report.refusal} `}
+          {t('A node whose state cannot be read starts empty under another uid: duplicate it, and delete the old one.')}
         </p>
       )}
       {warnings.map((warning) => (
@@ -424,7 +439,7 @@ function Follow({ id, onClose, deployments }: Props & { readonly id: string }) {
   if (found === undefined) {
     return (
       <div className={classes.body}>
-        <Loader size={18} role="status" aria-label="Reading the deployment" />
+        <Loader size={18} role="status" aria-label={t('Reading the deployment')} />
       </div>
     );
   }
@@ -436,7 +451,7 @@ function Follow({ id, onClose, deployments }: Props & { readonly id: string }) {
         old={old?.version ?? null}
         jobId={deployments.running?.job_id ?? found.job_id}
       />
-      {isUnderWay(found) && <p className="tm-dim">It continues if you close this dialog.</p>}
+      {isUnderWay(found) && <p className="tm-dim">{t('It continues if you close this dialog.')}</p>}
       <Buttons onClose={onClose} />
     </div>
   );
@@ -454,7 +469,7 @@ function Buttons({ onClose, children }: { readonly onClose: () => void; readonly
   return (
     <Group justify="flex-end" mt="xs">
       <Button variant="default" onClick={onClose}>
-        Close
+        {t('Close')}
       </Button>
       {children}
     </Group>

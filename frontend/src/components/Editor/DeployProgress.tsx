@@ -7,6 +7,7 @@ import { Link } from 'react-router';
 import type { DeploymentAnswer } from '../../gen/contract';
 import { useTimes } from '../../hooks/useTimes';
 import { type Phase, isUnderWay, outcomeOf, phasesOf } from '../../model/pipeline/deployment';
+import { t } from '../../texts/t';
 import classes from './Deploy.module.css';
 
 interface Props {
@@ -23,7 +24,7 @@ export function DeployProgress({ deployment, old, jobId }: Props) {
   const isGood = deployment.state === 'RUNNING';
   return (
     <>
-      <ol className={classes.phases} aria-label="Phases of the deployment">
+      <ol className={classes.phases} aria-label={t('Phases of the deployment')}>
         {phasesOf(deployment).map((phase) => (
           <li
             key={phase.state}
@@ -35,7 +36,7 @@ export function DeployProgress({ deployment, old, jobId }: Props) {
             <Sign phase={phase} />
             <span>
               {phase.text} <span className={classes.state}>{phase.state}</span>
-              <span className="tm-visually-hidden">{phase.is === 'ahead' ? ', not yet' : `, ${phase.is}`}</span>
+              <span className="tm-visually-hidden">{phase.is === 'ahead' ? t(', not yet') : `, ${phase.is}`}</span>
             </span>
             <span className={classes.when}>{phase.at === null ? '' : times.time(phase.at)}</span>
           </li>
@@ -45,7 +46,7 @@ export function DeployProgress({ deployment, old, jobId }: Props) {
         className={classes.outcome}
         data-tone={isOpen ? undefined : isGood ? 'running' : 'failed'}
         role="status"
-        aria-label="Outcome"
+        aria-label={t('Outcome')}
       >
         {outcomeOf(deployment, old)}
         {deployment.message !== '' && <pre className={classes.why}>{deployment.message}</pre>}
@@ -53,13 +54,13 @@ export function DeployProgress({ deployment, old, jobId }: Props) {
       {jobId !== null && (
         <p>
           <Link className="tm-link" to={`/jobs/${jobId}`}>
-            Open the job
+            {t('Open the job')}
           </Link>
           {!isGood && !isOpen && deployment.job_id !== null && deployment.job_id !== jobId && (
             <>
               {' · '}
               <Link className="tm-link" to={`/jobs/${deployment.job_id}?tab=exceptions`}>
-                What the failed job says
+                {t('What the failed job says')}
               </Link>
             </>
           )}

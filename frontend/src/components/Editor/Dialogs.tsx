@@ -6,6 +6,7 @@ import { useMemo, useState } from 'react';
 import { useEditor, useEditorStore } from '../../hooks/useEditor';
 import { nameOf } from '../../model/pipeline/document';
 import { documentOf } from '../../store/editor';
+import { t } from '../../texts/t';
 import { Dialog } from '../Dialog/Dialog';
 import { type Target, connect, targetsFor } from './actions';
 import classes from './Dialogs.module.css';
@@ -21,11 +22,11 @@ export function ConnectDialog({ id, onClose }: { readonly id: string; readonly o
     onClose();
   };
   return (
-    <Dialog onClose={onClose} title={`Connect ${name} to`}>
+    <Dialog onClose={onClose} title={t('Connect {name} to', { name })}>
       <TextInput
         data-autofocus
-        placeholder="Search"
-        aria-label="Search nodes to connect to"
+        placeholder={t('Search')}
+        aria-label={t('Search nodes to connect to')}
         value={text}
         onChange={(event) => setText(event.currentTarget.value)}
         onKeyDown={(event) => {
@@ -36,7 +37,7 @@ export function ConnectDialog({ id, onClose }: { readonly id: string; readonly o
           choose(first);
         }}
       />
-      <ul className={classes.targets} aria-label="Inputs">
+      <ul className={classes.targets} aria-label={t('Inputs')}>
         {shown.map((target) => (
           <li key={`${target.from.join(' ')} ${target.to.join(' ')}`}>
             <button
@@ -51,7 +52,7 @@ export function ConnectDialog({ id, onClose }: { readonly id: string; readonly o
           </li>
         ))}
       </ul>
-      {shown.length === 0 && <p className="tm-dim">There is no input to connect to.</p>}
+      {shown.length === 0 && <p className="tm-dim">{t('There is no input to connect to.')}</p>}
     </Dialog>
   );
 }
@@ -67,7 +68,7 @@ interface SaveProps {
 export function SaveDialog({ next, isSaving, error, onSave, onClose }: SaveProps) {
   const [message, setMessage] = useState('');
   return (
-    <Dialog onClose={onClose} title={`Save as version ${next}`}>
+    <Dialog onClose={onClose} title={t('Save as version {next}', { next })}>
       <form
         onSubmit={(event) => {
           event.preventDefault();
@@ -76,20 +77,22 @@ export function SaveDialog({ next, isSaving, error, onSave, onClose }: SaveProps
       >
         <TextInput
           data-autofocus
-          label="What has changed"
-          placeholder="optional"
+          label={t('What has changed')}
+          placeholder={t('optional')}
           value={message}
           error={error}
           errorProps={{ role: 'alert' }}
           onChange={(event) => setMessage(event.currentTarget.value)}
         />
-        <p className={classes.about}>A version never changes. Running jobs stay as they are until one is deployed.</p>
+        <p className={classes.about}>
+          {t('A version never changes. Running jobs stay as they are until one is deployed.')}
+        </p>
         <Group justify="flex-end" mt="md">
           <Button variant="default" onClick={onClose}>
-            Keep editing
+            {t('Keep editing')}
           </Button>
           <Button type="submit" loading={isSaving}>
-            Save
+            {t('Save')}
           </Button>
         </Group>
       </form>

@@ -11,6 +11,7 @@ import { type Problem, bySeverity } from '../../model/pipeline/catalog';
 import { type PipelineDocument, nameOf } from '../../model/pipeline/document';
 import { fieldWords } from '../../model/pipeline/forms';
 import { documentOf } from '../../store/editor';
+import { t } from '../../texts/t';
 import { CopyText } from '../CopyText/CopyText';
 import { TabBar } from '../TabBar/TabBar';
 import classes from './Dock.module.css';
@@ -47,17 +48,17 @@ export function Dock({ tab, onTab, onPreview }: Props) {
         <TabBar
           value={tab}
           tabs={[
-            ['problems', 'Problems', <Count key="count" problems={problems} />],
-            ['preview', 'Preview'],
-            ['tests', 'Tests', <TestCount key="tests" />],
-            ['python', 'Python'],
-            ['plan', 'Plan'],
+            ['problems', t('Problems'), <Count key="count" problems={problems} />],
+            ['preview', t('Preview')],
+            ['tests', t('Tests'), <TestCount key="tests" />],
+            ['python', t('Python')],
+            ['plan', t('Plan')],
           ]}
         />
         <ActionIcon
           variant="subtle"
           color="gray"
-          aria-label={isOpen ? 'Close the panel' : 'Open the panel'}
+          aria-label={isOpen ? t('Close the panel') : t('Open the panel')}
           onClick={() => onTab(isOpen ? null : 'problems')}
         >
           {isOpen ? <IconChevronDown size={17} aria-hidden /> : <IconChevronUp size={17} aria-hidden />}
@@ -67,7 +68,7 @@ export function Dock({ tab, onTab, onPreview }: Props) {
         <Problems />
       </Tabs.Panel>
       <Tabs.Panel value="preview" className={classes.panel ?? ''}>
-        <Suspense fallback={<p className={classes.none}>Loading…</p>}>
+        <Suspense fallback={<p className={classes.none}>{t('Loading…')}</p>}>
           <PreviewPanel
             onStart={onPreview}
             actions={(place) => (
@@ -85,12 +86,12 @@ export function Dock({ tab, onTab, onPreview }: Props) {
         </Suspense>
       </Tabs.Panel>
       <Tabs.Panel value="tests" className={classes.panel ?? ''}>
-        <Suspense fallback={<p className={classes.none}>Loading…</p>}>
+        <Suspense fallback={<p className={classes.none}>{t('Loading…')}</p>}>
           <TestsPanel chosen={test} onChoose={setTest} />
         </Suspense>
       </Tabs.Panel>
       <Tabs.Panel value="plan" className={classes.panel ?? ''}>
-        <Suspense fallback={<p className={classes.none}>Loading…</p>}>
+        <Suspense fallback={<p className={classes.none}>{t('Loading…')}</p>}>
           <PlanPanel />
         </Suspense>
       </Tabs.Panel>
@@ -122,35 +123,35 @@ export function Problems() {
   if (error !== null) {
     return (
       <p role="alert" className={classes.failure}>
-        The server could not check the pipeline: {error}
+        {t('The server could not check the pipeline: {error}', { error })}
       </p>
     );
   }
   if (sorted.length === 0) {
     return isStale ? (
-      <p className={classes.none}>Checking…</p>
+      <p className={classes.none}>{t('Checking…')}</p>
     ) : (
       <p className={classes.none}>
-        <IconCircleCheck size={17} aria-hidden /> No problems.
+        <IconCircleCheck size={17} aria-hidden /> {t('No problems.')}
       </p>
     );
   }
   return (
-    <ul className={classes.problems} aria-label="Problems">
+    <ul className={classes.problems} aria-label={t('Problems')}>
       {sorted.map((problem) => (
         <li key={problem.id} className={classes.problem} data-severity={problem.severity}>
           <SeverityIcon severity={problem.severity} size={16} />
           <div className={classes.words}>
             <span className="tm-visually-hidden">{SEVERITY_TEXT[problem.severity]}: </span>
             {problem.node === null && problem.field === null ? (
-              <strong>Pipeline</strong>
+              <strong>{t('Pipeline')}</strong>
             ) : (
               <button
                 type="button"
                 className={classes.jump}
                 onClick={() => store.getState().jumpTo(problem.node, problem.field)}
               >
-                {problem.node === null ? 'Pipeline' : nameOf(document, problem.node)}
+                {problem.node === null ? t('Pipeline') : nameOf(document, problem.node)}
               </button>
             )}
             <span className="tm-break">
@@ -206,14 +207,14 @@ function PythonProgram() {
       </p>
     );
   }
-  if (data === undefined) return <p className={classes.none}>Writing the program…</p>;
+  if (data === undefined) return <p className={classes.none}>{t('Writing the program…')}</p>;
   return (
     <div className={classes.program}>
       <div className={classes.programBar}>
-        <CopyText text={`${document.name}.py`} label="name" />
+        <CopyText text={t('{name}.py', { name: document.name })} label={t('name')} />
       </div>
       <Suspense fallback={<pre className={classes.source}>{data.source}</pre>}>
-        <CodeEditor value={data.source} language="python" label="Python program" isReadOnly marked={marked} />
+        <CodeEditor value={data.source} language="python" label={t('Python program')} isReadOnly marked={marked} />
       </Suspense>
     </div>
   );

@@ -6,13 +6,13 @@ import { Suspense, lazy, useState } from 'react';
 
 import { useEditor, useEditorStore } from '../../hooks/useEditor';
 import { useIsStale, useRowsAt } from '../../hooks/usePreview';
-import { formatCount } from '../../model/format';
 import { type Facts, columnChanges } from '../../model/pipeline/catalog';
 import { type Partitioning, nameOf } from '../../model/pipeline/document';
 import * as operations from '../../model/pipeline/operations';
 import type { Place } from '../../model/pipeline/preview';
 import { factsBefore, factWords } from '../../model/pipeline/streams';
 import { documentOf, factsOf } from '../../store/editor';
+import { plural, t } from '../../texts/t';
 import { removeSelected } from './actions';
 import { ColumnTable } from './ColumnTable';
 import classes from './Inspector.module.css';
@@ -38,32 +38,33 @@ export function EdgePanel({ id }: { readonly id: string }) {
         </h2>
       </header>
       <div className={classes.body}>
-        {facts === null ? <UnknownStream /> : <StreamFacts title="Flows here" facts={facts} place={edge.from} />}
+        {facts === null ? <UnknownStream /> : <StreamFacts title={t('Flows here')} facts={facts} place={edge.from} />}
         {rows !== null && (
           <p className={classes.marks}>
-            {formatCount(rows)} {rows === 1 ? 'row' : 'rows'} in the preview{isStale ? ', of an earlier draft' : ''}
+            {plural(rows, '1 row in the preview', '{count} rows in the preview')}
+            {isStale && `, ${t('of an earlier draft')}`}
           </p>
         )}
         <Select
           mt="md"
-          label="Partitioning"
+          label={t('Partitioning')}
           size="sm"
           clearable
-          placeholder="as the nodes need it"
+          placeholder={t('as the nodes need it')}
           data={PARTITIONINGS}
           value={edge.partitioning ?? null}
           disabled={isReadOnly}
           onChange={(value) =>
             store
               .getState()
-              .transact('Changed the partitioning', (before) =>
+              .transact(t('Changed the partitioning'), (before) =>
                 operations.setPartitioning(before, id, value as Partitioning | null),
               )
           }
         />
         {!isReadOnly && (
           <Button mt="md" size="compact-sm" variant="default" onClick={() => removeSelected(store)}>
-            Delete the connection
+            {t('Delete the connection')}
           </Button>
         )}
       </div>
@@ -72,7 +73,7 @@ export function EdgePanel({ id }: { readonly id: string }) {
 }
 
 export function UnknownStream() {
-  return <p className="tm-dim">Not known yet: something above is unfinished.</p>;
+  return <p className="tm-dim">{t('Not known yet: something above is unfinished.')}</p>;
 }
 
 interface StreamFactsProps {
@@ -95,22 +96,22 @@ export function StreamFacts({ title, facts, place, isInput = false }: StreamFact
       <h2 className={classes.small}>{title}</h2>
       <p className={classes.marks}>{factWords(facts).join(' · ')}</p>
       {facts.columns === null ? (
-        <p className="tm-dim">Python objects, without columns.</p>
+        <p className="tm-dim">{t('Python objects, without columns.')}</p>
       ) : (
         <ColumnTable
           changes={columnChanges(before, facts.columns)}
           titleOf={(name) => originText(document, facts, name)}
           more={({ column, change }) => (
             <>
-              {facts.time_column === column.name && <span className="tm-dim"> event time</span>}
-              {facts.unique_key?.includes(column.name) === true && <span className="tm-dim"> key</span>}
+              {facts.time_column === column.name && <span className="tm-dim"> {t('event time')}</span>}
+              {facts.unique_key?.includes(column.name) === true && <span className="tm-dim"> {t('key')}</span>}
               {!isReadOnly && change !== 'dropped' && (
                 <ActionIcon
                   size="xs"
                   variant="subtle"
                   color="gray"
                   ml={4}
-                  aria-label={`Rename the column ${column.name}`}
+                  aria-label={t('Rename the column {name}', { name: column.name })}
                   onClick={() => setRenaming(column.name)}
                 >
                   <IconPencil size={12} aria-hidden />
@@ -131,5 +132,7 @@ export function StreamFacts({ title, facts, place, isInput = false }: StreamFact
 
 function originText(document: Parameters<typeof nameOf>[0], facts: Facts, column: string): string | undefined {
   const origin = facts.origin?.[column];
-  return origin === undefined ? undefined : `${origin[1]} of ${nameOf(document, origin[0])}`;
+  return origin === undefined
+    ? undefined
+    : t('{origin} of {document}', { origin: origin[1], document: nameOf(document, origin[0]) });
 }

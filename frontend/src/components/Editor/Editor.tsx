@@ -31,6 +31,7 @@ import { isSameDocument } from '../../model/pipeline/order';
 import { whereKept } from '../../model/pipeline/saving';
 import type { EditorStore } from '../../store/editor';
 import { documentOf, portsOfNode } from '../../store/editor';
+import { t } from '../../texts/t';
 import * as actions from './actions';
 import { Canvas } from './Canvas';
 import look from './Canvas.module.css';
@@ -153,7 +154,7 @@ function Workbench({ store, begun, others }: Props) {
           <>
             {links.version !== null && (
               <Button size="compact-sm" variant="default" onClick={() => links.go({ version: null })}>
-                Back to the draft
+                {t('Back to the draft')}
               </Button>
             )}
             <RunningChip
@@ -189,8 +190,8 @@ function Workbench({ store, begun, others }: Props) {
       )}
       <div className={classes.work} hidden={links.compare !== null}>
         {side !== null && (
-          <aside className={classes.side} aria-label={side === 'palette' ? 'Nodes to add' : 'Outline'}>
-            <div className={classes.sides} role="group" aria-label="Left panel">
+          <aside className={classes.side} aria-label={side === 'palette' ? t('Nodes to add') : t('Outline')}>
+            <div className={classes.sides} role="group" aria-label={t('Left panel')}>
               {(['palette', 'outline'] as const).map((each) => (
                 <button
                   key={each}
@@ -199,7 +200,7 @@ function Workbench({ store, begun, others }: Props) {
                   aria-pressed={side === each}
                   onClick={() => setSide(each)}
                 >
-                  {each === 'palette' ? 'Add' : 'Outline'}
+                  {each === 'palette' ? t('Add') : t('Outline')}
                 </button>
               ))}
             </div>
@@ -225,7 +226,7 @@ function Workbench({ store, begun, others }: Props) {
             data-canvas
             tabIndex={0}
             role="group"
-            aria-label="Canvas: arrow keys go from node to node"
+            aria-label={t('Canvas: arrow keys go from node to node')}
           >
             <Canvas />
           </div>
@@ -235,7 +236,7 @@ function Workbench({ store, begun, others }: Props) {
           ref={panel}
           className={classes.inspector}
           data-inspector
-          aria-label={isVersions ? 'Versions' : 'Inspector'}
+          aria-label={isVersions ? t('Versions') : t('Inspector')}
         >
           {isVersions ? (
             <Suspense>
@@ -273,7 +274,7 @@ function useArrival(store: EditorStore, { node, line, restore, version, go }: Ed
   const onNode = useEffectEvent((id: string) => {
     const { jumpTo, announce } = store.getState();
     if (Object.hasOwn(documentOf(store.getState()).nodes, id)) jumpTo(id, line === null ? null : '/params/code', line);
-    else announce('The node is no longer in the pipeline');
+    else announce(t('The node is no longer in the pipeline'));
     go({ node: null, line: null }, 'replace');
   });
   useEffect(() => {
@@ -284,9 +285,9 @@ function useArrival(store: EditorStore, { node, line, restore, version, go }: Ed
     go({ restore: null }, 'replace');
     try {
       const { document } = await fetchVersion(pipelineId, number);
-      transact(`Version ${number} again`, () => document);
+      transact(t('Version {number} again', { number }), () => document);
     } catch (error) {
-      announce(error instanceof Error ? error.message : 'The version cannot be read');
+      announce(error instanceof Error ? error.message : t('The version cannot be read'));
     }
   });
   useEffect(() => {
@@ -311,9 +312,9 @@ function useSaving(autosave: ReturnType<typeof useAutosave>) {
     try {
       const version = await autosave.save(message);
       if (version === null)
-        setError('Somebody saved a version in the meantime; both were merged. Review the result and save again.');
+        setError(t('Somebody saved a version in the meantime; both were merged. Review the result and save again.'));
       else {
-        store.getState().announce(`Saved version ${version.number}`);
+        store.getState().announce(t('Saved version {number}', { number: version.number }));
         setOpen(false);
       }
     } catch (failure) {
@@ -383,7 +384,7 @@ function useKeyboard(store: EditorStore, canvas: React.RefObject<HTMLDivElement 
       const text = actions.clipText(store);
       if (text === null) return;
       event.clipboardData.setData('text/plain', text);
-      if (event.type === 'cut') actions.removeSelected(store, 'Cut');
+      if (event.type === 'cut') actions.removeSelected(store, t('Cut'));
     }
     event.preventDefault();
   });
@@ -435,7 +436,7 @@ function Header({ others, onSave, onSheet, onVersions, onSide, isSideOpen, runni
       <ActionIcon
         variant="subtle"
         color="gray"
-        aria-label={isSideOpen ? 'Close the left panel' : 'Open the left panel'}
+        aria-label={isSideOpen ? t('Close the left panel') : t('Open the left panel')}
         onClick={onSide}
       >
         {isSideOpen ? <IconLayoutSidebarLeftCollapse size={19} /> : <IconLayoutSidebarLeftExpand size={19} />}
@@ -445,11 +446,11 @@ function Header({ others, onSave, onSheet, onVersions, onSide, isSideOpen, runni
         <span className="tm-visually-hidden">{document.name}</span>
         <NameField
           key={document.name}
-          label="Name of the pipeline"
+          label={t('Name of the pipeline')}
           value={document.name}
           isReadOnly={isReadOnly}
           onRename={(name) =>
-            store.getState().transact('Renamed the pipeline', (before) => operations.renamePipeline(before, name))
+            store.getState().transact(t('Renamed the pipeline'), (before) => operations.renamePipeline(before, name))
           }
         />
       </h1>
@@ -457,20 +458,22 @@ function Header({ others, onSave, onSheet, onVersions, onSide, isSideOpen, runni
       {running}
       {others.length > 0 && (
         <span className={classes.others}>
-          {others.join(', ')} {others.length === 1 ? 'is' : 'are'} also editing
+          {others.length === 1
+            ? t('{others} is also editing', { others: others.join() })
+            : t('{others} are also editing', { others: others.join(', ') })}
         </span>
       )}
       <span className={classes.spring} />
-      <HistoryButton label="Undo" what={undoable} onClick={() => store.getState().undo()}>
+      <HistoryButton label={t('Undo')} what={undoable} onClick={() => store.getState().undo()}>
         <IconArrowBackUp size={19} aria-hidden />
       </HistoryButton>
-      <HistoryButton label="Redo" what={redoable} onClick={() => store.getState().redo()}>
+      <HistoryButton label={t('Redo')} what={redoable} onClick={() => store.getState().redo()}>
         <IconArrowForwardUp size={19} aria-hidden />
       </HistoryButton>
       {preview}
       <Menu position="bottom-end" width={220}>
         <Menu.Target>
-          <ActionIcon variant="subtle" color="gray" size="lg" aria-label="More">
+          <ActionIcon variant="subtle" color="gray" size="lg" aria-label={t('More')}>
             <IconDots size={19} aria-hidden />
           </ActionIcon>
         </Menu.Target>
@@ -480,13 +483,13 @@ function Header({ others, onSave, onSheet, onVersions, onSide, isSideOpen, runni
             disabled={isReadOnly}
             onClick={() => void actions.arrange(store)}
           >
-            Arrange
+            {t('Arrange')}
           </Menu.Item>
-          <Menu.Item onClick={onVersions}>Versions</Menu.Item>
-          <Menu.Item onClick={() => store.getState().select({})}>Settings of the pipeline</Menu.Item>
-          <Menu.Item onClick={saveFile}>Export as JSON</Menu.Item>
+          <Menu.Item onClick={onVersions}>{t('Versions')}</Menu.Item>
+          <Menu.Item onClick={() => store.getState().select({})}>{t('Settings of the pipeline')}</Menu.Item>
+          <Menu.Item onClick={saveFile}>{t('Export as JSON')}</Menu.Item>
           <Menu.Divider />
-          <Menu.Item onClick={onSheet}>Keyboard</Menu.Item>
+          <Menu.Item onClick={onSheet}>{t('Keyboard')}</Menu.Item>
         </Menu.Dropdown>
       </Menu>
       <Button
@@ -495,7 +498,7 @@ function Header({ others, onSave, onSheet, onVersions, onSide, isSideOpen, runni
         disabled={isReadOnly || !isChanged}
         onClick={onSave}
       >
-        Save
+        {t('Save')}
       </Button>
       {deploy}
     </header>
@@ -504,8 +507,8 @@ function Header({ others, onSave, onSheet, onVersions, onSide, isSideOpen, runni
 
 function Crumbs() {
   return (
-    <nav className={classes.crumbs} aria-label="Breadcrumb">
-      <Link to="/pipelines">Pipelines</Link>
+    <nav className={classes.crumbs} aria-label={t('Breadcrumb')}>
+      <Link to="/pipelines">{t('Pipelines')}</Link>
       <IconChevronRight size={14} aria-hidden />
     </nav>
   );
@@ -520,7 +523,7 @@ interface HistoryButtonProps {
 
 function HistoryButton({ label, what, onClick, children }: HistoryButtonProps) {
   return (
-    <Tooltip label={what === null ? `Nothing to ${label.toLowerCase()}` : `${label}: ${what}`}>
+    <Tooltip label={what === null ? t('Nothing to {label}', { label: label.toLowerCase() }) : `${label}: ${what}`}>
       <ActionIcon
         variant="subtle"
         color="gray"
@@ -536,7 +539,7 @@ function HistoryButton({ label, what, onClick, children }: HistoryButtonProps) {
   );
 }
 
-const NOT_KEPT = 'This browser keeps no copy: the pipeline is too large for it, or its storage is full or blocked.';
+const NOT_KEPT = t('This browser keeps no copy: the pipeline is too large for it, or its storage is full or blocked.');
 
 /** Says which of version, draft and this browser is meant. */
 function VersionChip({ isChanged }: { readonly isChanged: boolean }) {
@@ -547,13 +550,13 @@ function VersionChip({ isChanged }: { readonly isChanged: boolean }) {
   const savedAt = useEditor((state) => state.savedAt);
   const isKept = useEditor((state) => state.isKept);
   const isReadOnly = useEditor((state) => state.isReadOnly);
-  if (isReadOnly) return <span className={classes.chip}>Version {head} · read only</span>;
-  if (!isChanged) return <span className={classes.chip}>Version {head}</span>;
+  if (isReadOnly) return <span className={classes.chip}>{t('Version {head} · read only', { head })}</span>;
+  if (!isChanged) return <span className={classes.chip}>{t('Version {head}', { head })}</span>;
   const where = whereKept(saveState, isKept, savedAt === null ? null : times.time(savedAt));
   const why = [saveError, saveState === 'saved' || isKept ? null : NOT_KEPT].filter((text) => text !== null);
   return (
     <span className={classes.chip} data-failed={saveState === 'failed' || undefined} title={why.join(' ')}>
-      Draft of version {head} · {where}
+      {t('Draft of version {head} · {where}', { head, where })}
     </span>
   );
 }
@@ -580,14 +583,14 @@ function Reader({ store }: { readonly store: EditorStore }) {
     <div className={classes.reader}>
       <Crumbs />
       <h1 className={classes.readerName}>{name}</h1>
-      <p className="tm-dim">Widen the window to edit this pipeline; here it is read-only.</p>
-      <section className={classes.card} aria-label="Outline">
+      <p className="tm-dim">{t('Widen the window to edit this pipeline; here it is read-only.')}</p>
+      <section className={classes.card} aria-label={t('Outline')}>
         <Outline onConnect={() => undefined} onRename={() => undefined} />
       </section>
-      <section className={classes.card} aria-label="Inspector">
+      <section className={classes.card} aria-label={t('Inspector')}>
         <Inspector />
       </section>
-      <section className={classes.card} aria-label="Problems">
+      <section className={classes.card} aria-label={t('Problems')}>
         <Problems />
       </section>
     </div>

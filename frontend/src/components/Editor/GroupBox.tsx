@@ -10,6 +10,7 @@ import { bySeverity } from '../../model/pipeline/catalog';
 import * as groups from '../../model/pipeline/groups';
 import { documentOf, factsOf, portsOfNode } from '../../store/editor';
 import drawing from '../../styles/drawing.module.css';
+import { t } from '../../texts/t';
 import { toggleGroups } from './actions';
 import look from './Canvas.module.css';
 import { SEVERITY_TEXT, SeverityIcon } from './icons';
@@ -31,7 +32,7 @@ export const GroupFrame = memo(function GroupFrame({ id }: NodeProps) {
         <button
           type="button"
           className={`nopan ${look.groupName ?? ''}`}
-          title="Select all nodes of this group; drag to move them"
+          title={t('Select all nodes of this group; drag to move them')}
           tabIndex={-1}
           onClick={() => store.getState().select({ nodes: group.nodes })}
         >
@@ -41,8 +42,8 @@ export const GroupFrame = memo(function GroupFrame({ id }: NodeProps) {
           <button
             type="button"
             className={`nodrag nopan ${look.groupName ?? ''}`}
-            title="Collapse this group (G)"
-            aria-label={`Collapse ${group.name}`}
+            title={t('Collapse this group (G)')}
+            aria-label={t('Collapse {name}', { name: group.name })}
             tabIndex={-1}
             onClick={() => toggleGroups(store, group.nodes.slice(0, 1))}
           >
@@ -85,7 +86,7 @@ export const GroupBox = memo(function GroupBox({ id, selected }: NodeProps) {
         </span>
         <span className={classes.texts}>
           <span className={classes.name}>{group.name}</span>
-          <span className={classes.summary}>Group of {count}</span>
+          <span className={classes.summary}>{t('Group of {count}', { count })}</span>
         </span>
         {problem !== undefined && (
           <span className={classes.badge} title={`${SEVERITY_TEXT[problem.severity]}: ${problem.message}`}>
@@ -96,8 +97,8 @@ export const GroupBox = memo(function GroupBox({ id, selected }: NodeProps) {
         <button
           type="button"
           className={`nodrag nopan ${look.expand ?? ''}`}
-          title="Expand this group (G)"
-          aria-label={`Expand ${group.name}`}
+          title={t('Expand this group (G)')}
+          aria-label={t('Expand {name}', { name: group.name })}
           tabIndex={-1}
           onClick={(event) => {
             event.stopPropagation();

@@ -11,6 +11,7 @@ import { inputFacts } from '../../model/pipeline/catalog';
 import type { Json, PipelineNode } from '../../model/pipeline/document';
 import * as operations from '../../model/pipeline/operations';
 import { documentOf, typeOfNode } from '../../store/editor';
+import { t } from '../../texts/t';
 import { CopyText } from '../CopyText/CopyText';
 import { TabBar } from '../TabBar/TabBar';
 import { groupSelected, removeSelected, toggleDisabled, toggleGroups } from './actions';
@@ -65,9 +66,11 @@ function NodePanel({ id }: { readonly id: string }) {
   useFieldFocus(id, panel, () => setTab('form'));
   if (node === undefined) return null;
   const set = (name: string, value: Json | undefined) =>
-    store.getState().transact(`Changed ${node.name}`, (before) => operations.setParam(before, id, name, value), {
-      mergeKey: `${id} ${name}`,
-    });
+    store
+      .getState()
+      .transact(t('Changed {name}', { name: node.name }), (before) => operations.setParam(before, id, name, value), {
+        mergeKey: `${id} ${name}`,
+      });
   return (
     <div className={classes.inspector} ref={panel}>
       <header className={classes.head}>
@@ -77,13 +80,15 @@ function NodePanel({ id }: { readonly id: string }) {
         <div className={classes.titles}>
           <NameField
             key={node.name}
-            label="Name of the node"
+            label={t('Name of the node')}
             value={node.name}
             isReadOnly={isReadOnly}
             onRename={(name) =>
               store
                 .getState()
-                .transact(`Renamed ${node.name} to ${name}`, (before) => operations.renameNode(before, id, name))
+                .transact(t('Renamed {old} to {name}', { old: node.name, name }), (before) =>
+                  operations.renameNode(before, id, name),
+                )
             }
           />
           <span className={classes.type}>{type?.title ?? node.type}</span>
@@ -93,17 +98,19 @@ function NodePanel({ id }: { readonly id: string }) {
         <TabBar
           value={tab}
           tabs={[
-            ['form', 'Form'],
-            ['stream', 'Stream'],
-            ['docs', 'Docs'],
+            ['form', t('Form')],
+            ['stream', t('Stream')],
+            ['docs', t('Docs')],
           ]}
         />
         <Tabs.Panel value="form" className={classes.body ?? ''}>
           {type?.reads_schema === true && !isReadOnly && <ReadSchemaButton id={id} />}
           {type === undefined ? (
             <p className="tm-dim">
-              The node type {node.type} is not installed here. Its parameters are kept, and it can be wired and moved;
-              it cannot run.
+              {t(
+                'The node type {type} is not installed here. Its parameters are kept, and it can be wired and moved; it cannot run.',
+                { type: node.type },
+              )}
             </p>
           ) : (
             <Suspense>
@@ -119,7 +126,7 @@ function NodePanel({ id }: { readonly id: string }) {
           <GroupTools nodes={[id]} />
           {!isReadOnly && (
             <Button mt="md" size="compact-sm" variant="default" onClick={() => removeSelected(store)}>
-              Delete the node
+              {t('Delete the node')}
             </Button>
           )}
         </Tabs.Panel>
@@ -140,12 +147,12 @@ function NodePanel({ id }: { readonly id: string }) {
                   onClick={() =>
                     store
                       .getState()
-                      .transact(`Example: ${title}`, (before) =>
+                      .transact(t('Example: {title}', { title }), (before) =>
                         operations.changeNode(before, id, (old) => ({ ...old, params: { ...old.params, ...params } })),
                       )
                   }
                 >
-                  Use this example
+                  {t('Use this example')}
                 </Button>
               )}
             </div>
@@ -167,10 +174,10 @@ function ReadSchemaButton({ id }: { readonly id: string }) {
         className={classes.readSchema ?? ''}
         leftSection={<IconTableImport size={15} aria-hidden />}
         disabled={!mayRead}
-        title={mayRead ? 'Asks what this node reads for its columns' : 'The role developer is needed'}
+        title={mayRead ? t('Asks what this node reads for its columns') : t('The role developer is needed')}
         onClick={() => setOpen(true)}
       >
-        Read schema
+        {t('Read schema')}
       </Button>
       {isOpen && (
         <Suspense>
@@ -195,7 +202,7 @@ function Operator({ id, node, isParallel, hasOperator }: OperatorProps) {
     store
       .getState()
       .transact(
-        `Changed ${node.name}`,
+        t('Changed {name}', { name: node.name }),
         (before) => operations.changeNode(before, id, (old) => ({ ...old, ...value })),
         {
           mergeKey: `${id} ${field}`,
@@ -203,11 +210,11 @@ function Operator({ id, node, isParallel, hasOperator }: OperatorProps) {
       );
   return (
     <details className={classes.operator}>
-      <summary>Operator</summary>
+      <summary>{t('Operator')}</summary>
       <div className={classes.fields}>
         <Switch
-          label="Disabled"
-          description="It does not run, nor do nodes that only it feeds."
+          label={t('Disabled')}
+          description={t('It does not run, nor do nodes that only it feeds.')}
           size="sm"
           checked={node.disabled === true}
           disabled={isReadOnly}
@@ -216,9 +223,9 @@ function Operator({ id, node, isParallel, hasOperator }: OperatorProps) {
         {hasOperator ? (
           <>
             <NumberInput
-              label="Parallelism"
+              label={t('Parallelism')}
               size="sm"
-              placeholder={isParallel ? 'that of the pipeline' : 'always 1'}
+              placeholder={isParallel ? t('that of the pipeline') : t('always 1')}
               value={node.parallelism ?? ''}
               min={1}
               hideControls
@@ -226,7 +233,7 @@ function Operator({ id, node, isParallel, hasOperator }: OperatorProps) {
               onChange={(value) => change('parallelism', { parallelism: typeof value === 'number' ? value : null })}
             />
             <Select
-              label="Chaining"
+              label={t('Chaining')}
               size="sm"
               data={['always', 'head', 'never']}
               value={node.chaining ?? 'always'}
@@ -235,9 +242,9 @@ function Operator({ id, node, isParallel, hasOperator }: OperatorProps) {
               onChange={(chaining) => change('chaining', { chaining: chaining ?? 'always' })}
             />
             <TextInput
-              label="Slot sharing group"
+              label={t('Slot sharing group')}
               size="sm"
-              placeholder="default"
+              placeholder={t('default')}
               value={node.slot_group ?? ''}
               disabled={isReadOnly}
               onChange={({ currentTarget: { value } }) =>
@@ -245,11 +252,14 @@ function Operator({ id, node, isParallel, hasOperator }: OperatorProps) {
               }
             />
             <div className={classes.uid}>
-              <span className="tm-dim">State is kept under the uid</span> <CopyText text={node.uid} label="uid" />
+              <span className="tm-dim">{t('State is kept under the uid')}</span>{' '}
+              <CopyText text={node.uid} label={t('uid')} />
             </div>
           </>
         ) : (
-          <p className="tm-dim">The operators are those of its code, which gives them their parallelism and uids.</p>
+          <p className="tm-dim">
+            {t('The operators are those of its code, which gives them their parallelism and uids.')}
+          </p>
         )}
       </div>
     </details>
@@ -277,14 +287,14 @@ function Streams({ id }: { readonly id: string }) {
     return before === null || edge === undefined ? (
       <UnknownStream />
     ) : (
-      <StreamFacts title="Comes in" facts={before} place={edge.from} isInput />
+      <StreamFacts title={t('Comes in')} facts={before} place={edge.from} isInput />
     );
   }
   return outputs.map(([port, facts]) =>
     facts === null ? (
       <UnknownStream key={port} />
     ) : (
-      <StreamFacts key={port} title={outputs.length > 1 ? port : 'Goes out'} facts={facts} place={[id, port]} />
+      <StreamFacts key={port} title={outputs.length > 1 ? port : t('Goes out')} facts={facts} place={[id, port]} />
     ),
   );
 }
@@ -297,11 +307,11 @@ function NotePanel({ id }: { readonly id: string }) {
   return (
     <div className={classes.inspector}>
       <header className={classes.head}>
-        <h2 className={classes.title}>Note</h2>
+        <h2 className={classes.title}>{t('Note')}</h2>
       </header>
       <div className={classes.body}>
         <Textarea
-          label="Text"
+          label={t('Text')}
           autosize
           minRows={4}
           data-note
@@ -312,12 +322,12 @@ function NotePanel({ id }: { readonly id: string }) {
             const text = event.currentTarget.value.split('\n');
             store
               .getState()
-              .transact('Wrote a note', (before) => operations.changeNote(before, id, { text }), { mergeKey: id });
+              .transact(t('Wrote a note'), (before) => operations.changeNote(before, id, { text }), { mergeKey: id });
           }}
         />
         <Select
           mt="sm"
-          label="Colour"
+          label={t('Colour')}
           size="sm"
           data={['yellow', 'blue', 'green', 'pink']}
           value={note.colour}
@@ -326,14 +336,14 @@ function NotePanel({ id }: { readonly id: string }) {
           onChange={(colour) =>
             store
               .getState()
-              .transact('Coloured a note', (before) =>
+              .transact(t('Coloured a note'), (before) =>
                 operations.changeNote(before, id, { colour: colour ?? 'yellow' }),
               )
           }
         />
         {!isReadOnly && (
           <Button mt="md" size="compact-sm" variant="default" onClick={() => removeSelected(store)}>
-            Delete the note
+            {t('Delete the note')}
           </Button>
         )}
       </div>
@@ -347,7 +357,7 @@ function Several({ nodes, count }: { readonly nodes: readonly string[]; readonly
   return (
     <div className={classes.inspector}>
       <header className={classes.head}>
-        <h2 className={classes.title}>{count} selected</h2>
+        <h2 className={classes.title}>{t('{count} selected', { count })}</h2>
       </header>
       {!isReadOnly && (
         <div className={classes.body}>
@@ -356,15 +366,15 @@ function Several({ nodes, count }: { readonly nodes: readonly string[]; readonly
             {nodes.length > 0 && (
               <>
                 <Button size="compact-sm" variant="default" onClick={() => groupSelected(store)}>
-                  Group
+                  {t('Group')}
                 </Button>
                 <Button size="compact-sm" variant="default" onClick={() => toggleDisabled(store, nodes)}>
-                  Disable or enable
+                  {t('Disable or enable')}
                 </Button>
               </>
             )}
             <Button size="compact-sm" variant="default" onClick={() => removeSelected(store)}>
-              Delete
+              {t('Delete')}
             </Button>
           </Group>
         </div>
@@ -382,27 +392,27 @@ function GroupTools({ nodes }: { readonly nodes: readonly string[] }) {
   if (found === undefined || isReadOnly) return null;
   const [id, group] = found;
   return (
-    <section className={classes.group} aria-label={`Group ${group.name}`}>
+    <section className={classes.group} aria-label={t('Group {name}', { name: group.name })}>
       <NameField
         key={group.name}
-        label="Name of the group"
+        label={t('Name of the group')}
         isLabelled
         value={group.name}
         isReadOnly={false}
         onRename={(name) =>
-          store.getState().transact('Renamed a group', (before) => operations.renameGroup(before, id, name))
+          store.getState().transact(t('Renamed a group'), (before) => operations.renameGroup(before, id, name))
         }
       />
       <Group gap="xs">
         <Button
           size="compact-sm"
           variant="default"
-          onClick={() => store.getState().transact('Ungrouped', (before) => operations.ungroup(before, id))}
+          onClick={() => store.getState().transact(t('Ungrouped'), (before) => operations.ungroup(before, id))}
         >
-          Ungroup
+          {t('Ungroup')}
         </Button>
         <Button size="compact-sm" variant="default" onClick={() => toggleGroups(store, group.nodes.slice(0, 1))}>
-          {group.collapsed ? 'Expand' : 'Collapse'}
+          {group.collapsed ? t('Expand') : t('Collapse')}
         </Button>
       </Group>
     </section>

@@ -12,6 +12,7 @@ import { realEnd } from '../../model/pipeline/groups';
 import { refusal } from '../../model/pipeline/operations';
 import { isPinned } from '../../model/pipeline/samples';
 import { documentOf, factsOf, portsOfNode, typeOfNode } from '../../store/editor';
+import { t } from '../../texts/t';
 import { TypeIcon, SeverityIcon, hueOf, SEVERITY_TEXT } from './icons';
 import classes from './NodeBox.module.css';
 import { PinBadge, PreviewBadge } from './PreviewBadge';
@@ -76,13 +77,17 @@ export const NodeBox = memo(function NodeBox({ id, selected }: NodeProps) {
           <span className={classes.name}>{hasDetails && node.name}</span>
           <span className={classes.summary} title={label}>
             {hasDetails &&
-              (type === undefined ? `${node.type} is not installed here` : label === '' ? type.title : label)}
+              (type === undefined
+                ? t('{type} is not installed here', { type: node.type })
+                : label === ''
+                  ? type.title
+                  : label)}
           </span>
         </span>
         {node.disabled === true && (
-          <span className={classes.badge} title="Disabled">
+          <span className={classes.badge} title={t('Disabled')}>
             <IconPlayerPauseFilled size={13} aria-hidden />
-            <span className="tm-visually-hidden">Disabled</span>
+            <span className="tm-visually-hidden">{t('Disabled')}</span>
           </span>
         )}
         {isPin && <PinBadge />}
@@ -164,7 +169,7 @@ function useRefusal(node: string, port: string, kind: 'source' | 'target'): stri
   if (from?.id === null || from?.id === undefined) return null;
   const [fromNode, fromPort] = realEnd([from.nodeId, from.id]);
   if (fromNode === node && fromPort === port && from.type === kind) return null;
-  if (from.type === kind) return kind === 'source' ? 'Both ends are outputs' : 'Both ends are inputs';
+  if (from.type === kind) return kind === 'source' ? t('Both ends are outputs') : t('Both ends are inputs');
   const state = store.getState();
   const ends = [
     [fromNode, fromPort],
@@ -187,8 +192,8 @@ function AddNext({ node, port }: { readonly node: string; readonly port: string 
       type="button"
       className={`nodrag ${classes.addNext ?? ''}`}
       tabIndex={-1}
-      title="Add a node behind this one"
-      aria-label="Add a node behind this one"
+      title={t('Add a node behind this one')}
+      aria-label={t('Add a node behind this one')}
       onClick={(event) => {
         event.stopPropagation();
         const { right, top } = event.currentTarget.getBoundingClientRect();

@@ -8,6 +8,7 @@ import { useEditor, useEditorStore } from '../../hooks/useEditor';
 import { type Problem, bySeverity } from '../../model/pipeline/catalog';
 import { type OutlineItem, outline } from '../../model/pipeline/outline';
 import { documentOf, typeOfNode } from '../../store/editor';
+import { t } from '../../texts/t';
 import { removeNode, toggleDisabled, toggleGroups } from './actions';
 import { TypeIcon, SeverityIcon, hueOf, SEVERITY_TEXT } from './icons';
 import box from './NodeBox.module.css';
@@ -38,9 +39,15 @@ export function Outline({ onConnect, onRename }: Props) {
     event.stopPropagation();
     choose(items[Math.max(0, Math.min(items.length - 1, next))]?.id);
   };
-  if (items.length === 0) return <p className={classes.none}>No nodes yet.</p>;
+  if (items.length === 0) return <p className={classes.none}>{t('No nodes yet.')}</p>;
   return (
-    <div ref={tree} role="tree" aria-label="Outline of the pipeline" className={classes.tree} onKeyDown={onKeyDown}>
+    <div
+      ref={tree}
+      role="tree"
+      aria-label={t('Outline of the pipeline')}
+      className={classes.tree}
+      onKeyDown={onKeyDown}
+    >
       {items.map((item) => (
         <Item
           key={item.id}
@@ -75,9 +82,13 @@ function Item({ item, isChosen, isCurrent, onChoose, onConnect, onRename }: Item
   const [problem] = bySeverity(problems.filter((each) => each.node === item.id));
   if (node === undefined) return null;
   const ways = [
-    item.from.length > 0 ? `from ${item.from.join(', ')}` : '',
-    item.to.length > 0 ? `to ${item.to.join(', ')}` : '',
-    item.group === null ? '' : `in ${item.group.name}${item.group.collapsed ? ', collapsed' : ''}`,
+    item.from.length > 0 ? t('from {from}', { from: item.from.join(', ') }) : '',
+    item.to.length > 0 ? t('to {to}', { to: item.to.join(', ') }) : '',
+    item.group === null
+      ? ''
+      : item.group.collapsed
+        ? t('in {name}, collapsed', { name: item.group.name })
+        : t('in {name}', { name: item.group.name }),
   ].filter(Boolean);
   return (
     <div
@@ -118,13 +129,13 @@ function Item({ item, isChosen, isCurrent, onChoose, onConnect, onRename }: Item
                 color="gray"
                 size="sm"
                 tabIndex={isCurrent ? 0 : -1}
-                aria-label={`Actions of ${node.name}`}
+                aria-label={t('Actions of {name}', { name: node.name })}
               >
                 <IconDots size={15} aria-hidden />
               </ActionIcon>
             </Menu.Target>
             <Menu.Dropdown>
-              <Menu.Item onClick={onConnect}>Connect to…</Menu.Item>
+              <Menu.Item onClick={onConnect}>{t('Connect to…')}</Menu.Item>
               <Menu.Item
                 onClick={() => {
                   const port = store.getState().validation.nodes[item.id]?.ports.outputs[0] ?? type?.ports.outputs[0];
@@ -135,19 +146,19 @@ function Item({ item, isChosen, isCurrent, onChoose, onConnect, onRename }: Item
                 }}
                 disabled={type?.ports.outputs.length === 0}
               >
-                Insert after…
+                {t('Insert after…')}
               </Menu.Item>
-              <Menu.Item onClick={onRename}>Rename</Menu.Item>
+              <Menu.Item onClick={onRename}>{t('Rename')}</Menu.Item>
               <Menu.Item onClick={() => toggleDisabled(store, [item.id])}>
-                {node.disabled === true ? 'Enable' : 'Disable'}
+                {node.disabled === true ? t('Enable') : t('Disable')}
               </Menu.Item>
               {item.group !== null && (
                 <Menu.Item onClick={() => toggleGroups(store, [item.id])}>
-                  {item.group.collapsed ? 'Expand' : 'Collapse'} {item.group.name}
+                  {item.group.collapsed ? t('Expand') : t('Collapse')} {item.group.name}
                 </Menu.Item>
               )}
               <Menu.Item color="red.8" onClick={() => removeNode(store, item.id)}>
-                Delete
+                {t('Delete')}
               </Menu.Item>
             </Menu.Dropdown>
           </Menu>

@@ -7,6 +7,7 @@ import { type DragEvent, useMemo, useState } from 'react';
 import { useEditor, useEditorStore } from '../../hooks/useEditor';
 import { type NodeType, searchTypes } from '../../model/pipeline/catalog';
 import { documentOf } from '../../store/editor';
+import { t } from '../../texts/t';
 import { addAt, addNote, freePlace } from './actions';
 import { TypeIcon, hueOf } from './icons';
 import box from './NodeBox.module.css';
@@ -15,7 +16,7 @@ import classes from './Palette.module.css';
 /** What is dragged from here: the name of a node type, or `NOTE`. */
 export const DRAG_TYPE = 'application/x-tidemark-node-type';
 export const NOTE = 'note';
-const NOTE_WORDS = 'note comment text sticky';
+const NOTE_WORDS = t('note comment text sticky');
 
 export function Palette() {
   const store = useEditorStore();
@@ -36,8 +37,8 @@ export function Palette() {
     <div className={classes.palette}>
       <TextInput
         size="sm"
-        placeholder="Search nodes"
-        aria-label="Search nodes"
+        placeholder={t('Search nodes')}
+        aria-label={t('Search nodes')}
         value={text}
         onChange={(event) => setText(event.currentTarget.value)}
         leftSection={<IconSearch size={15} aria-hidden />}
@@ -46,10 +47,10 @@ export function Palette() {
       <div className={classes.list}>
         {/key.?by/i.test(text) && (
           <p className={classes.hint}>
-            Keys have no node of their own: each node that needs keys has a parameter for them.
+            {t('Keys have no node of their own: each node that needs keys has a parameter for them.')}
           </p>
         )}
-        {groups.length === 0 && !hasNote && <p className={classes.hint}>No node matches.</p>}
+        {groups.length === 0 && !hasNote && <p className={classes.hint}>{t('No node matches.')}</p>}
         {groups.map(([category, types]) => (
           <section key={category} aria-label={category}>
             <h2 className={classes.category}>{category}</h2>
@@ -59,20 +60,20 @@ export function Palette() {
           </section>
         ))}
         {hasNote && (
-          <section aria-label="Notes">
-            <h2 className={classes.category}>Notes</h2>
+          <section aria-label={t('Notes')}>
+            <h2 className={classes.category}>{t('Notes')}</h2>
             <button
               type="button"
               className={classes.item}
               draggable
-              title="A text on the canvas, for people"
+              title={t('A text on the canvas, for people')}
               onClick={() => addNote(store, freePlace(documentOf(store.getState()), null))}
               onDragStart={(event) => beginDrag(event, NOTE)}
             >
               <span className={`${box.icon ?? ''} ${classes.icon ?? ''}`}>
                 <IconNote size={15} aria-hidden />
               </span>
-              <span className={classes.title}>Note</span>
+              <span className={classes.title}>{t('Note')}</span>
             </button>
           </section>
         )}

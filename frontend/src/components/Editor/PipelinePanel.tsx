@@ -11,6 +11,7 @@ import { type Json, nameOf } from '../../model/pipeline/document';
 import { SETTINGS } from '../../model/pipeline/forms';
 import * as operations from '../../model/pipeline/operations';
 import { documentOf } from '../../store/editor';
+import { t } from '../../texts/t';
 import { TabBar } from '../TabBar/TabBar';
 import classes from './Inspector.module.css';
 import { NameField } from './NameField';
@@ -19,10 +20,10 @@ import { useFieldFocus, useForm } from './useForm';
 
 const NO_COLUMNS = () => [];
 const TABS = [
-  ['settings', 'Settings'],
-  ['parameters', 'Parameters'],
-  ['types', 'Types'],
-  ['code', 'Code'],
+  ['settings', t('Settings')],
+  ['parameters', t('Parameters')],
+  ['types', t('Types')],
+  ['code', t('Code')],
 ] as const;
 
 type Tab = (typeof TABS)[number][0];
@@ -41,7 +42,7 @@ export function PipelinePanel() {
   return (
     <div className={classes.inspector} ref={panel}>
       <header className={classes.head}>
-        <h2 className={classes.title}>Pipeline</h2>
+        <h2 className={classes.title}>{t('Pipeline')}</h2>
       </header>
       <Tabs value={tab} onChange={setTab} keepMounted={false}>
         <TabBar
@@ -70,7 +71,7 @@ function Count({ problems }: { readonly problems: readonly Problem[] }) {
   return (
     <span className={classes.count}>
       {problems.length}
-      <span className="tm-visually-hidden"> {problems.length === 1 ? 'problem' : 'problems'}</span>
+      <span className="tm-visually-hidden"> {problems.length === 1 ? t('problem') : t('problems')}</span>
     </span>
   );
 }
@@ -86,7 +87,7 @@ function Settings({ around }: Props) {
   return (
     <>
       <Textarea
-        label="Description"
+        label={t('Description')}
         autosize
         minRows={2}
         mb="md"
@@ -95,7 +96,7 @@ function Settings({ around }: Props) {
         onBlur={around.onSeal}
         onChange={(event) => {
           const lines = event.currentTarget.value.split('\n');
-          store.getState().transact('Described the pipeline', (before) => ({ ...before, description: lines }), {
+          store.getState().transact(t('Described the pipeline'), (before) => ({ ...before, description: lines }), {
             mergeKey: 'description',
           });
         }}
@@ -106,7 +107,7 @@ function Settings({ around }: Props) {
         pointer="/settings"
         around={around}
         onChange={(name, value) =>
-          store.getState().transact('Changed the settings', (before) => operations.setSetting(before, name, value), {
+          store.getState().transact(t('Changed the settings'), (before) => operations.setSetting(before, name, value), {
             mergeKey: `settings ${name}`,
           })
         }
@@ -131,7 +132,7 @@ function Parameters({ around }: Props) {
   const parameters = declarations.parametersOf(document);
   return (
     <>
-      <p className={classes.about}>Values with names. A field of a node takes one by the button at its label.</p>
+      <p className={classes.about}>{t('Values with names. A field of a node takes one by the button at its label.')}</p>
       {parameters.map((parameter, index) => (
         <Declared
           key={index}
@@ -140,14 +141,14 @@ function Parameters({ around }: Props) {
           users={declarations.usersOf(document, parameter.name)}
           isReadOnly={around.isReadOnly}
           onRemove={() => {
-            const label = `Removed the parameter ${parameter.name}`;
+            const label = t('Removed the parameter {name}', { name: parameter.name });
             store.getState().transact(label, (before) => declarations.removeParameter(before, index));
             add.current?.focus();
           }}
         >
           <NameField
             key={parameter.name}
-            label="Name"
+            label={t('Name')}
             isLabelled
             field={`/parameters/${index}/name`}
             value={parameter.name}
@@ -156,13 +157,13 @@ function Parameters({ around }: Props) {
             onRename={(name) =>
               store
                 .getState()
-                .transact(`Renamed the parameter ${parameter.name} to ${name}`, (before) =>
+                .transact(t('Renamed the parameter {old} to {name}', { old: parameter.name, name }), (before) =>
                   declarations.renameParameter(before, index, name),
                 )
             }
           />
           <Select
-            label="Type"
+            label={t('Type')}
             size="sm"
             data={[...declarations.PARAMETER_TYPES]}
             value={parameter.type}
@@ -170,15 +171,15 @@ function Parameters({ around }: Props) {
             disabled={around.isReadOnly}
             onChange={(type) => {
               if (type === null) return;
-              const label = `Changed the type of ${parameter.name}`;
+              const label = t('Changed the type of {name}', { name: parameter.name });
               store.getState().transact(label, (before) => declarations.retypeParameter(before, index, type));
             }}
           />
           <SchemaForm
             schema={{
               properties: {
-                default: { ...VALUES[parameter.type], title: 'Value' },
-                help: { type: 'string', title: 'What it is for' },
+                default: { ...VALUES[parameter.type], title: t('Value') },
+                help: { type: 'string', title: t('What it is for') },
               },
             }}
             value={parameter as unknown as Readonly<Record<string, Json>>}
@@ -188,7 +189,7 @@ function Parameters({ around }: Props) {
               store
                 .getState()
                 .transact(
-                  `Changed the parameter ${parameter.name}`,
+                  t('Changed the parameter {name}', { name: parameter.name }),
                   (before) => declarations.changeParameter(before, index, { [name]: value ?? null }),
                   { mergeKey: `parameter ${index} ${name}` },
                 )
@@ -203,11 +204,11 @@ function Parameters({ around }: Props) {
           variant="default"
           leftSection={<IconPlus size={14} aria-hidden />}
           onClick={() => {
-            store.getState().transact('Added a parameter', declarations.addParameter);
+            store.getState().transact(t('Added a parameter'), declarations.addParameter);
             store.getState().jumpTo(null, `/parameters/${parameters.length}/name`);
           }}
         >
-          Add parameter
+          {t('Add parameter')}
         </Button>
       )}
     </>
@@ -239,7 +240,7 @@ function Types({ around }: Props) {
   return (
     <>
       <p className={classes.about}>
-        Columns with a name, for nodes that declare columns: sources, Python and the like.
+        {t('Columns with a name, for nodes that declare columns: sources, Python and the like.')}
       </p>
       {types.map(([type, columns], index) => (
         <Declared
@@ -249,14 +250,14 @@ function Types({ around }: Props) {
           users={declarations.typeUsersOf(document, type, lookup)}
           isReadOnly={around.isReadOnly}
           onRemove={() => {
-            const label = `Removed the type ${type}`;
+            const label = t('Removed the type {type}', { type });
             store.getState().transact(label, (before) => declarations.removeType(before, type, lookup));
             add.current?.focus();
           }}
         >
           <NameField
             key={type}
-            label="Name"
+            label={t('Name')}
             isLabelled
             field={`/types/${declarations.pointerPart(type)}`}
             value={type}
@@ -265,7 +266,7 @@ function Types({ around }: Props) {
             onRename={(name) =>
               store
                 .getState()
-                .transact(`Renamed the type ${type} to ${name}`, (before) =>
+                .transact(t('Renamed the type {type} to {name}', { type, name }), (before) =>
                   declarations.renameType(before, type, name, lookup),
                 )
             }
@@ -279,7 +280,7 @@ function Types({ around }: Props) {
               store
                 .getState()
                 .transact(
-                  `Changed the type ${type}`,
+                  t('Changed the type {type}', { type }),
                   (before) => declarations.setTypeColumns(before, type, value ?? []),
                   { mergeKey: `type ${type}` },
                 )
@@ -295,7 +296,7 @@ function Types({ around }: Props) {
           leftSection={<IconPlus size={14} aria-hidden />}
           onClick={() => {
             let name = '';
-            store.getState().transact('Added a type', (before) => {
+            store.getState().transact(t('Added a type'), (before) => {
               const made = declarations.addType(before);
               name = made.name;
               return made.document;
@@ -303,7 +304,7 @@ function Types({ around }: Props) {
             store.getState().jumpTo(null, `/types/${declarations.pointerPart(name)}`);
           }}
         >
-          Add type
+          {t('Add type')}
         </Button>
       )}
     </>
@@ -325,15 +326,19 @@ function Declared({ what, name, users, isReadOnly, onRemove, children }: Declare
   const store = useEditorStore();
   const document = useEditor(documentOf);
   return (
-    <section className={classes.declared} aria-label={`The ${what} ${name}`}>
+    <section className={classes.declared} aria-label={t('The {what} {name}', { what, name })}>
       {!isReadOnly && (
         <ActionIcon
           size="sm"
           variant="subtle"
           color="gray"
           className={classes.removeDeclared ?? ''}
-          title={users.length === 0 ? `Remove the ${what}` : `Remove the ${what}; the nodes keep what it stands for`}
-          aria-label={`Remove the ${what} ${name}`}
+          title={
+            users.length === 0
+              ? t('Remove the {what}', { what })
+              : t('Remove the {what}; the nodes keep what it stands for', { what })
+          }
+          aria-label={t('Remove the {what} {name}', { what, name })}
           onClick={onRemove}
         >
           <IconTrash size={15} aria-hidden />
@@ -341,7 +346,7 @@ function Declared({ what, name, users, isReadOnly, onRemove, children }: Declare
       )}
       {children}
       <div className={classes.users}>
-        {users.length === 0 ? 'No node uses it.' : 'Used by '}
+        {users.length === 0 ? t('No node uses it.') : t('Used by ')}
         {users.map((id, index) => (
           <span key={id}>
             {index > 0 && ', '}
@@ -358,7 +363,7 @@ function Declared({ what, name, users, isReadOnly, onRemove, children }: Declare
 // --- shared Python --------------------------------------------------------------------------------------------------
 
 const CODE: FormSchema = {
-  properties: { code: { type: 'array', 'x-widget': 'python', title: 'Shared Python' } },
+  properties: { code: { type: 'array', 'x-widget': 'python', title: t('Shared Python') } },
 };
 
 function Code({ around }: Props) {
@@ -367,7 +372,7 @@ function Code({ around }: Props) {
   return (
     <>
       <p className={classes.about}>
-        It stands at the top of the program: imports, functions and classes that several nodes use.
+        {t('It stands at the top of the program: imports, functions and classes that several nodes use.')}
       </p>
       <div className={classes.shared}>
         <SchemaForm
@@ -379,7 +384,7 @@ function Code({ around }: Props) {
             store
               .getState()
               .transact(
-                'Changed the shared Python',
+                t('Changed the shared Python'),
                 (before) => declarations.setCode(before, (value ?? []) as readonly string[]),
                 { mergeKey: 'code' },
               )

@@ -9,6 +9,7 @@ import { useEditor, useEditorStore } from '../../hooks/useEditor';
 import { type PipelineDocument, nameOf } from '../../model/pipeline/document';
 import { planLines } from '../../model/plan';
 import { documentOf } from '../../store/editor';
+import { t } from '../../texts/t';
 import { PlanGraph } from '../PlanGraph/PlanGraph';
 import classes from './PlanPanel.module.css';
 
@@ -34,7 +35,7 @@ export function PlanPanel() {
       </p>
     );
   }
-  if (data === undefined) return <p className={classes.none}>Planning…</p>;
+  if (data === undefined) return <p className={classes.none}>{t('Planning…')}</p>;
   const blocking = data.problems.filter(({ severity }) => severity === 'error' || severity === 'incomplete');
   return (
     <div className={classes.panel} aria-busy={isFetching}>
@@ -44,11 +45,11 @@ export function PlanPanel() {
         </p>
       )}
       {blocking.length > 0 && (
-        <ul className={classes.problems} aria-label="Left out of the plan">
+        <ul className={classes.problems} aria-label={t('Left out of the plan')}>
           {blocking.map(({ id, node, field, message }) => (
             <li key={id}>
               {node === null ? (
-                <strong>Pipeline</strong>
+                <strong>{t('Pipeline')}</strong>
               ) : (
                 <button type="button" className={classes.jump} onClick={() => store.getState().jumpTo(node, field)}>
                   {nameOf(document, node)}
@@ -66,13 +67,13 @@ export function PlanPanel() {
       ))}
       {data.plan !== null && (
         <div className={classes.both}>
-          <ul className={classes.vertices} aria-label="Vertices">
+          <ul className={classes.vertices} aria-label={t('Vertices')}>
             {[...data.plan.nodes].reverse().map((vertex) => (
               <li key={vertex.id}>
                 <button
                   type="button"
                   className={classes.vertex}
-                  title="Select the nodes that run in this chain"
+                  title={t('Select the nodes that run in this chain')}
                   onClick={() => store.getState().select({ nodes: data.nodes[vertex.id] ?? [] })}
                 >
                   <span className={classes.chain}>{planLines(vertex.description).join(' → ')}</span>

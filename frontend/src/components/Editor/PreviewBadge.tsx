@@ -4,8 +4,9 @@ import { IconAlertTriangleFilled, IconPinFilled } from '@tabler/icons-react';
 
 import { useEditorStore } from '../../hooks/useEditor';
 import { useIsStale, usePreview, useRowsAt } from '../../hooks/usePreview';
-import { formatCompact, formatCount } from '../../model/format';
+import { formatCompact } from '../../model/format';
 import { type Place, rowsOfNode } from '../../model/pipeline/preview';
+import { plural, t } from '../../texts/t';
 import classes from './PreviewBadge.module.css';
 
 export function PreviewBadge({ id }: { readonly id: string }) {
@@ -15,9 +16,9 @@ export function PreviewBadge({ id }: { readonly id: string }) {
   return (
     <>
       {hasFailed && (
-        <span className={classes.failed} title="The preview failed here">
+        <span className={classes.failed} title={t('The preview failed here')}>
           <IconAlertTriangleFilled size={13} aria-hidden />
-          <span className="tm-visually-hidden">The preview failed here</span>
+          <span className="tm-visually-hidden">{t('The preview failed here')}</span>
         </span>
       )}
       {rows !== null && <Rows rows={rows} isStale={isStale} />}
@@ -27,9 +28,9 @@ export function PreviewBadge({ id }: { readonly id: string }) {
 
 export function PinBadge() {
   return (
-    <span className={classes.pin} title="Previews use its pinned rows">
+    <span className={classes.pin} title={t('Previews use its pinned rows')}>
       <IconPinFilled size={12} aria-hidden />
-      <span className="tm-visually-hidden">Pinned rows</span>
+      <span className="tm-visually-hidden">{t('Pinned rows')}</span>
     </span>
   );
 }
@@ -55,15 +56,22 @@ export function EdgeRows({ edge, place }: { readonly edge: string; readonly plac
 }
 
 function Rows({ rows, isStale }: { readonly rows: number; readonly isStale: boolean }) {
-  const word = rows === 1 ? 'row' : 'rows';
   return (
     <span
       className={classes.rows}
       data-stale={isStale || undefined}
-      title={`${formatCount(rows)} ${word} in the preview${isStale ? ', of an earlier draft' : ''}`}
+      title={
+        isStale
+          ? plural(
+              rows,
+              '1 row in the preview, of an earlier draft',
+              '{count} rows in the preview, of an earlier draft',
+            )
+          : plural(rows, '1 row in the preview', '{count} rows in the preview')
+      }
     >
       {formatCompact(rows)}
-      <span className="tm-visually-hidden"> {word} in the preview</span>
+      <span className="tm-visually-hidden"> {rows === 1 ? t('row in the preview') : t('rows in the preview')}</span>
     </span>
   );
 }

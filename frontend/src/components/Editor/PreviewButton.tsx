@@ -4,6 +4,7 @@ import { Button, Tooltip } from '@mantine/core';
 import { IconPlayerPlayFilled, IconPlayerStopFilled } from '@tabler/icons-react';
 
 import { usePreview } from '../../hooks/usePreview';
+import { t } from '../../texts/t';
 
 interface Props {
   readonly isDisabled: boolean;
@@ -24,12 +25,12 @@ export function PreviewButton({ isDisabled, onStart, onStop }: Props) {
         loading={isStopping}
         onClick={onStop}
       >
-        Stop preview
+        {t('Stop preview')}
       </Button>
     );
   }
   return (
-    <Tooltip label="Runs this draft over the first rows of its sources: nothing is written (P)">
+    <Tooltip label={t('Runs this draft over the first rows of its sources: nothing is written (P)')}>
       <Button
         size="sm"
         variant="default"
@@ -38,7 +39,7 @@ export function PreviewButton({ isDisabled, onStart, onStop }: Props) {
         disabled={isDisabled}
         onClick={onStart}
       >
-        Preview
+        {t('Preview')}
       </Button>
     </Tooltip>
   );

@@ -11,6 +11,7 @@ import { formatCount } from '../../model/format';
 import * as model from '../../model/pipeline/preview';
 import { documentOf } from '../../store/editor';
 import { ROWS_CHOICES } from '../../store/preview';
+import { t } from '../../texts/t';
 import classes from './Preview.module.css';
 import { RowTable } from './RowTable';
 
@@ -22,12 +23,12 @@ interface Props {
 
 /** What stands in the place of rows, by the preview's state. */
 const EMPTY: Readonly<Record<PreviewAnswer['state'], string>> = {
-  running: 'No rows yet.',
-  finished: 'No rows have passed here.',
-  failed: 'No rows have passed here: see the problems of this node.',
-  stopped: 'Stopped before a row arrived.',
-  'timed out': 'No row arrived in time.',
-  lost: 'The preview was lost before a row arrived.',
+  running: t('No rows yet.'),
+  finished: t('No rows have passed here.'),
+  failed: t('No rows have passed here: see the problems of this node.'),
+  stopped: t('Stopped before a row arrived.'),
+  'timed out': t('No row arrived in time.'),
+  lost: t('The preview was lost before a row arrived.'),
 };
 
 export function PreviewPanel({ onStart, actions }: Props) {
@@ -43,8 +44,9 @@ export function PreviewPanel({ onStart, actions }: Props) {
       )}
       {shown === null ? (
         <p className={classes.none}>
-          A preview runs this draft over the first rows of its sources and shows what flows at every output. Nothing is
-          written anywhere.
+          {t(
+            'A preview runs this draft over the first rows of its sources and shows what flows at every output. Nothing is written anywhere.',
+          )}
         </p>
       ) : (
         <Shown actions={actions} />
@@ -78,7 +80,7 @@ function Bar({ onStart }: { readonly onStart: () => void }) {
           loading={isStopping}
           onClick={() => void store.getState().stop()}
         >
-          Stop
+          {t('Stop')}
         </Button>
       ) : (
         <Button
@@ -89,7 +91,7 @@ function Bar({ onStart }: { readonly onStart: () => void }) {
           disabled={isReadOnly}
           onClick={onStart}
         >
-          {shown === null ? 'Run' : 'Run again'}
+          {shown === null ? t('Run') : t('Run again')}
         </Button>
       )}
       {ending !== null && (
@@ -114,7 +116,9 @@ function Bar({ onStart }: { readonly onStart: () => void }) {
               {note}
             </span>
           ))}
-          {first !== null && <span className="tm-dim">First rows after {(first / 1000).toFixed(1)} s.</span>}
+          {first !== null && (
+            <span className="tm-dim">{t('First rows after {first} s.', { first: (first / 1000).toFixed(1) })}</span>
+          )}
         </div>
       )}
       <span className={classes.spring} />
@@ -122,9 +126,12 @@ function Bar({ onStart }: { readonly onStart: () => void }) {
         size="xs"
         w={176}
         className={classes.choice ?? ''}
-        aria-label="Rows of each source"
+        aria-label={t('Rows of each source')}
         allowDeselect={false}
-        data={ROWS_CHOICES.map((choice) => ({ value: String(choice), label: `${formatCount(choice)} rows a source` }))}
+        data={ROWS_CHOICES.map((choice) => ({
+          value: String(choice),
+          label: t('{choice} rows a source', { choice: formatCount(choice) }),
+        }))}
         value={String(rows)}
         onChange={(value) => store.getState().setRows(Number(value))}
       />
@@ -147,7 +154,7 @@ function Shown({ actions }: { readonly actions: Props['actions'] }) {
   const traceback = shown?.end?.traceback ?? '';
   return (
     <div className={classes.shown}>
-      <ul className={classes.places} aria-label="Outputs">
+      <ul className={classes.places} aria-label={t('Outputs')}>
         {places.map((place) => (
           <PlaceItem
             key={model.placeKey(place)}
@@ -167,14 +174,14 @@ function Shown({ actions }: { readonly actions: Props['actions'] }) {
               aria-pressed={isOutput}
               onClick={() => setOutput((before) => !before)}
             >
-              Printed output
+              {t('Printed output')}
             </button>
           </li>
         )}
       </ul>
       <div className={classes.tables}>
         {isOutput ? (
-          <pre className={classes.output} tabIndex={0} role="region" aria-label="Printed output">
+          <pre className={classes.output} tabIndex={0} role="region" aria-label={t('Printed output')}>
             {[traceback, printed].filter(Boolean).join('\n')}
           </pre>
         ) : chosen.length === 0 ? (
@@ -226,16 +233,16 @@ function PortRows({ place, actions }: { readonly place: model.Place; readonly ac
         <span className="tm-dim">
           {port.rows === port.sample.length
             ? `${formatCount(port.rows)} ${port.rows === 1 ? 'row' : 'rows'}`
-            : `${formatCount(port.sample.length)} of ${formatCount(port.rows)} rows`}
+            : t('{count} of {rows} rows', { count: formatCount(port.sample.length), rows: formatCount(port.rows) })}
         </span>
-        {isStale && <span className={classes.stale}>of an earlier draft</span>}
+        {isStale && <span className={classes.stale}>{t('of an earlier draft')}</span>}
         <span className={classes.spring} />
         {actions?.(place)}
       </header>
       {port.rows === 0 ? (
-        <p className={classes.none}>No rows.</p>
+        <p className={classes.none}>{t('No rows.')}</p>
       ) : (
-        <RowTable table={table} label={`Rows of ${name}`} isStale={isStale} />
+        <RowTable table={table} label={t('Rows of {name}', { name })} isStale={isStale} />
       )}
     </section>
   );

@@ -9,6 +9,7 @@ import { useEditor, useEditorStore } from '../../hooks/useEditor';
 import { type NodeType, searchTypes } from '../../model/pipeline/catalog';
 import { fitsBehind, uncovered } from '../../model/pipeline/operations';
 import { type QuickAddAt, documentOf, factsOf } from '../../store/editor';
+import { t } from '../../texts/t';
 import { addAt, freePlace } from './actions';
 import { TypeIcon, hueOf } from './icons';
 import box from './NodeBox.module.css';
@@ -75,13 +76,13 @@ function Search({ at }: { readonly at: QuickAddAt }) {
   const top = Math.max(64, Math.min(at.screen.y, window.innerHeight - HEIGHT - 12));
   const idOf = (index: number) => `quick-add-${index}`;
   return (
-    <div ref={ref} className={classes.quick} style={{ left, top }} role="dialog" aria-label="Add a node">
+    <div ref={ref} className={classes.quick} style={{ left, top }} role="dialog" aria-label={t('Add a node')}>
       <TextInput
         size="sm"
         m={8}
         autoFocus
-        placeholder={at.edge === undefined ? 'Add a node' : 'Insert a node'}
-        aria-label="Search nodes to add"
+        placeholder={at.edge === undefined ? t('Add a node') : t('Insert a node')}
+        aria-label={t('Search nodes to add')}
         role="combobox"
         aria-expanded
         aria-controls="quick-add-list"
@@ -93,7 +94,7 @@ function Search({ at }: { readonly at: QuickAddAt }) {
         }}
         onKeyDown={onKeyDown}
       />
-      <div className={classes.quickList} id="quick-add-list" role="listbox" aria-label="Node types">
+      <div className={classes.quickList} id="quick-add-list" role="listbox" aria-label={t('Node types')}>
         {types.map((type, index) => {
           return (
             <div
@@ -119,7 +120,7 @@ function Search({ at }: { readonly at: QuickAddAt }) {
             </div>
           );
         })}
-        {types.length === 0 && <p className={classes.hint}>No node that fits here matches.</p>}
+        {types.length === 0 && <p className={classes.hint}>{t('No node that fits here matches.')}</p>}
       </div>
     </div>
   );

@@ -9,6 +9,7 @@ import { useEditor, useEditorStore } from '../../hooks/useEditor';
 import { nameOf } from '../../model/pipeline/document';
 import * as schemas from '../../model/pipeline/readSchema';
 import { documentOf } from '../../store/editor';
+import { t } from '../../texts/t';
 import { Dialog } from '../Dialog/Dialog';
 import { ColumnTable } from './ColumnTable';
 import classes from './Inspector.module.css';
@@ -41,16 +42,20 @@ export function ReadSchema({ id, onClose }: Props) {
   }, [isFound]);
   const take = () => {
     if (data === undefined) return;
-    store.getState().transact(`Read the columns of ${name}`, (before) => schemas.takenOver(before, id, data));
+    store
+      .getState()
+      .transact(t('Read the columns of {name}', { name }), (before) => schemas.takenOver(before, id, data));
     onClose();
   };
   return (
-    <Dialog onClose={onClose} title={`Read schema: ${name}`}>
+    <Dialog onClose={onClose} title={t('Read schema: {name}', { name })}>
       <div role="status">
-        {isFetching && <p className="tm-dim">Asking for the columns…</p>}
+        {isFetching && <p className="tm-dim">{t('Asking for the columns…')}</p>}
         {!isFetching && data !== undefined && (
           <p className="tm-dim tm-break">
-            {isSame ? `The node declares just the columns of ${data.origin}.` : `Columns of ${data.origin}`}
+            {isSame
+              ? t('The node declares just the columns of {origin}.', { origin: data.origin })
+              : t('Columns of {origin}', { origin: data.origin })}
           </p>
         )}
       </div>
@@ -66,16 +71,16 @@ export function ReadSchema({ id, onClose }: Props) {
       )}
       <Group justify="flex-end" mt="md">
         <Button variant="default" onClick={onClose}>
-          {isSame ? 'Close' : 'Cancel'}
+          {isSame ? t('Close') : t('Cancel')}
         </Button>
         {error !== null && (
           <Button loading={isFetching} onClick={() => void refetch()}>
-            Ask again
+            {t('Ask again')}
           </Button>
         )}
         {!isSame && error === null && (
           <Button ref={use} disabled={!isFound} onClick={take}>
-            Use these columns
+            {t('Use these columns')}
           </Button>
         )}
       </Group>

@@ -12,6 +12,7 @@ import { nameOf } from '../../model/pipeline/document';
 import { applyPatch } from '../../model/pipeline/jsonPatch';
 import type { Place } from '../../model/pipeline/preview';
 import { documentOf } from '../../store/editor';
+import { plural, t } from '../../texts/t';
 import { Dialog } from '../Dialog/Dialog';
 
 interface Props {
@@ -45,7 +46,7 @@ export function RenameColumn({ place, column, facts, onClose }: Props) {
   const kept = ['samples', 'tests'].filter((part) => parts.has(part));
   const rename = () => {
     if (data === undefined) return;
-    store.getState().transact(`Renamed the column ${at.column} to ${name}`, (before) =>
+    store.getState().transact(t('Renamed the column {column} to {name}', { column: at.column, name }), (before) =>
       // what the server has looked at, and nothing else
       before === document ? applyPatch(before, data.patch as unknown as readonly PatchStep[]) : null,
     );
@@ -53,7 +54,10 @@ export function RenameColumn({ place, column, facts, onClose }: Props) {
   };
   const { ask, isWaiting } = useWhenReady(data !== undefined && isNew, rename, name);
   return (
-    <Dialog onClose={onClose} title={`Rename ${at.column} of ${nameOf(document, at.place[0])}`}>
+    <Dialog
+      onClose={onClose}
+      title={t('Rename {column} of {document}', { column: at.column, document: nameOf(document, at.place[0]) })}
+    >
       <form
         onSubmit={(event) => {
           event.preventDefault();
@@ -62,7 +66,7 @@ export function RenameColumn({ place, column, facts, onClose }: Props) {
       >
         <TextInput
           data-autofocus
-          label="New name"
+          label={t('New name')}
           value={name}
           error={isNew ? error?.message : undefined}
           onChange={(event) => setName(event.currentTarget.value)}
@@ -74,24 +78,25 @@ export function RenameColumn({ place, column, facts, onClose }: Props) {
             variant="default"
             onClick={() => setAt({ place: [origin[0], 'out'], column: origin[1] })}
           >
-            Rename it at {nameOf(document, origin[0])}
+            {t('Rename it at {document}', { document: nameOf(document, origin[0]) })}
           </Button>
         )}
         {data !== undefined && isNew && (
           <p className="tm-dim" role="status">
             {below.length === 0
-              ? 'No node below uses it.'
-              : `Also in ${below.length} ${below.length === 1 ? 'node' : 'nodes'} below: ${names(below)}.`}
-            {kept.length > 0 && ` Also in the pipeline's ${kept.join(' and ')}.`}
-            {data.by_hand.length > 0 && ` Python to look at by hand: ${names(data.by_hand)}.`}
+              ? t('No node below uses it.')
+              : `${plural(below.length, 'Also in 1 node below:', 'Also in {count} nodes below:')} ${names(below)}.`}
+            {kept.length > 0 && ` ${t('Also in the pipeline’s {kept}.', { kept: kept.join(' and ') })}`}
+            {data.by_hand.length > 0 &&
+              ` ${t('Python to look at by hand: {byHand}.', { byHand: names(data.by_hand) })}`}
           </p>
         )}
         <Group justify="flex-end" mt="md">
           <Button variant="default" onClick={onClose}>
-            Cancel
+            {t('Cancel')}
           </Button>
           <Button type="submit" loading={isWaiting && isFetching} disabled={!isNew || error !== null}>
-            Rename
+            {t('Rename')}
           </Button>
         </Group>
       </form>

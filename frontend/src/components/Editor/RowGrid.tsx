@@ -8,6 +8,7 @@ import type { Column } from '../../model/pipeline/catalog';
 import type { Json } from '../../model/pipeline/document';
 import { isObject } from '../../model/pipeline/preview';
 import * as grid from '../../model/pipeline/rowGrid';
+import { t } from '../../texts/t';
 import classes from './RowGrid.module.css';
 
 interface Props {
@@ -34,14 +35,14 @@ export function RowGrid({ label, columns, items, isReadOnly, hasTimes, mayHaveWa
         <table className={classes.table} aria-label={label}>
           <thead>
             <tr>
-              {hasTimes && <th scope="col">event time</th>}
+              {hasTimes && <th scope="col">{t('event time')}</th>}
               {heads.map(({ name, type }) => (
                 <th key={name} scope="col">
                   {name} <span className={classes.type}>{type}</span>
                 </th>
               ))}
               <th>
-                <span className="tm-visually-hidden">Remove</span>
+                <span className="tm-visually-hidden">{t('Remove')}</span>
               </th>
             </tr>
           </thead>
@@ -51,9 +52,9 @@ export function RowGrid({ label, columns, items, isReadOnly, hasTimes, mayHaveWa
                 {grid.isWatermark(item) ? (
                   <td colSpan={heads.length + (hasTimes ? 1 : 0)}>
                     <label className={classes.watermark}>
-                      Watermark
+                      {t('Watermark')}
                       <CellField
-                        label={`Watermark ${index + 1}`}
+                        label={t('Watermark {index}', { index: index + 1 })}
                         text={grid.timeText(item.watermark)}
                         isReadOnly={isReadOnly}
                         onText={(text) => {
@@ -68,7 +69,7 @@ export function RowGrid({ label, columns, items, isReadOnly, hasTimes, mayHaveWa
                     {hasTimes && (
                       <td>
                         <CellField
-                          label={`Event time of row ${index + 1}`}
+                          label={t('Event time of row {index}', { index: index + 1 })}
                           text={grid.timeText(item.time)}
                           isReadOnly={isReadOnly}
                           onText={(text) => {
@@ -82,7 +83,7 @@ export function RowGrid({ label, columns, items, isReadOnly, hasTimes, mayHaveWa
                     {heads.map(({ name, type }) => (
                       <td key={name}>
                         <CellField
-                          label={`${name} of row ${index + 1}`}
+                          label={t('{name} of row {index}', { name, index: index + 1 })}
                           text={grid.editText(isObject(item.row) ? item.row[name] : item.row, type)}
                           isReadOnly={isReadOnly}
                           onText={(text) =>
@@ -99,7 +100,7 @@ export function RowGrid({ label, columns, items, isReadOnly, hasTimes, mayHaveWa
                       size="xs"
                       variant="subtle"
                       color="gray"
-                      aria-label={`Remove row ${index + 1}`}
+                      aria-label={t('Remove row {index}', { index: index + 1 })}
                       onClick={() => onChange(items.filter((_, place) => place !== index))}
                     >
                       <IconX size={12} aria-hidden />
@@ -119,7 +120,7 @@ export function RowGrid({ label, columns, items, isReadOnly, hasTimes, mayHaveWa
             leftSection={<IconPlus size={12} aria-hidden />}
             onClick={() => onChange([...items, { row: lastRow(rows) ?? grid.emptyRow(heads) }])}
           >
-            Row
+            {t('Row')}
           </Button>
           {mayHaveWatermarks && (
             <Button
@@ -128,7 +129,7 @@ export function RowGrid({ label, columns, items, isReadOnly, hasTimes, mayHaveWa
               leftSection={<IconPlus size={12} aria-hidden />}
               onClick={() => onChange([...items, { watermark: nextWatermark(items) }])}
             >
-              Watermark
+              {t('Watermark')}
             </Button>
           )}
         </div>
@@ -162,7 +163,7 @@ function CellField({ label, text, isReadOnly, onText }: CellFieldProps) {
       className={classes.cell}
       aria-label={label}
       value={typed ?? text}
-      placeholder={isReadOnly ? '' : 'null'}
+      placeholder={isReadOnly ? '' : t('null')}
       readOnly={isReadOnly}
       onChange={(event) => setTyped(event.currentTarget.value)}
       onBlur={() => {

@@ -6,6 +6,7 @@ import { useState } from 'react';
 import { useTimes } from '../../hooks/useTimes';
 import type { Json } from '../../model/pipeline/document';
 import { KIND_WORDS, type RowTable as Table, SHORT_CHARS, cellText, wholeText } from '../../model/pipeline/preview';
+import { t } from '../../texts/t';
 import { Dialog } from '../Dialog/Dialog';
 import classes from './Preview.module.css';
 
@@ -27,9 +28,9 @@ export function RowTable({ table, label, isStale = false }: Props) {
             <th scope="col" className="tm-num">
               #
             </th>
-            {hasKinds && <th scope="col">Change</th>}
-            {hasTimes && <th scope="col">Event time</th>}
-            {hasTimes && <th scope="col">Watermark</th>}
+            {hasKinds && <th scope="col">{t('Change')}</th>}
+            {hasTimes && <th scope="col">{t('Event time')}</th>}
+            {hasTimes && <th scope="col">{t('Watermark')}</th>}
             {columns.map(({ name, type }) => (
               <th key={name} scope="col">
                 {name}
@@ -51,8 +52,8 @@ export function RowTable({ table, label, isStale = false }: Props) {
                 <td>
                   {row.time === null ? <Null /> : preciseTime(row.time, times.utc)}
                   {row.isLate && (
-                    <span className={classes.late} title="Its event time is not after the watermark">
-                      late
+                    <span className={classes.late} title={t('Its event time is not after the watermark')}>
+                      {t('late')}
                     </span>
                   )}
                 </td>
@@ -77,7 +78,7 @@ export function RowTable({ table, label, isStale = false }: Props) {
           <CopyButton value={wholeText(whole.value)} timeout={1500}>
             {({ copied, copy }) => (
               <Button size="compact-sm" variant="default" onClick={copy}>
-                {copied ? 'Copied' : 'Copy'}
+                {copied ? t('Copied') : t('Copy')}
               </Button>
             )}
           </CopyButton>
@@ -89,7 +90,7 @@ export function RowTable({ table, label, isStale = false }: Props) {
 }
 
 function Null() {
-  return <span className={classes.null}>null</span>;
+  return <span className={classes.null}>{t('null')}</span>;
 }
 
 interface CellProps {
@@ -115,7 +116,7 @@ function Cell({ column, value, onWhole }: CellProps) {
       <button
         type="button"
         className={classes.long}
-        aria-label={`Show the whole value of ${column}`}
+        aria-label={t('Show the whole value of {column}', { column })}
         onClick={() => onWhole(value)}
       >
         {text.slice(0, SHORT_CHARS)}…

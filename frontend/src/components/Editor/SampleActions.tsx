@@ -13,6 +13,7 @@ import { isWatermark } from '../../model/pipeline/rowGrid';
 import { sampleOf, sampleRows, withSample } from '../../model/pipeline/samples';
 import { expectKey, givenRows, rowsThatCame, testsOf, withTest } from '../../model/pipeline/tests';
 import { documentOf, factsOf, portsOfNode } from '../../store/editor';
+import { t } from '../../texts/t';
 import { Dialog } from '../Dialog/Dialog';
 import { RowGrid } from './RowGrid';
 
@@ -48,30 +49,30 @@ function PinActions({ place }: { readonly place: Place }) {
           if (port === undefined) return;
           store
             .getState()
-            .transact(`Pinned rows of ${name}`, (before) =>
+            .transact(t('Pinned rows of {name}', { name }), (before) =>
               withSample(before, node, { rows: sampleRows(port), pinned: true }),
             );
           setOpen(true);
         }}
       >
-        Pin these rows
+        {t('Pin these rows')}
       </Button>
     );
   }
   return (
     <>
       <Button size="compact-xs" variant="default" onClick={() => setOpen(true)}>
-        Edit {sample.rows.length} pinned rows
+        {t('Edit {count} pinned rows', { count: sample.rows.length })}
       </Button>
       <Button
         size="compact-xs"
         variant="default"
         leftSection={<IconPinnedOff size={13} aria-hidden />}
         onClick={() =>
-          store.getState().transact(`Unpinned rows of ${name}`, (before) => withSample(before, node, null))
+          store.getState().transact(t('Unpinned rows of {name}', { name }), (before) => withSample(before, node, null))
         }
       >
-        Unpin
+        {t('Unpin')}
       </Button>
       {isOpen && <SampleDialog place={place} onClose={() => setOpen(false)} />}
     </>
@@ -86,18 +87,20 @@ function SampleDialog({ place, onClose }: { readonly place: Place; readonly onCl
   const sample = sampleOf(document, node);
   const name = nameOf(document, node);
   return (
-    <Dialog onClose={onClose} size="90%" title={`Pinned rows of ${name}`}>
+    <Dialog onClose={onClose} size="90%" title={t('Pinned rows of {name}', { name })}>
       <p className="tm-dim">
-        Previews read these rows in place of the source. They do not affect the job, and are saved with the pipeline.
+        {t(
+          'Previews read these rows in place of the source. They do not affect the job, and are saved with the pipeline.',
+        )}
       </p>
       <RowGrid
-        label={`Pinned rows of ${name}`}
+        label={t('Pinned rows of {name}', { name })}
         columns={facts?.columns ?? []}
         items={sample?.rows ?? []}
         isReadOnly={false}
         hasTimes={facts?.event_time === true && facts.time_column === null}
         onChange={(items) =>
-          store.getState().transact(`Edited pinned rows of ${name}`, (before) =>
+          store.getState().transact(t('Edited pinned rows of {name}', { name }), (before) =>
             withSample(before, node, {
               rows: items.flatMap((item) => (isWatermark(item) ? [] : [item])),
               pinned: true,
@@ -131,11 +134,11 @@ function TestAction({ place, onTest }: Props) {
       const drafted = withTest({ ...document, tests: [] }, null, wanted);
       const result = await runTest(drafted, testsOf(drafted)[0]?.name ?? '');
       if (result.message !== '') {
-        state.announce(`No test: ${result.message}`);
+        state.announce(t('No test: {message}', { message: result.message }));
         return;
       }
       const expect = { [key]: rowsThatCame(result, place) };
-      store.getState().transact('Saved a test', (before) => withTest(before, null, { ...wanted, expect }));
+      store.getState().transact(t('Saved a test'), (before) => withTest(before, null, { ...wanted, expect }));
       const tests = testsOf(documentOf(store.getState()));
       onTest(tests[tests.length - 1]?.name ?? '');
     } catch (error) {
@@ -153,7 +156,7 @@ function TestAction({ place, onTest }: Props) {
       disabled={shown === null || shown.state === 'running'}
       onClick={() => void save()}
     >
-      Save as test
+      {t('Save as test')}
     </Button>
   );
 }

@@ -30,6 +30,7 @@ import {
 } from '../../model/pipeline/declarations';
 import type { Json } from '../../model/pipeline/document';
 import { chosenBranch, codeProblems, fieldTitle, isMissing, kindOf, problemAt } from '../../model/pipeline/forms';
+import { t } from '../../texts/t';
 import { ConnectionField } from './ConnectionField';
 import { Bindable, ReferenceField, TypedColumns } from './DeclaredFields';
 import classes from './SchemaForm.module.css';
@@ -204,7 +205,7 @@ function TextField(props: FieldProps) {
   const { schema, value, onChange } = props;
   const { common } = useField(props);
   const isDuration = schema['x-widget'] === 'duration' || schema.format === 'duration';
-  const placeholder = isDuration ? 'for example 10 s' : schema.format === 'type' ? 'string' : '';
+  const placeholder = isDuration ? t('for example 10 s') : schema.format === 'type' ? 'string' : '';
   if (schema.format === 'type') {
     return (
       <Autocomplete
@@ -237,7 +238,7 @@ function NumberField(props: FieldProps) {
     <NumberInput
       {...common}
       value={typeof value === 'number' ? value : ''}
-      placeholder={isNullable ? 'not set' : ''}
+      placeholder={isNullable ? t('not set') : ''}
       allowDecimal={kindOf(schema) === 'number'}
       thousandSeparator=" "
       {...(schema.minimum === undefined ? {} : { min: schema.minimum })}
@@ -310,7 +311,7 @@ function ColumnField(props: FieldProps) {
       {...common}
       data={[...types.keys()]}
       value={typeof value === 'string' ? value : ''}
-      placeholder="column"
+      placeholder={t('column')}
       onChange={onChange}
       renderOption={({ option }) => (
         <span className={classes.option}>
@@ -337,7 +338,7 @@ function ColumnsField(props: FieldProps) {
       {...common}
       data={known}
       value={Array.isArray(value) ? value.map(String) : []}
-      placeholder={Array.isArray(value) && value.length > 0 ? '' : 'columns'}
+      placeholder={Array.isArray(value) && value.length > 0 ? '' : t('columns')}
       onChange={onChange}
     />
   );
@@ -365,7 +366,7 @@ function SqlField(props: FieldProps) {
           columns={columns(schema['x-port'] ?? 'in')}
           functions={functions}
           takesAggregates={schema['x-aggregates'] === true}
-          placeholder="SQL"
+          placeholder={t('SQL')}
           problems={marks}
           onChange={onChange}
           onBlur={onSeal}
@@ -425,7 +426,7 @@ function RowsField(props: FieldProps) {
   return (
     <Textarea
       {...common}
-      description="One row a line, as JSON: a list in the order of the columns, or an object."
+      description={t('One row a line, as JSON: a list in the order of the columns, or an object.')}
       autosize
       minRows={3}
       maxRows={12}
@@ -441,7 +442,7 @@ function RowsField(props: FieldProps) {
           setTyped({ text: changed, of: rows.map((row) => JSON.stringify(row)).join('\n') });
           onChange(rows);
         } catch {
-          setWrong('A line is not JSON yet');
+          setWrong(t('A line is not JSON yet'));
           setTyped({ text: changed, of: shown });
         }
       }}
@@ -483,7 +484,7 @@ function ChoiceField({ branches, ...props }: FieldProps & { readonly branches: r
         size="sm"
         data={names}
         value={names[chosen] ?? null}
-        placeholder="Choose"
+        placeholder={t('Choose')}
         disabled={isReadOnly}
         allowDeselect={false}
         error={fields.length === 0 || problem?.field === pointer ? common.error : null}
@@ -548,13 +549,13 @@ function withMember(object: Readonly<Record<string, Json>>, name: string, value:
 }
 
 const HEADINGS: Readonly<Record<string, readonly [string, string]>> = {
-  'columns-sql': ['Name', 'Expression'],
-  aggregates: ['Name', 'Aggregate'],
-  branches: ['Output', 'Condition'],
-  schema: ['Column', 'Type'],
-  renames: ['Column', 'New name'],
-  casts: ['Column', 'New type'],
-  generators: ['Column', 'Values'],
+  'columns-sql': [t('Name'), t('Expression')],
+  aggregates: [t('Name'), t('Aggregate')],
+  branches: [t('Output'), t('Condition')],
+  schema: [t('Column'), t('Type')],
+  renames: [t('Column'), t('New name')],
+  casts: [t('Column'), t('New type')],
+  generators: [t('Column'), t('Values')],
 };
 
 /** Columns with their types; where the pipeline declares types, these by name, too. */
@@ -647,18 +648,22 @@ function ListField(props: FieldProps) {
           )}
           {!isReadOnly && (
             <div className={classes.tools}>
-              <LineTool label={`Move ${index + 1} up`} isOff={index === 0} onClick={() => swap(index, index - 1)}>
+              <LineTool
+                label={t('Move {index} up', { index: index + 1 })}
+                isOff={index === 0}
+                onClick={() => swap(index, index - 1)}
+              >
                 <IconArrowUp size={13} aria-hidden />
               </LineTool>
               <LineTool
-                label={`Move ${index + 1} down`}
+                label={t('Move {index} down', { index: index + 1 })}
                 isOff={index === items.length - 1}
                 onClick={() => swap(index, index + 1)}
               >
                 <IconArrowDown size={13} aria-hidden />
               </LineTool>
               <LineTool
-                label={`Remove ${index + 1}`}
+                label={t('Remove {index}', { index: index + 1 })}
                 onClick={() => {
                   onChange(items.filter((_, other) => other !== index));
                   onSeal();
@@ -684,7 +689,7 @@ function ListField(props: FieldProps) {
             onSeal();
           }}
         >
-          Add {(headings?.[0] ?? singular(title)).toLowerCase()}
+          {t('Add {headings}', { headings: (headings?.[0] ?? singular(title)).toLowerCase() })}
         </Button>
       )}
       {problem?.field === pointer && common.error !== null && <span className={classes.error}>{common.error}</span>}

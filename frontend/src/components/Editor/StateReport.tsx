@@ -13,6 +13,7 @@ import {
 
 import { formatBytes } from '../../model/format';
 import { type NodeState, type NodeVerdict, verdictText } from '../../model/pipeline/deployment';
+import { t } from '../../texts/t';
 import classes from './Deploy.module.css';
 
 const ICONS: Record<NodeVerdict, Icon> = {
@@ -27,15 +28,15 @@ const ICONS: Record<NodeVerdict, Icon> = {
 
 export function StateReport({ states }: { readonly states: readonly NodeState[] }) {
   return (
-    <div className={classes.report} tabIndex={0} role="group" aria-label="What happens to the state">
+    <div className={classes.report} tabIndex={0} role="group" aria-label={t('What happens to the state')}>
       <table className="tm-table">
-        <caption className="tm-visually-hidden">State of each node</caption>
+        <caption className="tm-visually-hidden">{t('State of each node')}</caption>
         <thead>
           <tr>
-            <th scope="col">Node</th>
-            <th scope="col">State</th>
+            <th scope="col">{t('Node')}</th>
+            <th scope="col">{t('State')}</th>
             <th scope="col" className="tm-num">
-              Size
+              {t('Size')}
             </th>
           </tr>
         </thead>

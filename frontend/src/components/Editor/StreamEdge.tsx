@@ -8,6 +8,7 @@ import { useShallow } from 'zustand/react/shallow';
 import { useEditor, useEditorStore } from '../../hooks/useEditor';
 import { useRowsAt } from '../../hooks/usePreview';
 import { type EditorState, documentOf, factsOf } from '../../store/editor';
+import { t } from '../../texts/t';
 import classes from './Canvas.module.css';
 import { EdgeRows } from './PreviewBadge';
 
@@ -46,8 +47,8 @@ export const StreamEdge = memo(function StreamEdge(props: EdgeProps) {
           data-near={isNear || undefined}
         >
           {facts?.changelog === 'retract' && (
-            <span className={classes.mark} title="A changelog: rows can take earlier ones back">
-              <IconRefresh size={11} stroke={2.4} aria-hidden /> takes back
+            <span className={classes.mark} title={t('A changelog: rows can take earlier ones back')}>
+              <IconRefresh size={11} stroke={2.4} aria-hidden /> {t('takes back')}
             </span>
           )}
           <EdgeRows edge={id} place={from} />
@@ -58,8 +59,8 @@ export const StreamEdge = memo(function StreamEdge(props: EdgeProps) {
                   type="button"
                   className={classes.insert}
                   tabIndex={-1}
-                  title="Insert a node here"
-                  aria-label="Insert a node here"
+                  title={t('Insert a node here')}
+                  aria-label={t('Insert a node here')}
                   onClick={(event) => {
                     event.stopPropagation();
                     store.getState().openQuickAdd({ screen: { x: event.clientX, y: event.clientY }, edge: id });
@@ -71,13 +72,13 @@ export const StreamEdge = memo(function StreamEdge(props: EdgeProps) {
               {facts !== null && (
                 <span className={classes.edgeLabel}>
                   {facts.columns === null
-                    ? 'Python objects'
+                    ? t('Python objects')
                     : columns
                         .slice(0, SHOWN_COLUMNS)
                         .map(({ name }) => name)
                         .join(', ')}
                   {more > 0 && `, +${more}`}
-                  {facts.watermarks && <span title="Has event time and watermarks"> · watermarks</span>}
+                  {facts.watermarks && <span title={t('Has event time and watermarks')}> {t('· watermarks')}</span>}
                 </span>
               )}
             </div>

@@ -12,6 +12,7 @@ import { cellText, isObject, placeName } from '../../model/pipeline/preview';
 import { isWatermark } from '../../model/pipeline/rowGrid';
 import * as model from '../../model/pipeline/tests';
 import { documentOf, factsOf, portsOfNode } from '../../store/editor';
+import { t } from '../../texts/t';
 import { RowGrid } from './RowGrid';
 import classes from './TestsPanel.module.css';
 
@@ -34,8 +35,8 @@ export function TestsPanel({ chosen, onChoose }: Props) {
     const source = ids.filter((id) => portsOfNode(state, id).inputs.length === 0);
     const sink = ids.filter((id) => portsOfNode(state, id).inputs.length > 0).pop() ?? source[0];
     if (sink === undefined) return;
-    const made = { name: 'Test', given: Object.fromEntries(source.map((id) => [id, []])), expect: { [sink]: [] } };
-    state.transact('Added a test', (before) => model.withTest(before, null, made));
+    const made = { name: t('Test'), given: Object.fromEntries(source.map((id) => [id, []])), expect: { [sink]: [] } };
+    state.transact(t('Added a test'), (before) => model.withTest(before, null, made));
     const all = model.testsOf(documentOf(store.getState()));
     onChoose(all[all.length - 1]?.name ?? null);
   };
@@ -51,7 +52,7 @@ export function TestsPanel({ chosen, onChoose }: Props) {
             disabled={isReadOnly || tests.length === 0}
             onClick={() => run(tests.map(({ name }) => name))}
           >
-            Run all
+            {t('Run all')}
           </Button>
           <Button
             size="compact-sm"
@@ -61,10 +62,10 @@ export function TestsPanel({ chosen, onChoose }: Props) {
             disabled={isReadOnly || Object.keys(document.nodes).length === 0}
             onClick={add}
           >
-            New
+            {t('New')}
           </Button>
         </div>
-        <ul className={classes.tests} aria-label="Tests">
+        <ul className={classes.tests} aria-label={t('Tests')}>
           {tests.map(({ name }) => (
             <TestItem key={name} name={name} isChosen={name === test?.name} onChoose={() => onChoose(name)} />
           ))}
@@ -78,8 +79,9 @@ export function TestsPanel({ chosen, onChoose }: Props) {
         )}
         {test === undefined ? (
           <p className="tm-dim">
-            A test gives rows to the sources and says which rows should come out. Save one from a preview, or begin with
-            an empty one.
+            {t(
+              'A test gives rows to the sources and says which rows should come out. Save one from a preview, or begin with an empty one.',
+            )}
           </p>
         ) : (
           <TestForm
@@ -114,7 +116,7 @@ interface TestItemProps {
 
 function TestItem({ name, isChosen, onChoose }: TestItemProps) {
   const { result, isRunning, isStale } = useRun(name);
-  const word = isRunning ? 'running' : result === undefined ? 'not run' : result.passed ? 'passed' : 'failed';
+  const word = isRunning ? 'running' : result === undefined ? t('not run') : result.passed ? 'passed' : 'failed';
   return (
     <li>
       <button type="button" className={classes.test} aria-pressed={isChosen} onClick={onChoose}>
@@ -123,7 +125,7 @@ function TestItem({ name, isChosen, onChoose }: TestItemProps) {
           {word === 'failed' && <IconCircleX size={15} aria-hidden />}
         </span>
         <span className={classes.testName}>{name}</span>
-        <span className={classes.word}>{isStale ? `${word}, earlier draft` : word}</span>
+        <span className={classes.word}>{isStale ? t('{word}, earlier draft', { word }) : word}</span>
       </button>
     </li>
   );
@@ -152,12 +154,12 @@ function TestForm({ test, isReadOnly, onRun, onRenamed }: TestFormProps) {
   // rows can be given in place of any node
   const given = [...new Set([...sources, ...Object.keys(test.given)])];
   return (
-    <div className={classes.form} role="group" aria-label={`Test ${test.name}`}>
+    <div className={classes.form} role="group" aria-label={t('Test {name}', { name: test.name })}>
       <div className={classes.bar}>
         <TextInput
           size="xs"
           w={220}
-          aria-label="Name of the test"
+          aria-label={t('Name of the test')}
           value={name}
           readOnly={isReadOnly}
           onChange={(event) => setName(event.currentTarget.value)}
@@ -167,7 +169,7 @@ function TestForm({ test, isReadOnly, onRun, onRenamed }: TestFormProps) {
           onBlur={() => {
             if (name.trim() === '' || name === test.name) return;
             const place = model.testsOf(document).findIndex((each) => each.name === test.name);
-            change('Renamed a test', { name });
+            change(t('Renamed a test'), { name });
             onRenamed(model.testsOf(documentOf(store.getState()))[place]?.name ?? name);
           }}
         />
@@ -179,12 +181,12 @@ function TestForm({ test, isReadOnly, onRun, onRenamed }: TestFormProps) {
           disabled={isReadOnly}
           onClick={onRun}
         >
-          Run
+          {t('Run')}
         </Button>
         {result !== undefined && (
           <span role="status" className={classes.verdict} data-passed={result.passed} data-stale={isStale || undefined}>
             {model.verdictOf(result)}
-            {isStale && ' (of an earlier draft)'}
+            {isStale && t(' (of an earlier draft)')}
           </span>
         )}
         <span className={classes.spring} />
@@ -195,29 +197,31 @@ function TestForm({ test, isReadOnly, onRun, onRenamed }: TestFormProps) {
             color="gray"
             leftSection={<IconTrash size={13} aria-hidden />}
             onClick={() =>
-              store.getState().transact('Deleted a test', (before) => model.withoutTest(before, test.name))
+              store.getState().transact(t('Deleted a test'), (before) => model.withoutTest(before, test.name))
             }
           >
-            Delete
+            {t('Delete')}
           </Button>
         )}
       </div>
       {result !== undefined && !result.passed && <Difference result={result} isStale={isStale} />}
       <div className={classes.columns}>
         <section>
-          <h3 className={classes.title}>Given</h3>
+          <h3 className={classes.title}>{t('Given')}</h3>
           {given.map((id) => (
             <Given
               key={id}
               id={id}
               test={test}
               isReadOnly={isReadOnly}
-              onChange={(items) => change(`Edited what ${test.name} gives`, { given: { ...test.given, [id]: items } })}
+              onChange={(items) =>
+                change(t('Edited what {name} gives', { name: test.name }), { given: { ...test.given, [id]: items } })
+              }
             />
           ))}
         </section>
         <section>
-          <h3 className={classes.title}>Expected</h3>
+          <h3 className={classes.title}>{t('Expected')}</h3>
           {Object.keys(test.expect).map((key) => (
             <Expected
               key={key}
@@ -225,7 +229,9 @@ function TestForm({ test, isReadOnly, onRun, onRenamed }: TestFormProps) {
               test={test}
               isReadOnly={isReadOnly}
               onChange={(rows) =>
-                change(`Edited what ${test.name} expects`, { expect: { ...test.expect, [key]: rows } })
+                change(t('Edited what {name} expects', { name: test.name }), {
+                  expect: { ...test.expect, [key]: rows },
+                })
               }
             />
           ))}
@@ -249,7 +255,7 @@ function Given({ id, test, isReadOnly, onChange }: GivenProps) {
     <div className={classes.part}>
       <h4 className={classes.small}>{name}</h4>
       <RowGrid
-        label={`Given to ${name}`}
+        label={t('Given to {name}', { name })}
         columns={facts?.columns ?? []}
         items={test.given[id] ?? []}
         isReadOnly={isReadOnly}
@@ -278,7 +284,7 @@ function Expected({ expectKey, test, isReadOnly, onChange }: ExpectedProps) {
     <div className={classes.part}>
       <h4 className={classes.small}>{name}</h4>
       <RowGrid
-        label={`Expected of ${name}`}
+        label={t('Expected of {name}', { name })}
         columns={facts?.columns ?? []}
         items={(test.expect[expectKey] ?? []).map((row) => ({ row }))}
         isReadOnly={isReadOnly}
@@ -302,7 +308,11 @@ function Difference({ result, isStale }: { readonly result: TestResult; readonly
         </button>
       )}
       {result.places.map(({ node, port, rows }) => (
-        <table key={`${node} ${port}`} className={classes.rows} aria-label={`Difference at ${nameOf(document, node)}`}>
+        <table
+          key={`${node} ${port}`}
+          className={classes.rows}
+          aria-label={t('Difference at {document}', { document: nameOf(document, node) })}
+        >
           <tbody>
             {rows.map(({ state, row }, index) => (
               <tr key={index} data-state={state}>

@@ -10,6 +10,7 @@ import { useEditor } from '../../hooks/useEditor';
 import { useRole } from '../../hooks/useSession';
 import { useTimes } from '../../hooks/useTimes';
 import { mayOperate, maySubmit } from '../../model/access';
+import { t } from '../../texts/t';
 import { ToneBadge } from '../StateBadge/StateBadge';
 import classes from './Versions.module.css';
 
@@ -39,8 +40,8 @@ export function Versions(props: Props) {
   return (
     <div className={classes.panel}>
       <header className={classes.head}>
-        <h2>Versions</h2>
-        <ActionIcon variant="subtle" color="gray" aria-label="Close the versions" onClick={onClose}>
+        <h2>{t('Versions')}</h2>
+        <ActionIcon variant="subtle" color="gray" aria-label={t('Close the versions')} onClick={onClose}>
           <IconX size={16} aria-hidden />
         </ActionIcon>
       </header>
@@ -49,8 +50,8 @@ export function Versions(props: Props) {
           {error.message}
         </p>
       )}
-      {data === undefined && error === null && <p className={classes.note}>Reading the versions…</p>}
-      <ol className={classes.list} aria-label="Versions">
+      {data === undefined && error === null && <p className={classes.note}>{t('Reading the versions…')}</p>}
+      <ol className={classes.list} aria-label={t('Versions')}>
         {(data ?? []).map((version) => (
           <Line key={version.number} version={version} newest={data?.[0]?.number ?? 0} {...props} />
         ))}
@@ -70,53 +71,57 @@ function Line(props: LineProps) {
   const role = useRole();
   const { number } = version;
   return (
-    <li className={classes.version} data-shown={shown === number || undefined} aria-label={`Version ${number}`}>
+    <li
+      className={classes.version}
+      data-shown={shown === number || undefined}
+      aria-label={t('Version {number}', { number })}
+    >
       <div className={classes.texts}>
         <div className={classes.top}>
-          Version {number}
+          {t('Version {number}', { number })}
           {deployments.running?.version === number && (
             <ToneBadge tone="running" isPassing>
-              runs
+              {t('runs')}
             </ToneBadge>
           )}
-          {number === newest && <span className="tm-dim">newest</span>}
+          {number === newest && <span className="tm-dim">{t('newest')}</span>}
         </div>
         {version.message !== '' && <p className={classes.message}>{version.message}</p>}
         <p className={classes.by}>
           {times.dateTime(version.created_at)}
-          {version.author !== null && ` by ${version.author}`}
+          {version.author !== null && ` ${t('by {author}', { author: version.author })}`}
         </p>
       </div>
       <Menu position="bottom-end" width={230}>
         <Menu.Target>
-          <ActionIcon variant="subtle" color="gray" aria-label={`Actions of version ${number}`}>
+          <ActionIcon variant="subtle" color="gray" aria-label={t('Actions of version {number}', { number })}>
             <IconDots size={16} aria-hidden />
           </ActionIcon>
         </Menu.Target>
         <Menu.Dropdown>
           <Menu.Item disabled={shown === number} onClick={() => onOpen(number)}>
-            Open to read
+            {t('Open to read')}
           </Menu.Item>
           <Menu.Item
             disabled={number === newest && !isChanged && shown === null}
             onClick={() => onCompare(`${number}..draft`)}
           >
-            Compare with what is drawn
+            {t('Compare with what is drawn')}
           </Menu.Item>
           <Menu.Item disabled={number === 1} onClick={() => onCompare(`${number - 1}..${number}`)}>
-            Compare with version {number === 1 ? '' : number - 1}
+            {t('Compare with version {number}', { number: number === 1 ? '' : number - 1 })}
           </Menu.Item>
           {deployments.running !== null && deployments.running.version !== number && (
             <Menu.Item onClick={() => onCompare(`${deployments.running?.version ?? number}..${number}`)}>
-              Compare with what runs
+              {t('Compare with what runs')}
             </Menu.Item>
           )}
           <Menu.Divider />
           <Menu.Item disabled={!maySubmit(role)} onClick={() => onRestore(number)}>
-            Restore as the draft
+            {t('Restore as the draft')}
           </Menu.Item>
           <Menu.Item disabled={!mayOperate(role)} onClick={() => onDeploy(number)}>
-            Deploy
+            {t('Deploy')}
           </Menu.Item>
         </Menu.Dropdown>
       </Menu>

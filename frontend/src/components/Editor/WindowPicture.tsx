@@ -2,6 +2,7 @@
 
 import type { Json } from '../../model/pipeline/document';
 import { millis } from '../../model/pipeline/forms';
+import { t } from '../../texts/t';
 
 const WIDTH = 300;
 const BARS = 4;
@@ -12,7 +13,12 @@ export function WindowPicture({ window: given }: { readonly window: Readonly<Rec
   const end = Math.max(...bars.map(([, to]) => to));
   const x = (time: number) => 6 + (time / end) * (WIDTH - 12);
   return (
-    <svg viewBox={`0 0 ${WIDTH} ${bars.length * 11 + 14}`} width="100%" role="img" aria-label="The windows over time">
+    <svg
+      viewBox={`0 0 ${WIDTH} ${bars.length * 11 + 14}`}
+      width="100%"
+      role="img"
+      aria-label={t('The windows over time')}
+    >
       {bars.map(([from, to], index) => (
         <rect
           key={index}

@@ -30,6 +30,7 @@ import {
   makeId,
   portsOfNode,
 } from '../../store/editor';
+import { t } from '../../texts/t';
 import { focusWhenDrawn } from './focus';
 
 interface Where {
@@ -56,7 +57,9 @@ export function addAt(store: EditorStore, type: NodeType, at: Point, where: Wher
     id = made.id;
     return made.document;
   };
-  return state.transact(`Added ${type.title}`, change, { select: () => ({ nodes: [id] }) }) ? id : null;
+  return state.transact(t('Added {title}', { title: type.title }), change, { select: () => ({ nodes: [id] }) })
+    ? id
+    : null;
 }
 
 function connected(
@@ -82,11 +85,11 @@ export function freePlace(document: PipelineDocument, behind: string | null): Po
   return operations.uncovered(document, [x + operations.STEP[0], y]);
 }
 
-export function removeSelected(store: EditorStore, label = 'Deleted'): void {
+export function removeSelected(store: EditorStore, label = t('Deleted')): void {
   const { transact, history } = store.getState();
   const { nodes, edges, notes } = history.selection;
   const names = nodes.map((id) => nameOf(history.present, id)).join(', ');
-  transact(`${label} ${names === '' ? (edges.length > 0 ? 'connection' : 'note') : names}`, (document) =>
+  transact(`${label} ${names === '' ? (edges.length > 0 ? t('connection') : t('note')) : names}`, (document) =>
     nodes.length + edges.length + notes.length === 0
       ? null
       : operations.remove(document, { nodes, edges, notes }, makeId),
@@ -95,7 +98,7 @@ export function removeSelected(store: EditorStore, label = 'Deleted'): void {
 
 export function removeNode(store: EditorStore, id: string): void {
   const { transact, history } = store.getState();
-  transact(`Deleted ${nameOf(history.present, id)}`, (document) =>
+  transact(t('Deleted {present}', { present: nameOf(history.present, id) }), (document) =>
     operations.remove(document, { nodes: [id] }, makeId),
   );
 }
@@ -107,7 +110,7 @@ export function duplicateSelected(store: EditorStore): void {
   const corners = [...Object.values(clip.positions), ...clip.notes.map(({ at }) => at)];
   const left = Math.min(...corners.map(([x]) => x));
   const top = Math.min(...corners.map(([, y]) => y));
-  paste(store, 'Duplicated', clip, [left + 40, top + 90]);
+  paste(store, t('Duplicated'), clip, [left + 40, top + 90]);
 }
 
 function paste(store: EditorStore, label: string, clip: Parameters<typeof pasted>[1], at: Point): void {
@@ -118,7 +121,9 @@ function paste(store: EditorStore, label: string, clip: Parameters<typeof pasted
     chosen = { nodes: made.nodes, notes: made.notes };
     return made.document;
   };
-  transact(`${label} ${Object.keys(clip.nodes).length} nodes`, change, { select: () => chosen });
+  transact(t('{label} {count} nodes', { label, count: Object.keys(clip.nodes).length }), change, {
+    select: () => chosen,
+  });
 }
 
 /** The text that a copy puts on the clipboard; null if nothing is selected. */
@@ -126,7 +131,7 @@ export function clipText(store: EditorStore): string | null {
   const { history, announce } = store.getState();
   const clip = copied(history.present, history.selection.nodes, history.selection.notes);
   if (clip === null) return null;
-  announce(`Copied ${Object.keys(clip.nodes).length} nodes`);
+  announce(t('Copied {count} nodes', { count: Object.keys(clip.nodes).length }));
   return JSON.stringify(clip);
 }
 
@@ -134,18 +139,18 @@ export function clipText(store: EditorStore): string | null {
 export function pasteText(store: EditorStore, text: string, at: Point): void {
   const clip = readClip(text);
   if (clip !== null) {
-    paste(store, 'Pasted', clip, at);
+    paste(store, t('Pasted'), clip, at);
     return;
   }
   const { catalog, transact, announce } = store.getState();
   if (text.includes(CLIPBOARD_FORMAT)) {
-    announce('The nodes on the clipboard cannot be read: another release has copied them');
+    announce(t('The nodes on the clipboard cannot be read: another release has copied them'));
     return;
   }
   const table = readTable(text);
   const type = inlineType(catalog.types);
   if (table === null || type === undefined) {
-    announce('The clipboard has neither nodes nor rows of a table');
+    announce(t('The clipboard has neither nodes nor rows of a table'));
     return;
   }
   let id = '';
@@ -155,19 +160,22 @@ export function pasteText(store: EditorStore, text: string, at: Point): void {
     id = made.id;
     return made.document;
   };
-  transact(`Pasted ${table.rows.length} rows`, change, { select: () => ({ nodes: [id] }) });
+  transact(t('Pasted {count} rows', { count: table.rows.length }), change, { select: () => ({ nodes: [id] }) });
 }
 
 export function toggleDisabled(store: EditorStore, ids: readonly string[]): void {
   const { transact, history } = store.getState();
   const isOff = ids.every((id) => history.present.nodes[id]?.disabled === true);
   const names = ids.map((id) => nameOf(history.present, id)).join(', ');
-  transact(`${isOff ? 'Enabled' : 'Disabled'} ${names}`, (document) => operations.toggleDisabled(document, ids));
+  transact(`${isOff ? t('Enabled') : t('Disabled')} ${names}`, (document) => operations.toggleDisabled(document, ids));
 }
 
 export function groupSelected(store: EditorStore): void {
   const { transact, history } = store.getState();
-  transact('Grouped', (document) => operations.addGroup(document, history.selection.nodes, makeId)?.document ?? null);
+  transact(
+    t('Grouped'),
+    (document) => operations.addGroup(document, history.selection.nodes, makeId)?.document ?? null,
+  );
 }
 
 /** Collapses the groups that the nodes are in, or expands them. */
@@ -175,12 +183,12 @@ export function toggleGroups(store: EditorStore, nodes: readonly string[]): void
   const { transact, history, announce } = store.getState();
   const groups = new Map(nodes.flatMap((id) => [groupOf(history.present, id)].filter((found) => found !== null)));
   if (groups.size === 0) {
-    announce('The selected nodes are in no group');
+    announce(t('The selected nodes are in no group'));
     return;
   }
   const isOpen = [...groups.values()].some(({ collapsed }) => !collapsed);
   const names = [...groups.values()].map(({ name }) => name).join(', ');
-  transact(`${isOpen ? 'Collapsed' : 'Expanded'} ${names}`, (document) =>
+  transact(`${isOpen ? t('Collapsed') : t('Expanded')} ${names}`, (document) =>
     toggleCollapsed(document, [...groups.keys()]),
   );
 }
@@ -192,12 +200,13 @@ export function addNote(store: EditorStore, at: Point): void {
     id = made.id;
     return made.document;
   };
-  if (store.getState().transact('Added a note', change, { select: () => ({ notes: [id] }) })) writeNote();
+  if (store.getState().transact(t('Added a note'), change, { select: () => ({ notes: [id] }) })) writeNote();
 }
 
 /** What Enter and a double click lead to: the first field of a form. */
-const FIRST_FIELD =
-  'input[data-field], textarea[data-field], [data-field] :is(input, textarea, .cm-content, button), textarea';
+const FIRST_FIELD = t(
+  'input[data-field], textarea[data-field], [data-field] :is(input, textarea, .cm-content, button), textarea',
+);
 
 /** Gives the first field of what is selected the focus: of a node's form, or a note's text. */
 export function goToForm(field = FIRST_FIELD): void {
@@ -224,7 +233,7 @@ export function step(store: EditorStore, direction: Direction, isMove: boolean):
   if (isMove) {
     const [dx, dy] = { left: [-10, 0], right: [10, 0], up: [0, -10], down: [0, 10] }[direction] as [number, number];
     transact(
-      'Moved',
+      t('Moved'),
       (document) => {
         const to = nodes.map((id) => {
           const [x, y] = positionOf(document, id);
@@ -244,11 +253,16 @@ export function step(store: EditorStore, direction: Direction, isMove: boolean):
   if (next === null || node === undefined) return;
   jumpTo(node);
   const group = hidden.get(node);
-  if (group === undefined) announce(`${nameOf(history.present, node)} selected`);
+  if (group === undefined) announce(t('{present} selected', { present: nameOf(history.present, node) }));
   else {
     // what is seen of them is one box
     store.getState().select({ nodes: next });
-    announce(`Group ${history.present.layout?.groups?.[group]?.name ?? ''} selected, ${next.length} nodes`);
+    announce(
+      t('Group {name} selected, {count} nodes', {
+        name: history.present.layout?.groups?.[group]?.name ?? '',
+        count: next.length,
+      }),
+    );
   }
 }
 
@@ -290,7 +304,10 @@ export function targetsFor(store: EditorStore, id: string): readonly Target[] {
 
 export function connect(store: EditorStore, { from, to }: Target): void {
   const { transact, history } = store.getState();
-  const label = `Connected ${nameOf(history.present, from[0])} to ${nameOf(history.present, to[0])}`;
+  const label = t('Connected {source} to {target}', {
+    source: nameOf(history.present, from[0]),
+    target: nameOf(history.present, to[0]),
+  });
   transact(label, (document) => operations.connect(document, from, to, makeId).document);
 }
 
@@ -308,5 +325,5 @@ export async function arrange(store: EditorStore): Promise<void> {
     }),
   );
   const to = layered(documentOf(state), heights);
-  state.transact('Arranged', (document) => operations.moveNodes(document, to));
+  state.transact(t('Arranged'), (document) => operations.moveNodes(document, to));
 }

@@ -4,6 +4,7 @@ import { nameOf } from '../../model/pipeline/document';
 import { topologicalOrder } from '../../model/pipeline/order';
 import type { Command } from '../../store/commands';
 import { type EditorStore, documentOf, typeOfNode } from '../../store/editor';
+import { t } from '../../texts/t';
 import * as actions from './actions';
 
 export interface EditorTargets {
@@ -22,7 +23,7 @@ export function editorCommands(store: EditorStore, targets: EditorTargets): read
   const document = documentOf(state);
   const action = (title: string, run: () => void, hint?: string): Command => ({
     id: title,
-    group: 'Actions',
+    group: t('Actions'),
     title,
     run,
     ...(hint === undefined ? {} : { hint }),
@@ -30,23 +31,23 @@ export function editorCommands(store: EditorStore, targets: EditorTargets): read
   const changes = state.isReadOnly
     ? []
     : [
-        action('Save a version', targets.save, 'Ctrl + S'),
-        action('Preview, or stop it', targets.preview, 'P'),
-        action('Undo', state.undo, 'Ctrl + Z'),
-        action('Redo', state.redo, 'Ctrl + Y'),
-        action('Add a note', targets.note, 'T'),
-        action('Lay out again', () => void actions.arrange(store), 'L'),
-        action('Group the selected nodes', () => actions.groupSelected(store), 'Ctrl + G'),
+        action(t('Save a version'), targets.save, 'Ctrl + S'),
+        action(t('Preview, or stop it'), targets.preview, 'P'),
+        action(t('Undo'), state.undo, 'Ctrl + Z'),
+        action(t('Redo'), state.redo, 'Ctrl + Y'),
+        action(t('Add a note'), targets.note, 'T'),
+        action(t('Lay out again'), () => void actions.arrange(store), 'L'),
+        action(t('Group the selected nodes'), () => actions.groupSelected(store), 'Ctrl + G'),
         action(
-          'Collapse the group, or expand it',
+          t('Collapse the group, or expand it'),
           () => actions.toggleGroups(store, store.getState().history.selection.nodes),
           'G',
         ),
-        action('Duplicate the selected nodes', () => actions.duplicateSelected(store), 'Ctrl + D'),
+        action(t('Duplicate the selected nodes'), () => actions.duplicateSelected(store), 'Ctrl + D'),
       ];
   const nodes = topologicalOrder(document).map((id): Command => ({
     id,
-    group: 'Nodes',
+    group: t('Nodes'),
     title: nameOf(document, id),
     hint: typeOfNode(state, id)?.title ?? '',
     run: () => store.getState().jumpTo(id),
@@ -54,11 +55,11 @@ export function editorCommands(store: EditorStore, targets: EditorTargets): read
   return [
     ...nodes,
     ...changes,
-    action('Deploy', targets.deploy),
-    action('Versions', targets.versions),
-    action('Select all', () => actions.selectAll(store), 'Ctrl + A'),
-    action('Problems', targets.problems, 'E'),
-    action('Outline or palette', targets.outline, 'O'),
-    action('Keyboard', targets.sheet, '?'),
+    action(t('Deploy'), targets.deploy),
+    action(t('Versions'), targets.versions),
+    action(t('Select all'), () => actions.selectAll(store), 'Ctrl + A'),
+    action(t('Problems'), targets.problems, 'E'),
+    action(t('Outline or palette'), targets.outline, 'O'),
+    action(t('Keyboard'), targets.sheet, '?'),
   ];
 }

@@ -34,6 +34,7 @@ import {
 } from '@tabler/icons-react';
 
 import type { Severity } from '../../model/pipeline/catalog';
+import { t } from '../../texts/t';
 
 const ICONS: Readonly<Record<string, Icon>> = {
   braces: IconBraces,
@@ -76,10 +77,10 @@ const SEVERITY_ICONS: Readonly<Record<Severity, Icon>> = {
 };
 
 export const SEVERITY_TEXT: Readonly<Record<Severity, string>> = {
-  error: 'Error',
-  incomplete: 'Unfinished',
-  warning: 'Warning',
-  info: 'Note',
+  error: t('Error'),
+  incomplete: t('Unfinished'),
+  warning: t('Warning'),
+  info: t('Note'),
 };
 
 export function SeverityIcon({ severity, size = 15 }: { readonly severity: Severity; readonly size?: number }) {

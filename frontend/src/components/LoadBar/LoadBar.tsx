@@ -43,7 +43,7 @@ function Share({ kind, value }: ShareProps) {
   return (
     <span className={classes.share}>
       <LoadMark kind={kind} />
-      {LOAD_NAME[kind]}
+      <span className={classes.name}>{LOAD_NAME[kind]}</span>
       <span className={classes.value}>{value === null ? NOTHING : formatShare(value)}</span>
     </span>
   );

@@ -72,7 +72,7 @@ function Frame({ session }: { readonly session: Session }) {
         {t('Skip to content')}
       </a>
       <header className={classes.header}>
-        <Link to="/" className={classes.home} aria-label={t('Tidemark, overview')}>
+        <Link to="/" className={classes.home} aria-label={t('{name}, overview', { name: 'Tidemark' })}>
           <Brand />
         </Link>
         <Version />

@@ -1,5 +1,6 @@
 /** What a copy puts on the system's clipboard, and what a paste makes of it: nodes, or rows of a table. */
 
+import { t } from '../../texts/t';
 import type { NodeType } from './catalog';
 import { newNode } from './catalog';
 import {
@@ -338,7 +339,7 @@ function textOf(value: Json): string {
 
 /** A source of pasted rows. */
 export function inlineNode(document: PipelineDocument, type: NodeType, table: Table, makeId: MakeId): PipelineNode {
-  const name = freeName('Pasted rows', namesOf(document));
+  const name = freeName(t('Pasted rows'), namesOf(document));
   const columns = table.columns.map(([column, kind]): Json => [column, kind]);
   const made = newNode(type);
   return { ...made, name, uid: newUid(name, makeId), params: { ...made.params, type: columns, rows: table.rows } };

@@ -3,6 +3,7 @@
  * nodes that use the name, and what is removed leaves its value or its columns where it was used: the job stays the same.
  */
 
+import { t } from '../../texts/t';
 import type { FormSchema, NodeType } from './catalog';
 import { type Json, type Params, type PipelineDocument, type PipelineNode, freeName, without } from './document';
 import { chosenBranch, kindOf } from './forms';
@@ -71,10 +72,10 @@ function converted(value: string | number | boolean | null, type: ParameterType)
 
 /** Why a parameter cannot have this name; null if it can. */
 export function nameRefusal(document: PipelineDocument, index: number, name: string): string | null {
-  if (!/^[A-Za-z_][A-Za-z0-9_]*$/.test(name)) return 'A name has letters, digits and _, and begins with no digit';
-  if (name.length > MAX_NAME) return `A name has at most ${MAX_NAME} characters`;
+  if (!/^[A-Za-z_][A-Za-z0-9_]*$/.test(name)) return t('A name has letters, digits and _, and begins with no digit');
+  if (name.length > MAX_NAME) return t('A name has at most {count} characters', { count: MAX_NAME });
   const isTaken = parametersOf(document).some((other, each) => each !== index && other.name === name);
-  return isTaken ? 'Another parameter has this name' : null;
+  return isTaken ? t('Another parameter has this name') : null;
 }
 
 /** Renames a parameter in its declaration and in all nodes. A name that is refused changes nothing. */
@@ -196,9 +197,9 @@ export function setTypeColumns(document: PipelineDocument, name: string, columns
 
 /** Why a type cannot have this name; null if it can. */
 export function typeNameRefusal(document: PipelineDocument, old: string, name: string): string | null {
-  if (name.trim() === '') return 'A type has a name';
+  if (name.trim() === '') return t('A type has a name');
   const isTaken = name !== old && Object.hasOwn(document.types ?? {}, name);
-  return isTaken ? 'Another type has this name' : null;
+  return isTaken ? t('Another type has this name') : null;
 }
 
 /** Renames a type in its declaration and in all nodes; the order of types stays. */

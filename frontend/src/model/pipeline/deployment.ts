@@ -3,6 +3,7 @@
 import type { DeploymentAnswer, OperatorVerdict, Report, StateVerdict } from '../../gen/contract';
 import { isTerminal } from '../states';
 import type { JobState } from '../../gen/contract';
+import { t } from '../../texts/t';
 import type { PipelineDocument } from './document';
 import { topologicalOrder } from './order';
 
@@ -32,14 +33,14 @@ export interface Phase {
 }
 
 const TEXTS: Readonly<Record<string, string>> = {
-  COMPILED: 'Compiled to a program',
-  CHECKED: 'State checked',
-  STOPPING: 'Running job stops with a savepoint',
-  SUBMITTED: 'New job starts',
-  RUNNING: 'Runs',
-  ROLLING_BACK: 'New job is ended',
-  ROLLED_BACK: 'Old job runs again, from the savepoint',
-  FAILED: 'Failed',
+  COMPILED: t('Compiled to a program'),
+  CHECKED: t('State checked'),
+  STOPPING: t('Running job stops with a savepoint'),
+  SUBMITTED: t('New job starts'),
+  RUNNING: t('Runs'),
+  ROLLING_BACK: t('New job is ended'),
+  ROLLED_BACK: t('Old job runs again, from the savepoint'),
+  FAILED: t('Failed'),
 };
 const REPLACEMENT = ['COMPILED', 'CHECKED', 'STOPPING', 'SUBMITTED', 'RUNNING'];
 const FIRST = ['SUBMITTED', 'RUNNING'];
@@ -69,18 +70,23 @@ function isOf(phase: string, state: string, at: number | undefined): PhaseState 
 
 /** One sentence about how a deployment ended, or what it does. */
 export function outcomeOf({ state, version, previous }: DeploymentAnswer, old: number | null): string {
-  const before = old === null ? 'the job from before' : `version ${old}`;
+  const before = old === null ? t('the job from before') : t('version {old}', { old });
   switch (state) {
     case 'RUNNING':
-      return previous === null ? `Version ${version} runs.` : `Version ${version} runs in place of ${before}.`;
+      return previous === null
+        ? t('Version {version} runs.', { version })
+        : t('Version {version} runs in place of {before}.', { version, before });
     case 'ROLLED_BACK':
-      return `Version ${version} did not run. The deployment was rolled back: ${before} goes on from its savepoint.`;
+      return t('Version {version} did not run. The deployment was rolled back: {before} goes on from its savepoint.', {
+        version,
+        before,
+      });
     case 'ROLLING_BACK':
-      return `Version ${version} failed. It is rolled back to ${before}.`;
+      return t('Version {version} failed. It is rolled back to {before}.', { version, before });
     case 'FAILED':
-      return `Version ${version} was not deployed.`;
+      return t('Version {version} was not deployed.', { version });
     default:
-      return `Version ${version} is being deployed.`;
+      return t('Version {version} is being deployed.', { version });
   }
 }
 
@@ -151,11 +157,11 @@ function verdictOf({ verdict, has_state }: OperatorVerdict): NodeVerdict {
 function stateText({ name, fate, written, expected }: StateVerdict): string {
   switch (fate) {
     case 'empty':
-      return `${name} (${expected ?? ''}) starts empty`;
+      return t('{name} ({expected}) starts empty', { name, expected: expected ?? '' });
     case 'unread':
-      return `${name} (${written ?? ''}) is not asked for, and stays in snapshots`;
+      return t('{name} ({written}) is not asked for, and stays in snapshots', { name, written: written ?? '' });
     case 'refused':
-      return `${name}: ${written ?? ''} → ${expected ?? 'not asked for'}`;
+      return `${name}: ${written ?? ''} → ${expected ?? t('not asked for')}`;
     default:
       return `${name} (${written ?? ''})`;
   }
@@ -165,18 +171,22 @@ function stateText({ name, fate, written, expected }: StateVerdict): string {
 export function verdictText({ verdict, isSource, before, after }: NodeState): string {
   switch (verdict) {
     case 'kept':
-      return isSource ? 'goes on at its position' : 'kept';
+      return isSource ? t('goes on at its position') : 'kept';
     case 'rescaled':
-      return `${isSource ? 'goes on at its position' : 'kept'}, rescaled ${before ?? '?'} → ${after ?? '?'}`;
+      return t('{kept}, rescaled {before} → {after}', {
+        kept: isSource ? t('goes on at its position') : t('kept'),
+        before: before ?? '?',
+        after: after ?? '?',
+      });
     case 'new':
-      return isSource ? 'new: begins at its start' : 'new: starts empty';
+      return isSource ? t('new: begins at its start') : t('new: starts empty');
     case 'lost':
-      return after === null ? 'lost: the version does not have it' : 'lost: the node keeps other state now';
+      return after === null ? t('lost: the version does not have it') : t('lost: the node keeps other state now');
     case 'refused':
-      return 'cannot be read';
+      return t('cannot be read');
     case 'unknown':
-      return 'kept; whether it can be read shows when it runs';
+      return t('kept; whether it can be read shows when it runs');
     case 'none':
-      return 'has no state';
+      return t('has no state');
   }
 }

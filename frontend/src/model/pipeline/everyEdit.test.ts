@@ -10,7 +10,7 @@ const SOURCES: Record<string, string> = import.meta.glob(['../../**/*.{ts,tsx}',
 
 test('random edits are all the ways in which the editor changes a document', () => {
   const found = Object.entries(SOURCES).flatMap(([path, text]) =>
-    [...text.matchAll(/\btransact\(\s*(`[^`]*`|'[^']*'|[\w.]+)/g)].map(
+    [...text.matchAll(/\btransact\(\s*(?:t\(\s*)?(`[^`]*`|'[^']*'|[\w.]+)/g)].map(
       ([, label]) => `${path.split('/').at(-1) ?? ''}: ${label ?? ''}`,
     ),
   );

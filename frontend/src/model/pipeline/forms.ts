@@ -1,5 +1,6 @@
 /** What a form needs to know of a field: its name for people, its kind, the branch that a value means, its problem. */
 
+import { t } from '../../texts/t';
 import type { FormSchema, Problem, Severity } from './catalog';
 import type { Json } from './document';
 
@@ -135,7 +136,7 @@ export const SETTINGS: FormSchema = {
         { type: 'null' },
         {
           type: 'object',
-          title: 'every interval',
+          title: t('every interval'),
           required: ['interval'],
           properties: {
             interval: { ...DURATION, default: '10 s' },

@@ -1,5 +1,6 @@
 /** What a user can do to a pipeline. Each operation returns another document; one that cannot be done says why. */
 
+import { t } from '../../texts/t';
 import type { Facts, NodeType, Port, Ports } from './catalog';
 import { newNode } from './catalog';
 import {
@@ -65,15 +66,17 @@ export function refusal(
 ): string | null {
   const source = document.nodes[from[0]];
   const node = document.nodes[to[0]];
-  if (source === undefined || node === undefined) return 'The node no longer exists';
+  if (source === undefined || node === undefined) return t('The node no longer exists');
   const input = ports(to[0]).inputs.find(({ name }) => name === to[1]);
-  if (input === undefined) return `${node.name} has no such input`;
-  if (!ports(from[0]).outputs.some(({ name }) => name === from[1])) return `${source.name} has no such output`;
-  if (from[0] === to[0]) return 'A node cannot feed itself';
+  if (input === undefined) return t('{name} has no such input', { name: node.name });
+  if (!ports(from[0]).outputs.some(({ name }) => name === from[1]))
+    return t('{name} has no such output', { name: source.name });
+  if (from[0] === to[0]) return t('A node cannot feed itself');
   const into = Object.values(document.edges).filter((edge) => edge.to[0] === to[0] && edge.to[1] === to[1]);
-  if (into.some((edge) => edge.from[0] === from[0] && edge.from[1] === from[1])) return 'Already connected';
-  if (into.length > 0 && !input.many) return `The input ${labelOf(input)} is taken: put a Union before it`;
-  if (below(document, to[0]).has(from[0])) return 'That would make a cycle';
+  if (into.some((edge) => edge.from[0] === from[0] && edge.from[1] === from[1])) return t('Already connected');
+  if (into.length > 0 && !input.many)
+    return t('The input {input} is taken: put a Union before it', { input: labelOf(input) });
+  if (below(document, to[0]).has(from[0])) return t('That would make a cycle');
   return changelogRefusal(input, facts(from), node.name);
 }
 
@@ -82,9 +85,9 @@ export function changelogRefusal(input: Port, facts: Facts | null, name: string)
   if (input.takes_changelogs || facts?.changelog !== 'retract') return null;
   const helps =
     input.changelog_option === ''
-      ? 'put it before the node that makes the changelog, or aggregate by window there'
+      ? t('put it before the node that makes the changelog, or aggregate by window there')
       : input.changelog_option;
-  return `${name} takes new rows only, and this stream takes rows back: ${helps}`;
+  return t('{name} takes new rows only, and this stream takes rows back: {helps}', { name, helps });
 }
 
 /** Whether a new node of a type may stand behind a stream: it takes it as it is, or once an option is set. */
@@ -321,7 +324,7 @@ export function addGroup(document: PipelineDocument, ids: Iterable<string>, make
   if (nodes.length === 0) return null;
   const left = withoutMembers(document.layout?.groups ?? {}, new Set(nodes));
   const id = freeId('g', left, makeId);
-  const name = freeName('Group', new Set(Object.values(left).map((group) => group.name)));
+  const name = freeName(t('Group'), new Set(Object.values(left).map((group) => group.name)));
   return { document: withLayout(document, { groups: { ...left, [id]: { name, nodes, collapsed: false } } }), id };
 }
 

@@ -1,6 +1,7 @@
 /** What a preview shows: rows of ports as tables, what of it holds after an edit, and how it ended, in words. */
 
 import type { PreviewAnswer, PreviewEnd, PreviewPort } from '../../gen/contract';
+import { t } from '../../texts/t';
 import { type Json, type PipelineDocument, nameOf } from './document';
 import { isSameValue, topologicalOrder } from './order';
 
@@ -17,8 +18,8 @@ const SIGNS: Readonly<Record<string, string>> = {
 };
 export const KIND_WORDS: Readonly<Record<string, string>> = {
   '+I': 'inserted',
-  '−U': 'takes back the row before an update',
-  '+U': 'the row after an update',
+  '−U': t('takes back the row before an update'),
+  '+U': t('the row after an update'),
   '−D': 'deleted',
 };
 /** Longer values are cut in tables; they are shown whole on their own. */
@@ -218,12 +219,12 @@ export interface Ending {
 }
 
 const TITLES: Readonly<Record<PreviewAnswer['state'], string>> = {
-  running: 'Running',
-  finished: 'Finished',
-  failed: 'Failed',
-  stopped: 'Stopped',
-  'timed out': 'Timed out',
-  lost: 'Lost',
+  running: t('Running'),
+  finished: t('Finished'),
+  failed: t('Failed'),
+  stopped: t('Stopped'),
+  'timed out': t('Timed out'),
+  lost: t('Lost'),
 };
 
 /** How a preview ended, or that it runs. */
@@ -232,18 +233,23 @@ export function endingOf(document: PipelineDocument, preview: PreviewAnswer): En
   const limited = end?.limited ?? [];
   const isLimited = state === 'finished' && limited.length > 0;
   const notes: string[] = [];
-  if (state === 'lost') notes.push('The process that ran it has ended, or the server has forgotten it. Run it again.');
+  if (state === 'lost')
+    notes.push(t('The process that ran it has ended, or the server has forgotten it. Run it again.'));
   if (end !== null && state !== 'finished' && state !== 'stopped' && end.message !== '') notes.push(end.message);
   if (isLimited) {
     const names = limited.map((id) => nameOf(document, id)).join(', ');
-    notes.push(`${names} ${limited.length === 1 ? 'was' : 'were'} ended early, so open windows fired.`);
+    notes.push(
+      limited.length === 1
+        ? t('{names} was ended early, so open windows fired.', { names })
+        : t('{names} were ended early, so open windows fired.', { names }),
+    );
   }
-  if (end?.simulated === true) notes.push('Time was simulated: waits were skipped.');
-  if (end?.simulated === false) notes.push('Time was real, because a source reads from an external system.');
+  if (end?.simulated === true) notes.push(t('Time was simulated: waits were skipped.'));
+  if (end?.simulated === false) notes.push(t('Time was real, because a source reads from an external system.'));
   return {
     tone:
       state === 'failed' || state === 'timed out' || state === 'lost' ? 'bad' : state === 'finished' ? 'good' : 'plain',
-    title: isLimited ? 'Finished, limited' : TITLES[state],
+    title: isLimited ? t('Finished, limited') : TITLES[state],
     notes,
   };
 }
@@ -261,11 +267,16 @@ export interface Failure {
 export function failureOf(document: PipelineDocument, preview: PreviewAnswer): Failure | null {
   const { end, state } = preview;
   if (end === null || state !== 'failed' || (end.node === null && end.line === null)) return null;
-  const name = end.node === null ? 'the shared code' : nameOf(document, end.node);
+  const name = end.node === null ? t('the shared code') : nameOf(document, end.node);
   if (end.code_line !== null) {
     const field = end.node === null ? '/code' : '/params/code';
-    return { node: end.node, text: `${name}, line ${end.code_line} of its Python`, field, line: end.code_line };
+    return {
+      node: end.node,
+      text: t('{name}, line {codeLine} of its Python', { name, codeLine: end.code_line }),
+      field,
+      line: end.code_line,
+    };
   }
-  const line = end.line === null ? '' : `, line ${end.line} of the program`;
-  return { node: end.node, text: `${end.node === null ? 'The program' : name}${line}`, field: null, line: null };
+  const line = end.line === null ? '' : t(', line {line} of the program', { line: end.line });
+  return { node: end.node, text: `${end.node === null ? t('The program') : name}${line}`, field: null, line: null };
 }

@@ -1,5 +1,7 @@
 /** Where work is that is not saved as a version, in words. */
 
+import { t } from '../../texts/t';
+
 export type SaveState = 'saved' | 'pending' | 'saving' | 'failed';
 
 /**
@@ -7,7 +9,7 @@ export type SaveState = 'saved' | 'pending' | 'saving' | 'failed';
  * the server took it, null if that was before the page was opened.
  */
 export function whereKept(state: SaveState, isKept: boolean, savedAt: string | null): string {
-  if (state === 'saved') return savedAt === null ? 'saved' : `saved ${savedAt}`;
-  if (state === 'failed') return isKept ? 'kept in this browser only' : 'on this page only';
-  return isKept ? 'kept in this browser' : 'not saved yet';
+  if (state === 'saved') return savedAt === null ? 'saved' : t('saved {savedAt}', { savedAt });
+  if (state === 'failed') return isKept ? t('kept in this browser only') : t('on this page only');
+  return isKept ? t('kept in this browser') : t('not saved yet');
 }

@@ -1,16 +1,23 @@
 /** What the page says of streams: their facts in words, and the columns before a node. */
 
+import { t } from '../../texts/t';
 import type { Column, Facts, Validation } from './catalog';
 import type { PipelineDocument } from './document';
 
 /** Facts in words, the same in every panel. */
 export function factWords(facts: Facts): readonly string[] {
   const words = [
-    facts.changelog === 'retract' ? 'changelog: rows are taken back' : 'new rows only',
-    facts.event_time ? (facts.watermarks ? 'event time, watermarks' : 'event time, no watermarks') : 'no event time',
-    facts.bounded ? 'ends' : 'does not end',
+    facts.changelog === 'retract' ? t('changelog: rows are taken back') : t('new rows only'),
+    facts.event_time
+      ? facts.watermarks
+        ? t('event time, watermarks')
+        : t('event time, no watermarks')
+      : t('no event time'),
+    facts.bounded ? 'ends' : t('does not end'),
   ];
-  return facts.unique_key === null ? words : [...words, `one row for each ${facts.unique_key.join(', ')}`];
+  return facts.unique_key === null
+    ? words
+    : [...words, t('one row for each {uniqueKey}', { uniqueKey: facts.unique_key.join(', ') })];
 }
 
 /** The columns of everything that enters a node, each name once; null: nothing enters it, or nothing is known. */

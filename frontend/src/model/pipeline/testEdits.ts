@@ -177,7 +177,7 @@ const patch: Edit = (document, random) => {
 /** By file and first argument of `transact`. */
 export const EDITS: Readonly<Record<string, Edit>> = {
   'Canvas.tsx: label': (document, random, makeId) => (random() < 0.5 ? connect : drop)(document, random, makeId),
-  'Conflicts.tsx: `Decided: ${place}`': (document, random, makeId) => {
+  "Conflicts.tsx: 'Decided: {place}'": (document, random, makeId) => {
     const merged = mergedWith(document, random, makeId);
     const conflict = pick(merged.conflicts, random);
     if (conflict === undefined) return merged.document;
@@ -190,15 +190,15 @@ export const EDITS: Readonly<Record<string, Edit>> = {
       pick(Object.keys(document.edges), random) ?? '',
       pick<Partitioning | null>([null, 'rebalance', 'broadcast'], random) ?? null,
     ),
-  'Editor.tsx: `Version ${number} again`': (document, random, makeId) =>
+  "Editor.tsx: 'Version {number} again'": (document, random, makeId) =>
     random() < 0.2 ? randomPipeline(number(50, random), 5) : add(document, random, makeId),
   "Editor.tsx: 'Renamed the pipeline'": (document, random) =>
     operations.renamePipeline(document, random() < 0.2 ? 'x'.repeat(300) : `Pipeline ${number(9, random)}`),
-  'Inspector.tsx: `Changed ${node.name}`': (document, random, makeId) =>
+  "Inspector.tsx: 'Changed {name}'": (document, random, makeId) =>
     (random() < 0.5 ? param : parallelism)(document, random, makeId),
-  'Inspector.tsx: `Renamed ${node.name} to ${name}`': (document, random) =>
+  "Inspector.tsx: 'Renamed {old} to {name}'": (document, random) =>
     operations.renameNode(document, aNode(document, random), random() < 0.2 ? 'y'.repeat(300) : 'Name'),
-  'Inspector.tsx: `Example: ${title}`': (document, random) =>
+  "Inspector.tsx: 'Example: {title}'": (document, random) =>
     operations.changeNode(document, aNode(document, random), (old) => ({
       ...old,
       params: { ...old.params, text: 'example', window: { kind: 'tumbling', size: '10 s' } },
@@ -223,23 +223,23 @@ export const EDITS: Readonly<Record<string, Edit>> = {
     const type = pick(declarations.PARAMETER_TYPES, random) ?? 'string';
     return declarations.retypeParameter(document, number(3, random), type);
   },
-  'PipelinePanel.tsx: `Renamed the parameter ${parameter.name} to ${name}`': (document, random) =>
+  "PipelinePanel.tsx: 'Renamed the parameter {old} to {name}'": (document, random) =>
     declarations.renameParameter(document, number(3, random), `p${number(9, random)}`),
-  'PipelinePanel.tsx: `Changed the parameter ${parameter.name}`': (document, random) => {
+  "PipelinePanel.tsx: 'Changed the parameter {name}'": (document, random) => {
     const name = pick(declarations.parametersOf(document), random)?.name;
     if (name === undefined || random() < 0.5)
       return declarations.changeParameter(document, number(3, random), { default: `${number(9, random)}` });
     return operations.setParam(document, aNode(document, random), 'text', { [declarations.REFERENCE]: name });
   },
   "PipelinePanel.tsx: 'Added a parameter'": (document) => declarations.addParameter(document),
-  'PipelinePanel.tsx: `Renamed the type ${type} to ${name}`': (document, random) =>
+  "PipelinePanel.tsx: 'Renamed the type {type} to {name}'": (document, random) =>
     declarations.renameType(document, aType(document, random), `row_${number(9, random)}`, typeOf),
-  'PipelinePanel.tsx: `Changed the type ${type}`': (document, random) =>
+  "PipelinePanel.tsx: 'Changed the type {type}'": (document, random) =>
     declarations.setTypeColumns(document, aType(document, random), [['id', 'long']]),
   "PipelinePanel.tsx: 'Added a type'": (document) => declarations.addType(document).document,
   "PipelinePanel.tsx: 'Changed the shared Python'": (document, random) =>
     declarations.setCode(document, [`x = ${number(3, random)}`]),
-  'ReadSchema.tsx: `Read the columns of ${name}`': (document, random) =>
+  "ReadSchema.tsx: 'Read the columns of {name}'": (document, random) =>
     takenOver(document, aNode(document, random), {
       field: '/params/type',
       row: 'row<"id": long>',
@@ -247,32 +247,32 @@ export const EDITS: Readonly<Record<string, Edit>> = {
       fingerprint: 'f',
       read_at: 7,
     }),
-  'RenameColumn.tsx: `Renamed the column ${at.column} to ${name}`': (document, random, makeId) =>
+  "RenameColumn.tsx: 'Renamed the column {column} to {name}'": (document, random, makeId) =>
     patch(document, random, makeId),
-  'SampleActions.tsx: `Pinned rows of ${name}`': pin,
-  'SampleActions.tsx: `Unpinned rows of ${name}`': (document, random) =>
+  "SampleActions.tsx: 'Pinned rows of {name}'": pin,
+  "SampleActions.tsx: 'Unpinned rows of {name}'": (document, random) =>
     withSample(document, aNode(document, random), null),
-  'SampleActions.tsx: `Edited pinned rows of ${name}`': pin,
+  "SampleActions.tsx: 'Edited pinned rows of {name}'": pin,
   "SampleActions.tsx: 'Saved a test'": writeTest,
   "TestsPanel.tsx: 'Added a test'": writeTest,
   'TestsPanel.tsx: label': writeTest,
   "TestsPanel.tsx: 'Deleted a test'": (document, random) =>
     tests.withoutTest(document, pick(tests.testsOf(document), random)?.name ?? ''),
-  'actions.ts: `Added ${type.title}`': add,
-  "actions.ts: `${label} ${names === '' ? (edges.length > 0 ? 'connection' : 'note') : names}`": removeSome,
-  'actions.ts: `Deleted ${nameOf(history.present, id)}`': (document, random, makeId) =>
+  "actions.ts: 'Added {title}'": add,
+  "actions.ts: `${label} ${names === '' ? (edges.length > 0 ? t('connection') : t('note')) : names}`": removeSome,
+  "actions.ts: 'Deleted {present}'": (document, random, makeId) =>
     operations.remove(document, { nodes: [aNode(document, random)] }, makeId),
-  'actions.ts: `${label} ${Object.keys(clip.nodes).length} nodes`': paste,
-  'actions.ts: `Pasted ${table.rows.length} rows`': (document, random, makeId) => {
+  "actions.ts: '{label} {count} nodes'": paste,
+  "actions.ts: 'Pasted {count} rows'": (document, random, makeId) => {
     const table = readTable('id,name\n1,a\n2,b\n');
     if (table === null || Object.keys(document.nodes).length >= MAX_NODES) return document;
     const node = inlineNode(document, TYPES.source, table, makeId);
     return operations.withNode(document, node, aPlace(random), makeId).document;
   },
-  "actions.ts: `${isOff ? 'Enabled' : 'Disabled'} ${names}`": (document, random) =>
+  "actions.ts: `${isOff ? t('Enabled') : t('Disabled')} ${names}`": (document, random) =>
     operations.toggleDisabled(document, someNodes(document, random)),
   "actions.ts: 'Grouped'": group,
-  "actions.ts: `${isOpen ? 'Collapsed' : 'Expanded'} ${names}`": collapse,
+  "actions.ts: `${isOpen ? t('Collapsed') : t('Expanded')} ${names}`": collapse,
   "actions.ts: 'Added a note'": (document, random, makeId) =>
     operations.addNote(document, aPlace(random), makeId).document,
   "actions.ts: 'Moved'": (document, random) => {
