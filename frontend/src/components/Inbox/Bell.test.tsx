@@ -26,7 +26,7 @@ beforeEach(() => {
   inbox = { happenings: [happening(30), happening(20), happening(10)], read_at: 15, unread: 2 };
   vi.stubGlobal('fetch', (_: string, options: RequestInit = {}) => {
     if (options.method === 'PUT') {
-      const body = JSON.parse(String(options.body)) as { read_at: number };
+      const body = JSON.parse(options.body as string) as { read_at: number };
       read.push(body.read_at);
       inbox = { ...inbox, read_at: body.read_at, unread: 0 };
     }
