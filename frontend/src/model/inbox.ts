@@ -1,6 +1,7 @@
 /** Where what has happened leads, and how many of it is new. Pure. */
 
 import type { Happening, HappeningKind } from '../gen/contract';
+import { t } from '../texts/t';
 
 /** Tab of the job's page that shows more; '' for its first one. */
 const TABS: Partial<Record<HappeningKind, string>> = {
@@ -23,5 +24,5 @@ export function countText(count: number): string {
 }
 
 export function bellLabel(unread: number): string {
-  return unread === 0 ? 'What happened: nothing new' : `What happened: ${unread} new`;
+  return unread === 0 ? t('What happened: nothing new') : t('What happened: {count} new', { count: unread });
 }

@@ -10,6 +10,7 @@ import { fetchInbox, markRead } from '../../api/inbox';
 import type { Happening, Inbox } from '../../gen/contract';
 import { useTimes } from '../../hooks/useTimes';
 import { bellLabel, countText, linkOf } from '../../model/inbox';
+import { t } from '../../texts/t';
 import classes from './Bell.module.css';
 
 const KEY = ['inbox'];
@@ -51,16 +52,16 @@ export function Bell() {
         </Indicator>
       </Popover.Target>
       <Popover.Dropdown p={0}>
-        <section aria-label="What happened" className={classes.inbox}>
+        <section aria-label={t('What happened')} className={classes.inbox}>
           <header className={classes.head}>
-            <h2 className={classes.title}>What happened</h2>
+            <h2 className={classes.title}>{t('What happened')}</h2>
             <Button size="compact-xs" variant="subtle" onClick={() => open(false)}>
-              Close
+              {t('Close')}
             </Button>
           </header>
           {error !== null && data === undefined && <p className={classes.nothing}>{error.message}</p>}
           {data !== undefined && happenings.length === 0 && (
-            <p className={classes.nothing}>Nothing in the last seven days.</p>
+            <p className={classes.nothing}>{t('Nothing in the last seven days.')}</p>
           )}
           <ul className={classes.list}>
             {happenings.map((happening, index) => (
@@ -97,7 +98,7 @@ function Entry({ happening, isNew, onFollow }: EntryProps) {
           </time>
         </span>
         <span className={classes.text}>
-          {isNew && <span className="tm-visually-hidden">New: </span>}
+          {isNew && <span className="tm-visually-hidden">{t('New: ')}</span>}
           {text}
         </span>
       </Link>
