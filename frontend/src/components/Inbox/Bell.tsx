@@ -37,9 +37,9 @@ export function Bell() {
     if (newest !== undefined && unread > 0) read(newest.at);
   };
   return (
-    <Popover opened={isOpen} onChange={open} position="bottom-end" width="min(420px, calc(100vw - 24px))" trapFocus>
-      <Popover.Target>
-        <Indicator disabled={unread === 0} label={countText(unread)} size={16} offset={4} color="red.8">
+    <Indicator disabled={unread === 0} label={countText(unread)} size={16} offset={4} color="red.8">
+      <Popover opened={isOpen} onChange={open} position="bottom-end" width="min(420px, calc(100vw - 24px))" trapFocus>
+        <Popover.Target>
           <ActionIcon
             variant="subtle"
             color="gray"
@@ -49,33 +49,33 @@ export function Bell() {
           >
             <IconBell size={19} stroke={1.7} />
           </ActionIcon>
-        </Indicator>
-      </Popover.Target>
-      <Popover.Dropdown p={0}>
-        <section aria-label={t('What happened')} className={classes.inbox}>
-          <header className={classes.head}>
-            <h2 className={classes.title}>{t('What happened')}</h2>
-            <Button size="compact-xs" variant="subtle" onClick={() => open(false)}>
-              {t('Close')}
-            </Button>
-          </header>
-          {error !== null && data === undefined && <p className={classes.nothing}>{error.message}</p>}
-          {data !== undefined && happenings.length === 0 && (
-            <p className={classes.nothing}>{t('Nothing in the last seven days.')}</p>
-          )}
-          <ul className={classes.list}>
-            {happenings.map((happening, index) => (
-              <Entry
-                key={`${happening.at}-${happening.kind}-${happening.subject}-${index}`}
-                happening={happening}
-                isNew={happening.at > readAt}
-                onFollow={() => setOpen(false)}
-              />
-            ))}
-          </ul>
-        </section>
-      </Popover.Dropdown>
-    </Popover>
+        </Popover.Target>
+        <Popover.Dropdown p={0}>
+          <section aria-label={t('What happened')} className={classes.inbox}>
+            <header className={classes.head}>
+              <h2 className={classes.title}>{t('What happened')}</h2>
+              <Button size="compact-xs" variant="subtle" onClick={() => open(false)}>
+                {t('Close')}
+              </Button>
+            </header>
+            {error !== null && data === undefined && <p className={classes.nothing}>{error.message}</p>}
+            {data !== undefined && happenings.length === 0 && (
+              <p className={classes.nothing}>{t('Nothing in the last seven days.')}</p>
+            )}
+            <ul className={classes.list}>
+              {happenings.map((happening, index) => (
+                <Entry
+                  key={`${happening.at}-${happening.kind}-${happening.subject}-${index}`}
+                  happening={happening}
+                  isNew={happening.at > readAt}
+                  onFollow={() => setOpen(false)}
+                />
+              ))}
+            </ul>
+          </section>
+        </Popover.Dropdown>
+      </Popover>
+    </Indicator>
   );
 }
 
