@@ -30,6 +30,7 @@ from tests.accounts.test_matrix import NEEDED, OFFERED
 from tests.cluster.graphs import graph_json
 from tests.cluster.snapshots import completed
 from tests.dispatcher import rows
+from tests.dispatcher.test_jars import jar_id, upload
 
 pytestmark = pytest.mark.django_db
 
@@ -181,10 +182,9 @@ def savepoint_of_bob(bob: User, job: Job, tmp_path: Path) -> str:
 def test_nobody_starts_a_job_from_the_savepoint_of_another(
     alice: User, bob: User, savepoint_of_bob: str, claim_mode: str
 ) -> None:
-    now = services.now_ms()
-    program = Artifact.objects.create(id="a" * 64, file_name="job.py", size=1, uploaded_at=now, uploaded_by=alice)
+    program = upload(as_user(alice), "job.py", "the program is not even looked at")
     body = {"savepointPath": f"{savepoint_of_bob}/_metadata", "claimMode": claim_mode}
-    refused = as_user(alice).post(f"/jars/{program.public_id}/run", body, "json")
+    refused = as_user(alice).post(f"/jars/{jar_id(program)}/run", body, "json")
     assert refused.status_code == 403 and "belongs to bob" in refused.content.decode()
     assert AuditEvent.objects.latest("pk").result == "denied"
     # an option of the submission, or of the program itself, leads to the same place

@@ -63,6 +63,7 @@ BOUNDS = {
     "cluster.LeaderEpoch": "one",
     "cluster.Operation": "RowRetention",
     "cluster.Placement": "regions of jobs that run",
+    "cluster.PythonEnvironment": "LedEnvironments",
     "cluster.Scaling": "ScalingHistory; with the job",
     "cluster.TaskManager": "JobStore",
     "contenttypes.ContentType": "one of each model",

@@ -152,4 +152,4 @@ def test_a_program_that_is_killed_leaves_no_socket(tmp_path: Path) -> None:
         place = Path(owner.stdout.readline().strip())
         assert place.is_socket() and place.parent.stat().st_mode & 0o077 == 0
         owner.kill()
-    wait_until(lambda: not list(tmp_path.iterdir()), 60, "the zygote's end")
+    wait_until(lambda: not list(tmp_path.iterdir()), 120, "the zygote's end")
