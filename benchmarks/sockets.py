@@ -24,10 +24,11 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 from websockets.typing import Subprotocol
 
-from backend.live.authentication import SUBPROTOCOL
 from benchmarks.reads import percentile, running_job
 from tests.cluster.stack import running_stack
 
+SUBPROTOCOL: Final = Subprotocol("tidemark.live.3")
+"""That of backend.live.authentication, which wants Django."""
 WARM_UP_S: Final = 5.0
 AT_ONCE: Final = 20
 """Connections that are opened beside each other; more: the server's queue of new ones is full."""
@@ -68,7 +69,7 @@ async def watch(port: int, token: str, topics: Sequence[str], clients: int, seco
             return await connect(
                 f"ws://127.0.0.1:{port}/ws/live",
                 additional_headers=headers,
-                subprotocols=[Subprotocol(SUBPROTOCOL)],
+                subprotocols=[SUBPROTOCOL],
                 max_size=None,
                 open_timeout=60,
             )

@@ -2,6 +2,7 @@
 
 import { ActionIcon } from '@mantine/core';
 import { IconMinus, IconPlus } from '@tabler/icons-react';
+import { memo } from 'react';
 
 import type { Vertex } from '../../model/job';
 import { t } from '../../texts/t';
@@ -9,11 +10,12 @@ import classes from './JobActions.module.css';
 
 interface Props {
   readonly vertex: Pick<Vertex, 'id' | 'name' | 'parallelism' | 'max_parallelism'>;
-  readonly onWish: (parallelism: number) => void;
+  readonly onWish: (id: string, parallelism: number) => void;
 }
 
-export function RescaleVertex({ vertex, onWish }: Props) {
-  const { name, parallelism, max_parallelism: most } = vertex;
+/** Rendered apart from the figures beside it. */
+export const RescaleVertex = memo(function RescaleVertex({ vertex, onWish }: Props) {
+  const { id, name, parallelism, max_parallelism: most } = vertex;
   return (
     <span className={classes.steps}>
       <ActionIcon
@@ -21,7 +23,7 @@ export function RescaleVertex({ vertex, onWish }: Props) {
         variant="default"
         aria-label={t('Fewer subtasks of {name}', { name })}
         disabled={parallelism <= 1}
-        onClick={() => onWish(parallelism - 1)}
+        onClick={() => onWish(id, parallelism - 1)}
       >
         <IconMinus size={11} aria-hidden />
       </ActionIcon>
@@ -31,10 +33,10 @@ export function RescaleVertex({ vertex, onWish }: Props) {
         variant="default"
         aria-label={t('More subtasks of {name}', { name })}
         disabled={parallelism >= most}
-        onClick={() => onWish(parallelism + 1)}
+        onClick={() => onWish(id, parallelism + 1)}
       >
         <IconPlus size={11} aria-hidden />
       </ActionIcon>
     </span>
   );
-}
+});

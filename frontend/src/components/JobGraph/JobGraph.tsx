@@ -78,7 +78,7 @@ export function EdgeLabel({ edge, mayPeek }: EdgeLabelProps) {
       </span>
       {queued > 0 && <span className={classes.queue}>{t('{queued} queued', { queued: formatBytes(queued) })}</span>}
       {mayPeek && edge.edge !== undefined && (
-        <PeekLink place={{ vertex: edge.target, key: edge.edge }} label={`${source} → ${target}`} />
+        <PeekLink vertex={edge.target} edge={edge.edge} label={`${source} → ${target}`} />
       )}
     </span>
   );

@@ -148,7 +148,11 @@ export function DrawnEdge({ edge, mayPeek }: EdgeProps) {
       <span className={`tm-live ${look.rate ?? ''}`}>{formatRate(flow.perSecond)}</span>
       {queued > 0 && <span className={look.queue}>{t('{queued} queued', { queued: formatBytes(queued) })}</span>}
       {mayPeek && place != null && (
-        <PeekLink place={place} label={`${nameOf(document, edge.source)} → ${nameOf(document, edge.target)}`} />
+        <PeekLink
+          vertex={place.vertex}
+          edge={place.key}
+          label={`${nameOf(document, edge.source)} → ${nameOf(document, edge.target)}`}
+        />
       )}
     </span>
   );

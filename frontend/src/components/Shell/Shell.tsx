@@ -13,7 +13,7 @@ import {
   IconUpload,
 } from '@tabler/icons-react';
 import { useQueryClient } from '@tanstack/react-query';
-import { Suspense, lazy, useEffect } from 'react';
+import { type ReactNode, Suspense, lazy, useEffect } from 'react';
 import { Link, NavLink, Navigate, Outlet, useLocation } from 'react-router';
 
 import type { Session } from '../../gen/contract';
@@ -65,9 +65,8 @@ export function Shell() {
 }
 
 function Frame({ session }: { readonly session: Session }) {
-  const { stale } = useConnection();
   return (
-    <div className={classes.shell} data-stale={stale !== null || undefined}>
+    <Vouched>
       <a href="#main" className={classes.skip}>
         {t('Skip to content')}
       </a>
@@ -102,6 +101,16 @@ function Frame({ session }: { readonly session: Session }) {
       </main>
       <CommandKey />
       <TourHost user={session.user.name} />
+    </Vouched>
+  );
+}
+
+/** Greys live figures while the server does not vouch for them. Each frame renders it, and not what is in it. */
+function Vouched({ children }: { readonly children: ReactNode }) {
+  const { stale } = useConnection();
+  return (
+    <div className={classes.shell} data-stale={stale !== null || undefined}>
+      {children}
     </div>
   );
 }

@@ -9,7 +9,7 @@ import {
   IconPlayerPlayFilled,
   IconRefresh,
 } from '@tabler/icons-react';
-import type { ReactNode } from 'react';
+import { type ReactNode, memo } from 'react';
 
 import { type AnyState, type Tone, toneOf } from '../../model/states';
 import classes from './StateBadge.module.css';
@@ -35,14 +35,14 @@ interface Props {
   readonly text?: string;
 }
 
-export function StateBadge({ state, count, plain = false, text }: Props) {
+export const StateBadge = memo(function StateBadge({ state, count, plain = false, text }: Props) {
   return (
     <ToneBadge tone={toneOf(state)} plain={plain} isPassing={!ENDED.has(toneOf(state))}>
       {count !== undefined && <span>{count}</span>}
       <span>{text ?? state}</span>
     </ToneBadge>
   );
-}
+});
 
 interface ToneProps {
   readonly tone: Tone;

@@ -1,5 +1,7 @@
 /** The name of a vertex, which opens it. */
 
+import { memo } from 'react';
+
 import classes from './VertexLink.module.css';
 
 interface Props {
@@ -10,7 +12,7 @@ interface Props {
   readonly onSelect: (id: string) => void;
 }
 
-export function VertexLink({ id, name, isClipped = false, onSelect }: Props) {
+export const VertexLink = memo(function VertexLink({ id, name, isClipped = false, onSelect }: Props) {
   return (
     <button
       type="button"
@@ -22,4 +24,4 @@ export function VertexLink({ id, name, isClipped = false, onSelect }: Props) {
       {name}
     </button>
   );
-}
+});

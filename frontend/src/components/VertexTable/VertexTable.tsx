@@ -117,7 +117,7 @@ const Row = memo(function Row({ vertex, isSelected, onSelect, onWish }: RowProps
         <StateBadge state={state} />
       </td>
       <td className="tm-num">
-        {onWish === undefined ? parallelism : <RescaleVertex vertex={vertex} onWish={(wanted) => onWish(id, wanted)} />}
+        {onWish === undefined ? parallelism : <RescaleVertex vertex={vertex} onWish={onWish} />}
       </td>
       <td className="tm-num">
         {formatCount(metrics.records_in)}
