@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import math
 import time
 from collections.abc import Coroutine
 from dataclasses import dataclass
@@ -66,6 +67,8 @@ class LiveConsumer(AsyncWebsocketConsumer):
         super().__init__()
         self._pace = pace
         self._feeds: dict[str, Feed] = {}
+        #: when a message of a topic was sent last, monotonic
+        self._sent_at: dict[str, float] = {}
         #: logs that are followed, by the client's names
         self._logs: dict[str, tuple[LogFollower, asyncio.Task[None]]] = {}
         self._wake = asyncio.Event()
@@ -163,6 +166,7 @@ class LiveConsumer(AsyncWebsocketConsumer):
 
     async def _unsubscribe(self, topic: str) -> None:
         group = group_of(topic)
+        self._sent_at.pop(topic, None)
         if self._feeds.pop(topic, None) is not None and group not in map(group_of, self._feeds):
             await self._within_limit(self.channel_layer.group_discard(group, self.channel_name))
 
@@ -210,6 +214,7 @@ class LiveConsumer(AsyncWebsocketConsumer):
                 return
             message = feed.next_message(document, read.freshness_now)
             if message is not None:
+                self._sent_at[feed.topic] = time.monotonic()
                 await self._write(message)
 
     async def _ended_with(self, work: Coroutine[Any, Any, None]) -> None:
@@ -227,7 +232,8 @@ class LiveConsumer(AsyncWebsocketConsumer):
         started = time.monotonic()
         tick_at, check_at = started + pace.tick_s, started + pace.check_user_s
         while True:
-            await self._wait(max(0.0, tick_at - time.monotonic()))
+            due_at = min((self._due_at(feed) for feed in self._feeds.values()), default=math.inf)
+            await self._wait(max(0.0, min(tick_at, due_at) - time.monotonic()))
             now = time.monotonic()
             is_tick = now >= tick_at
             if now >= check_at:
@@ -238,14 +244,15 @@ class LiveConsumer(AsyncWebsocketConsumer):
                 # group memberships expire, so that those of a dead server do not stay for ever: renew them
                 for topic in list(self._feeds):
                     await self._join(topic)
-            due = [feed for feed in self._feeds.values() if feed.is_due or is_tick]
-            for feed in due:
+            for feed in [feed for feed in self._feeds.values() if is_tick or now >= self._due_at(feed)]:
                 await self._publish(feed)
             if is_tick:
                 tick_at = now + pace.tick_s
                 await self._send(tick_message(self._feeds.values(), CLOCK.now_ms()))
-            if due:
-                await asyncio.sleep(pace.between_changes_s)
+
+    def _due_at(self, feed: Feed) -> float:
+        """Return when a topic's next change is to be sent, monotonic: at once, unless one was sent just before."""
+        return self._sent_at.get(feed.topic, 0.0) + self._pace.between_changes_s if feed.is_due else math.inf
 
     async def _wait(self, timeout_s: float) -> None:
         try:

@@ -297,6 +297,18 @@ async def test_a_lost_hint_costs_time_only(
     assert (await receive(connection, "change"))["version"] == version + 1
 
 
+async def test_a_tick_delays_no_change(
+    connect: Connect, cookie: tuple[bytes, bytes], job: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Changes of a topic have their pace; what is read for a tick, and sends none, does not count."""
+    monkeypatch.setattr(LiveConsumer.__init__, "__defaults__", (Pace(between_changes_s=60.0, tick_s=0.05),))
+    connection = await connect(ORIGIN, cookie)
+    await connection.send_json({"type": "subscribe", "topic": f"job:{job.id}"})
+    await receive(connection, "snapshot")
+    for _ in range(3):
+        await receive(connection, "tick")
+
+
 async def test_unknown_jobs_and_topics_are_errors(connect: Connect, cookie: tuple[bytes, bytes]) -> None:
     connection = await connect(ORIGIN, cookie)
     for topic in ("job:" + "f" * 32, "job:zz", "jobs", 7):
