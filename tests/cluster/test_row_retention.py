@@ -68,6 +68,7 @@ BOUNDS = {
     "cluster.TaskManager": "JobStore",
     "contenttypes.ContentType": "one of each model",
     "dispatcher.PendingUpload": "its upload; else an hour after it",
+    "inbox.ReadMarker": "one of a user",
     "pipelines.Connection": "made by administrators",
     "pipelines.Deployment": "DeploymentRetention",
     "pipelines.Draft": "one of a user and pipeline",
