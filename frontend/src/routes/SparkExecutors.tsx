@@ -4,40 +4,41 @@ import { Panel } from '../components/Panel/Panel';
 import { StateBadge } from '../components/StateBadge/StateBadge';
 import type { SparkExecutor } from '../gen/contract';
 import { formatBytes, formatCount, formatDuration } from '../model/format';
+import { t } from '../texts/t';
 
 export function SparkExecutors({ executors }: { readonly executors: readonly SparkExecutor[] }) {
   // a TaskManager that has begun a moment ago, or of an earlier release
   if (executors.length === 0) return null;
   return (
-    <Panel title="Spark Executors" flush>
+    <Panel title={t('Spark Executors')} flush>
       <div className="tm-table-scroll">
         <table className="tm-table">
-          <caption className="tm-visually-hidden">Spark Executors</caption>
+          <caption className="tm-visually-hidden">{t('Spark Executors')}</caption>
           <thead>
             <tr>
-              <th scope="col">ID</th>
-              <th scope="col">Address</th>
-              <th scope="col">State</th>
+              <th scope="col">{t('ID')}</th>
+              <th scope="col">{t('Address')}</th>
+              <th scope="col">{t('State')}</th>
               <th scope="col" className="tm-num">
-                Cores
+                {t('Cores')}
               </th>
               <th scope="col" className="tm-num">
-                Active Tasks
+                {t('Active Tasks')}
               </th>
               <th scope="col" className="tm-num">
-                Completed Tasks
+                {t('Completed Tasks')}
               </th>
               <th scope="col" className="tm-num">
-                Failed Tasks
+                {t('Failed Tasks')}
               </th>
               <th scope="col" className="tm-num">
-                Storage Memory
+                {t('Storage Memory')}
               </th>
               <th scope="col" className="tm-num">
-                Task Time
+                {t('Task Time')}
               </th>
               <th scope="col" className="tm-num">
-                GC Time
+                {t('GC Time')}
               </th>
             </tr>
           </thead>
@@ -57,7 +58,10 @@ export function SparkExecutors({ executors }: { readonly executors: readonly Spa
                 <td className="tm-num">{formatCount(executor.completed_tasks)}</td>
                 <td className="tm-num">{formatCount(executor.failed_tasks)}</td>
                 <td className="tm-num">
-                  {formatBytes(executor.memory_used)} of {formatBytes(executor.memory_max)}
+                  {t('{used} of {all}', {
+                    used: formatBytes(executor.memory_used),
+                    all: formatBytes(executor.memory_max),
+                  })}
                 </td>
                 <td className="tm-num">{formatDuration(executor.duration)}</td>
                 <td className="tm-num">{formatDuration(executor.gc_time)}</td>

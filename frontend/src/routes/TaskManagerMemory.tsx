@@ -10,6 +10,7 @@ import type { TaskManagerSummary } from '../gen/contract';
 import { formatBytes } from '../model/format';
 import { niceBytes } from '../model/history';
 import { connection } from '../store/socket';
+import { t } from '../texts/t';
 
 const HOUR_MS = 3_600_000;
 const REFRESH_MS = 15_000;
@@ -21,7 +22,7 @@ export function TaskManagerMemory({ taskmanager }: { readonly taskmanager: TaskM
     refetchInterval: REFRESH_MS,
   });
   return (
-    <Panel title="Memory, Last Hour">
+    <Panel title={t('Memory, Last Hour')}>
       {data === undefined ? (
         error === null ? (
           <Skeleton height={160} />
@@ -30,18 +31,18 @@ export function TaskManagerMemory({ taskmanager }: { readonly taskmanager: TaskM
         )
       ) : data.times.length === 0 ? (
         <p className="tm-dim">
-          {data.is_available ? 'Nothing has been measured yet.' : 'Redis does not answer in time.'}
+          {data.is_available ? t('Nothing has been measured yet.') : t('Redis does not answer in time.')}
         </p>
       ) : (
         <TimeChart
-          title="Memory"
+          title={t('Memory')}
           times={data.times}
           windowMs={HOUR_MS}
           format={formatBytes}
           ceilingOf={niceBytes}
           series={[
-            { name: 'Machine, in use', values: data.series.memory_used ?? [] },
-            { name: 'Slots', values: data.series.slots_memory ?? [] },
+            { name: t('Machine, in use'), values: data.series.memory_used ?? [] },
+            { name: t('Slots'), values: data.series.slots_memory ?? [] },
           ]}
         />
       )}
