@@ -59,7 +59,10 @@ test('each vertex has a lane in which it lies where it ran', () => {
   ] as unknown as Vertex[];
   const { container } = render(
     <MantineProvider>
-      <Strip vertices={vertices} timeline={{ begin: 0, is_cut: false, now: 10_000, states: [], events: [], runs: [] }} />
+      <Strip
+        vertices={vertices}
+        timeline={{ begin: 0, is_cut: false, now: 10_000, states: [], events: [], runs: [] }}
+      />
     </MantineProvider>,
   );
   const lanes = [...container.querySelectorAll('[data-lane="vertex"]')];
