@@ -1,6 +1,7 @@
 /** The part of a job's log that the page holds: entries by time, grown at both ends. Pure. */
 
 import type { JobLog, JobLogEntry, LogLevel } from '../gen/contract';
+import { t } from '../texts/t';
 
 /** Entries beyond this are dropped at the front: a page that follows for days must not grow for days. */
 export const MAX_ENTRIES = 20_000;
@@ -8,8 +9,8 @@ export const LEVELS: readonly LogLevel[] = ['DEBUG', 'INFO', 'WARN', 'ERROR', 'F
 
 /** Who has written, with words for users. */
 export const KINDS: Readonly<Record<JobLogEntry['kind'], string>> = {
-  log: 'Logs of slots',
-  out: 'Output of slots',
+  log: t('Logs of slots'),
+  out: t('Output of slots'),
   jobmanager: 'JobManagers',
   taskmanager: 'TaskManagers',
 };

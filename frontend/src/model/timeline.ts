@@ -1,6 +1,7 @@
 /** A job's timeline as a strip: where its states and events lie, and how they are told in words. */
 
 import type { JobTimeline, StateSpan, TimelineEvent, VertexRun } from '../gen/contract';
+import { t } from '../texts/t';
 import { formatDuration } from './format';
 import type { Vertex } from './job';
 
@@ -42,8 +43,10 @@ export function entriesOf({ states, events }: JobTimeline): Entry[] {
 
 /** RUNNING, attempt 3, for 2 m 05 s. */
 export function stateText({ state, attempt, begin, end }: StateSpan, now: number): string {
-  const of = attempt === null ? '' : `, attempt ${attempt}`;
-  return `${state}${of}, for ${formatDuration(lastedOf({ begin, end }, now))}`;
+  const time = formatDuration(lastedOf({ begin, end }, now));
+  return attempt === null
+    ? t('{state}, for {time}', { state, time })
+    : t('{state}, attempt {attempt}, for {time}', { state, attempt, time });
 }
 
 /** How often the job was started: attempts among its states, those that are kept. */

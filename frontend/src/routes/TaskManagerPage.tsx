@@ -18,6 +18,8 @@ import { useTimes } from '../hooks/useTimes';
 import type { Cluster } from '../model/cluster';
 import { formatAge, formatBytes, NOTHING } from '../model/format';
 import { slotsByJob } from '../model/jobSlots';
+import { rich } from '../texts/rich';
+import { t } from '../texts/t';
 import { NotFoundPage } from './NotFoundPage';
 import classes from './pages.module.css';
 import { SparkExecutors } from './SparkExecutors';
@@ -29,21 +31,21 @@ export function TaskManagerPage() {
   usePageTitle(taskmanagerId);
   const { data: cluster, error } = useCluster();
   if (cluster === undefined) {
-    if (error !== null) return <FailureState title="The TaskManager cannot be shown" message={error} />;
+    if (error !== null) return <FailureState title={t('The TaskManager cannot be shown')} message={error} />;
     return <Skeleton height={300} radius={10} />;
   }
   const taskmanager = cluster.taskmanagers.find(({ id }) => id === taskmanagerId);
   if (taskmanager === undefined) {
     return (
-      <NotFoundPage title="This TaskManager is not registered">
-        It has left the cluster or was never part of it.
+      <NotFoundPage title={t('This TaskManager is not registered')}>
+        {t('It has left the cluster or was never part of it.')}
       </NotFoundPage>
     );
   }
   return (
     <>
-      <nav className={classes.crumbs} aria-label="Breadcrumb">
-        <Link to="/taskmanagers">Task Managers</Link>
+      <nav className={classes.crumbs} aria-label={t('Breadcrumb')}>
+        <Link to="/taskmanagers">{t('Task Managers')}</Link>
         <IconChevronRight size={14} aria-hidden />
         <span className="tm-mono">{taskmanager.id}</span>
       </nav>
@@ -84,30 +86,35 @@ function Facts({ taskmanager }: { readonly taskmanager: TaskManagerSummary }) {
   const times = useTimes();
   const used = taskmanager.physical_memory - taskmanager.free_memory;
   return (
-    <Panel title="Process">
+    <Panel title={t('Process')}>
       <KeyValues
         rows={[
-          ['ID', <CopyText key="id" text={taskmanager.id} label="id" />],
-          ['Process ID', taskmanager.pid],
+          ['ID', <CopyText key="id" text={taskmanager.id} label={t('id')} />],
+          [t('Process ID'), taskmanager.pid],
           [
-            'Spark Master',
+            t('Spark Master'),
             <span key="master" className="tm-mono">
               {taskmanager.spark_master}
             </span>,
           ],
-          ['Registered', times.dateTime(taskmanager.registered_at)],
-          ['Last Heartbeat', formatAge(now - taskmanager.last_heartbeat)],
-          ['CPU Cores', taskmanager.cpu_cores],
+          [t('Registered'), times.dateTime(taskmanager.registered_at)],
+          [t('Last Heartbeat'), formatAge(now - taskmanager.last_heartbeat)],
+          [t('CPU Cores'), taskmanager.cpu_cores],
           [
-            'Physical Memory',
+            t('Physical Memory'),
             <div key="memory">
-              {formatBytes(used)} of {formatBytes(taskmanager.physical_memory)} in use
-              <Progress
-                mt={6}
-                size={6}
-                value={taskmanager.physical_memory > 0 ? (100 * used) / taskmanager.physical_memory : 0}
-                aria-label="Memory in use"
-              />
+              {rich('{used} of {physicalMemory} in use{progress}', {
+                used: formatBytes(used),
+                physicalMemory: formatBytes(taskmanager.physical_memory),
+                progress: (
+                  <Progress
+                    mt={6}
+                    size={6}
+                    value={taskmanager.physical_memory > 0 ? (100 * used) / taskmanager.physical_memory : 0}
+                    aria-label={t('Memory in use')}
+                  />
+                ),
+              })}
             </div>,
           ],
         ]}
@@ -123,25 +130,28 @@ interface SlotsProps extends DetailsProps {
 function Slots({ taskmanager, cluster, allocated }: SlotsProps) {
   const names = new Map(cluster.jobs.map((job) => [job.id, job.name]));
   return (
-    <Panel title={`Slots: ${taskmanager.free_slots} of ${taskmanager.slots} free`} flush>
+    <Panel
+      title={t('Slots: {freeSlots} of {slots} free', { freeSlots: taskmanager.free_slots, slots: taskmanager.slots })}
+      flush
+    >
       {allocated.length === 0 ? (
-        <EmptyState compact icon={IconStack2} title="No slot is in use" />
+        <EmptyState compact icon={IconStack2} title={t('No slot is in use')} />
       ) : (
         <div className="tm-table-scroll">
           <table className="tm-table">
-            <caption className="tm-visually-hidden">Slots in use</caption>
+            <caption className="tm-visually-hidden">{t('Slots in use')}</caption>
             <thead>
               <tr>
-                <th scope="col">Job</th>
-                <th scope="col">Process</th>
+                <th scope="col">{t('Job')}</th>
+                <th scope="col">{t('Process')}</th>
                 <th scope="col" className="tm-num">
-                  Tasks
+                  {t('Tasks')}
                 </th>
                 <th scope="col" className="tm-num">
-                  Memory
+                  {t('Memory')}
                 </th>
                 <th scope="col" className="tm-num">
-                  Peak
+                  {t('Peak')}
                 </th>
               </tr>
             </thead>
@@ -154,13 +164,13 @@ function Slots({ taskmanager, cluster, allocated }: SlotsProps) {
                         <Link to={`/jobs/${jobId}`}>{names.get(jobId) ?? jobId}</Link>
                         {slots.length > 1 && (
                           <div className="tm-dim">
-                            {slots.length} slots · {formatBytes(memory)}
+                            {t('{count} slots · {memory}', { count: slots.length, memory: formatBytes(memory) })}
                           </div>
                         )}
                       </td>
                     )}
                     <td>
-                      {slot.pid ?? NOTHING} <span className="tm-dim">slot {slot.slot}</span>
+                      {slot.pid ?? NOTHING} <span className="tm-dim">{t('slot {slot}', { slot: slot.slot })}</span>
                     </td>
                     <td className="tm-num">{slot.assignedTasks}</td>
                     <td className="tm-num tm-live">{formatBytes(slot.memory.resident)}</td>

@@ -14,27 +14,29 @@ import { usePageTitle } from '../hooks/usePageTitle';
 import { useSorting } from '../hooks/useSorting';
 import { formatAge, formatBytes } from '../model/format';
 import { sortBy } from '../model/jobList';
+import { t } from '../texts/t';
 import classes from './pages.module.css';
 import { TaskManagerState } from './TaskManagerState';
 
 const COLUMNS = ['id', 'state', 'free_slots', 'cpu_cores', 'physical_memory', 'last_heartbeat'] as const;
 
 export function TaskManagersPage() {
-  usePageTitle('Task Managers');
+  usePageTitle(t('Task Managers'));
   const { data: cluster, error } = useCluster();
   return (
     <>
-      <h1 className={classes.pageTitle}>Task Managers</h1>
+      <h1 className={classes.pageTitle}>{t('Task Managers')}</h1>
       {cluster === undefined && error === null && <Skeleton height={200} radius={10} />}
       {cluster === undefined && error !== null && (
-        <FailureState title="The TaskManagers cannot be shown" message={error} />
+        <FailureState title={t('The TaskManagers cannot be shown')} message={error} />
       )}
       {cluster !== undefined && (
-        <Panel flush label="Task Managers">
+        <Panel flush label={t('Task Managers')}>
           {cluster.taskmanagers.length === 0 ? (
-            <EmptyState icon={IconServerOff} title="No TaskManager is registered">
-              Jobs wait until one registers. A TaskManager registers a few seconds after its start, once its Spark
-              session is ready.
+            <EmptyState icon={IconServerOff} title={t('No TaskManager is registered')}>
+              {t(
+                'Jobs wait until one registers. A TaskManager registers a few seconds after its start, once its Spark session is ready.',
+              )}
             </EmptyState>
           ) : (
             <Rows taskmanagers={cluster.taskmanagers} />
@@ -52,15 +54,15 @@ function Rows({ taskmanagers }: { readonly taskmanagers: readonly TaskManagerSum
   return (
     <div className="tm-table-scroll">
       <table className="tm-table">
-        <caption className="tm-visually-hidden">Task Managers</caption>
+        <caption className="tm-visually-hidden">{t('Task Managers')}</caption>
         <thead>
           <tr>
-            <SortHeader column="id" label="ID" {...header} />
-            <SortHeader column="state" label="Status" {...header} />
-            <SortHeader column="free_slots" label="Free Slots / All Slots" numeric {...header} />
-            <SortHeader column="cpu_cores" label="CPU Cores" numeric {...header} />
-            <SortHeader column="physical_memory" label="Free / Physical Memory" numeric {...header} />
-            <SortHeader column="last_heartbeat" label="Last Heartbeat" numeric {...header} />
+            <SortHeader column="id" label={t('ID')} {...header} />
+            <SortHeader column="state" label={t('Status')} {...header} />
+            <SortHeader column="free_slots" label={t('Free Slots / All Slots')} numeric {...header} />
+            <SortHeader column="cpu_cores" label={t('CPU Cores')} numeric {...header} />
+            <SortHeader column="physical_memory" label={t('Free / Physical Memory')} numeric {...header} />
+            <SortHeader column="last_heartbeat" label={t('Last Heartbeat')} numeric {...header} />
           </tr>
         </thead>
         <tbody>
@@ -69,7 +71,7 @@ function Rows({ taskmanagers }: { readonly taskmanagers: readonly TaskManagerSum
               <td className="tm-grow">
                 <Link to={`/taskmanagers/${encodeURIComponent(taskmanager.id)}`}>{taskmanager.id}</Link>
                 <div className="tm-dim">
-                  {taskmanager.spark_master} · pid {taskmanager.pid}
+                  {t('{sparkMaster} · pid {pid}', { sparkMaster: taskmanager.spark_master, pid: taskmanager.pid })}
                 </div>
               </td>
               <td>

@@ -13,6 +13,7 @@ import { formatDuration } from '../../model/format';
 import type { Vertex } from '../../model/job';
 import { isTerminal, toneOf } from '../../model/states';
 import { attemptsIn, entriesOf, lanesOf, lastedOf, placeOf, stateText } from '../../model/timeline';
+import { plural, t } from '../../texts/t';
 import { FailureState } from '../EmptyState/EmptyState';
 import { Panel } from '../Panel/Panel';
 import { StateBadge, ToneBadge } from '../StateBadge/StateBadge';
@@ -36,8 +37,8 @@ export function JobTimeline() {
   if (data !== undefined) return <Strip timeline={data} vertices={vertices} />;
   if (error === null) return null;
   return (
-    <Panel title="Timeline">
-      <FailureState title="The timeline cannot be shown" message={error.message} onRetry={() => void refetch()} />
+    <Panel title={t('Timeline')}>
+      <FailureState title={t('The timeline cannot be shown')} message={error.message} onRetry={() => void refetch()} />
     </Panel>
   );
 }
@@ -57,13 +58,12 @@ export function Strip({ timeline, vertices }: StripProps) {
     return { left: `${left}%`, width: `${width}%` };
   };
   return (
-    <Panel title="Timeline">
+    <Panel title={t('Timeline')}>
       <p className={classes.summary}>
-        {isCut && 'The last '}
-        {formatDuration(now - begin)}: {attempts === 1 ? '1 attempt' : `${attempts} attempts`},{' '}
-        {events.length === 1 ? '1 event' : `${events.length} events`}
-        {failed > 0 && `, ${failed} of them ${failed === 1 ? 'a failure' : 'failures'}`}
-        {isCut && '; what was before is no longer kept'}
+        {isCut ? t('The last {time}', { time: formatDuration(now - begin) }) : formatDuration(now - begin)}:{' '}
+        {plural(attempts, '1 attempt', '{count} attempts')}, {plural(events.length, '1 event', '{count} events')}
+        {failed > 0 && `, ${plural(failed, '1 of them a failure', '{count} of them failures')}`}
+        {isCut && `; ${t('what was before is no longer kept')}`}
       </p>
       {/* the list below says the same */}
       <div className={classes.strip} aria-hidden>
@@ -100,7 +100,12 @@ export function Strip({ timeline, vertices }: StripProps) {
                 data-tone={toneOf(run.state)}
                 data-earlier={run.attempt !== null || undefined}
                 style={style(run)}
-                title={`${name}${run.attempt === null ? '' : `, attempt ${run.attempt}`}: ${run.state}, ${times.dateTime(run.begin)}, for ${formatDuration(lastedOf(run, now))}`}
+                title={t('{name}: {state}, {begin}, for {run}', {
+                  name: run.attempt === null ? name : t('{name}, attempt {attempt}', { name, attempt: run.attempt }),
+                  state: run.state,
+                  begin: times.dateTime(run.begin),
+                  run: formatDuration(lastedOf(run, now)),
+                })}
               />
             ))}
             <span className={classes.vertexName}>{name}</span>
@@ -112,17 +117,17 @@ export function Strip({ timeline, vertices }: StripProps) {
         </div>
       </div>
       <details className={classes.more}>
-        <summary>List</summary>
-        <ol className={classes.list} tabIndex={0} aria-label="Timeline, newest first">
+        <summary>{t('List')}</summary>
+        <ol className={classes.list} tabIndex={0} aria-label={t('Timeline, newest first')}>
           {entriesOf(timeline).map(({ at, state, event }, index) => (
             <li key={`${at} ${index}`}>
               <span className={classes.when}>{times.dateTime(at)}</span>
               {state !== undefined && (
                 <span className={classes.what}>
                   <StateBadge state={state.state} plain />
-                  {state.attempt !== null && <span>attempt {state.attempt}</span>}
+                  {state.attempt !== null && <span>{t('attempt {attempt}', { attempt: state.attempt })}</span>}
                   <span className="tm-dim">
-                    {state.end === null ? 'so far' : 'for'} {formatDuration(lastedOf(state, now))}
+                    {state.end === null ? t('so far') : t('for')} {formatDuration(lastedOf(state, now))}
                   </span>
                   {state.cause !== '' && <span className="tm-break">{state.cause}</span>}
                 </span>
@@ -134,7 +139,7 @@ export function Strip({ timeline, vertices }: StripProps) {
                   </ToneBadge>
                   <span className="tm-break">{event.text}</span>
                   {event.end !== null && event.end > event.begin && (
-                    <span className="tm-dim">took {formatDuration(event.end - event.begin)}</span>
+                    <span className="tm-dim">{t('took {end}', { end: formatDuration(event.end - event.begin) })}</span>
                   )}
                 </span>
               )}

@@ -12,6 +12,7 @@ import { useJobLog } from '../../hooks/useJobLog';
 import { useTimes } from '../../hooks/useTimes';
 import { formatBytes, formatCount } from '../../model/format';
 import { type HeldLog, type LogFilter, KINDS, LEVELS, queryOf, rowsOf, severityOf } from '../../model/jobLog';
+import { plural, t } from '../../texts/t';
 import { Panel } from '../Panel/Panel';
 import classes from './LogText.module.css';
 import { Marked } from './Marked';
@@ -51,32 +52,32 @@ export function JobLogText({ jobId, isLive, files, vertices, picker }: Props) {
   const attempts = numbers(files.map(({ attempt }) => attempt)).toReversed();
   const times = useTimes();
   return (
-    <Panel flush label="Log">
+    <Panel flush label={t('Log')}>
       <div className={classes.bar}>
         {picker}
         <SearchField value={filter.q ?? ''} onChange={(text) => setFilter({ q: text })} />
         <Filter
-          label="Level"
-          all="All levels"
+          label={t('Level')}
+          all={t('All levels')}
           value={filter.level}
           onChange={(value) => setFilter({ level: value })}
           // fatal is what no program logs every day
           options={LEVELS.slice(1, -1).map((level) => [
             level,
-            level === 'ERROR' ? 'Errors only' : `${level} and above`,
+            level === 'ERROR' ? t('Errors only') : t('{level} and above', { level }),
           ])}
         />
         <Filter
-          label="Vertex"
-          all="All vertices"
+          label={t('Vertex')}
+          all={t('All vertices')}
           value={filter.vertex}
           // an operator of another vertex has logged nothing there
           onChange={(value) => setFilter({ vertex: value, operator: null })}
           options={vertices.map(({ id, name }) => [id, name])}
         />
         <Filter
-          label="Operator"
-          all="All operators"
+          label={t('Operator')}
+          all={t('All operators')}
           value={filter.operator}
           onChange={(value) => setFilter({ operator: value })}
           options={vertices
@@ -84,25 +85,25 @@ export function JobLogText({ jobId, isLive, files, vertices, picker }: Props) {
             .flatMap(({ operators }) => operators.map(({ uid, name }) => [uid, name] as const))}
         />
         <Filter
-          label="Source"
-          all="All sources"
+          label={t('Source')}
+          all={t('All sources')}
           value={filter.kind}
           onChange={(value) => setFilter({ kind: value })}
           options={Object.entries(KINDS)}
         />
         <Filter
-          label="Attempt"
-          all="All attempts"
+          label={t('Attempt')}
+          all={t('All attempts')}
           value={filter.attempt}
           onChange={(value) => setFilter({ attempt: value })}
-          options={attempts.map((attempt) => [String(attempt), `Attempt ${attempt}`])}
+          options={attempts.map((attempt) => [String(attempt), t('Attempt {attempt}', { attempt })])}
         />
         <Filter
-          label="Slot"
-          all="All slots"
+          label={t('Slot')}
+          all={t('All slots')}
           value={filter.slot}
           onChange={(value) => setFilter({ slot: value })}
-          options={slots.map((slot) => [String(slot), `Slot ${slot}`])}
+          options={slots.map((slot) => [String(slot), t('Slot {slot}', { slot })])}
         />
         {filter.from !== null && (
           <Button
@@ -111,14 +112,14 @@ export function JobLogText({ jobId, isLive, files, vertices, picker }: Props) {
             rightSection={<IconX size={13} />}
             onClick={() => setFilter({ from: null })}
           >
-            From {times.dateTime(queryOf(filter).from)}
+            {t('From {from}', { from: times.dateTime(queryOf(filter).from) })}
           </Button>
         )}
         <span className={classes.spring} />
         {isLive && (
           <Switch
             size="sm"
-            label="Follow"
+            label={t('Follow')}
             checked={isFollowing}
             onChange={(event) => setFollowing(event.currentTarget.checked)}
           />
@@ -171,8 +172,8 @@ function SearchField({ value, onChange }: { readonly value: string; readonly onC
     <TextInput
       size="xs"
       w={200}
-      placeholder="Search"
-      aria-label="Search in the log"
+      placeholder={t('Search')}
+      aria-label={t('Search in the log')}
       leftSection={<IconSearch size={15} />}
       maxLength={500}
       value={text}
@@ -189,7 +190,7 @@ function SearchField({ value, onChange }: { readonly value: string; readonly onC
             variant="subtle"
             color="gray"
             size="sm"
-            aria-label="Clear the search"
+            aria-label={t('Clear the search')}
             onClick={() => {
               setText('');
               search('');
@@ -290,7 +291,7 @@ function Entries({ jobId, filter, vertices, isFollowing, onScrollBack }: Entries
         tabIndex={0}
         role="log"
         aria-live="off"
-        aria-label="Lines of all logs"
+        aria-label={t('Lines of all logs')}
         onWheel={(event) => {
           if (event.deltaY < 0) onScrollBack();
         }}
@@ -306,13 +307,13 @@ function Entries({ jobId, filter, vertices, isFollowing, onScrollBack }: Entries
                 lookBack();
               }}
             >
-              Look further back
+              {t('Look further back')}
             </Button>
           </div>
         )}
         {held !== null && rows.length === 0 && held.earlier === null && (
           <p className={classes.nothing}>
-            {isAll ? 'Nothing has been printed or logged yet.' : 'No line is what you look for.'}
+            {isAll ? t('Nothing has been printed or logged yet.') : t('No line is what you look for.')}
           </p>
         )}
         <div className={classes.body} style={{ height: virtual.getTotalSize() }}>
@@ -328,7 +329,7 @@ function Entries({ jobId, filter, vertices, isFollowing, onScrollBack }: Entries
                 >
                   <Origin entry={row.entry} isShown={row.isFirst} names={names} />
                   <Marked line={row.text} text={filter.q ?? ''} />
-                  {row.entry.is_cut && row.isFirst && <span className={classes.cut}> … shown in part</span>}
+                  {row.entry.is_cut && row.isFirst && <span className={classes.cut}> {t('… shown in part')}</span>}
                 </div>
               )
             );
@@ -363,8 +364,11 @@ function Origin({
   const place =
     slot === null
       ? `${kind === 'jobmanager' ? 'JobManager' : 'TaskManager'} ${process}`
-      : [`Attempt ${attempt} · slot ${slot}`, kind === 'out' ? 'output' : task, code].filter(Boolean).join(' · ');
-  const short = slot === null ? (kind === 'jobmanager' ? 'JobManager' : 'TaskManager') : task || `slot ${slot}`;
+      : [t('Attempt {attempt} · slot {slot}', { attempt: attempt ?? '', slot }), kind === 'out' ? 'output' : task, code]
+          .filter(Boolean)
+          .join(' · ');
+  const short =
+    slot === null ? (kind === 'jobmanager' ? 'JobManager' : 'TaskManager') : task || t('slot {slot}', { slot });
   const clock = time === null ? '' : `${times.time(time)}.${String(time % 1000).padStart(3, '0')}`;
   return (
     <Tooltip label={`${time === null ? '' : `${times.dateTime(time)} · `}${place}`} openDelay={300}>
@@ -380,16 +384,23 @@ function Origin({
 /** How much was found, and how far the server has looked. */
 function Progress({ held }: { readonly held: HeldLog | null }) {
   const times = useTimes();
-  if (held === null) return 'Searching';
+  if (held === null) return t('Searching');
   const { entries, left, size, logs, leftOut, searchedTo, isCut } = held;
-  const parts = [`${formatCount(entries.length)} ${entries.length === 1 ? 'entry' : 'entries'}`];
-  parts.push(`${formatCount(logs)} ${logs === 1 ? 'log' : 'logs'} of ${formatBytes(size)}`);
+  const parts = [plural(entries.length, '1 entry', '{count} entries')];
+  parts.push(t('{logs} of {size}', { logs: plural(logs, '1 log', '{count} logs'), size: formatBytes(size) }));
   if (left > 0) {
-    const back = searchedTo === null ? '' : ` back to ${times.dateTime(searchedTo)}`;
-    parts.push(`searched${back}, ${formatBytes(left)} left`);
+    const rest = formatBytes(left);
+    parts.push(
+      searchedTo === null
+        ? t('searched, {left} left', { left: rest })
+        : t('searched back to {time}, {left} left', { time: times.dateTime(searchedTo), left: rest }),
+    );
   }
-  if (leftOut > 0) parts.push(`${formatCount(leftOut)} logs left out: choose an attempt or a slot to see them`);
-  if (isCut) parts.push('older entries are no longer shown');
+  if (leftOut > 0)
+    parts.push(
+      t('{leftOut} logs left out: choose an attempt or a slot to see them', { leftOut: formatCount(leftOut) }),
+    );
+  if (isCut) parts.push(t('older entries are no longer shown'));
   return parts.join(' · ');
 }
 

@@ -12,6 +12,7 @@ import { type FoundInLog, useLogSearch } from '../../hooks/useLogSearch';
 import { useLogTail } from '../../hooks/useLogTail';
 import { formatBytes, formatCount } from '../../model/format';
 import { indexOfLine, levelOf } from '../../model/logBuffer';
+import { t } from '../../texts/t';
 import { Panel } from '../Panel/Panel';
 import classes from './LogText.module.css';
 import { Marked } from './Marked';
@@ -83,14 +84,14 @@ export function LogText({ jobId, name, isLive, picker }: Props) {
     if (count > 0) goToHit((count + Math.min(hit, count - 1) + by) % count);
   };
   return (
-    <Panel flush label="Log">
+    <Panel flush label={t('Log')}>
       <div className={classes.bar}>
         {picker}
         <TextInput
           size="xs"
           w={180}
-          placeholder="Search"
-          aria-label="Search in the log"
+          placeholder={t('Search')}
+          aria-label={t('Search in the log')}
           leftSection={<IconSearch size={15} />}
           value={text}
           onChange={(event) => {
@@ -104,10 +105,16 @@ export function LogText({ jobId, name, isLive, picker }: Props) {
         {text !== '' && (
           <span className={classes.hits} role="status">
             {hitsText(found, hit)}
-            <ActionIcon variant="subtle" color="gray" size="sm" aria-label="Previous match" onClick={() => step(-1)}>
+            <ActionIcon
+              variant="subtle"
+              color="gray"
+              size="sm"
+              aria-label={t('Previous match')}
+              onClick={() => step(-1)}
+            >
               <IconChevronUp size={15} />
             </ActionIcon>
-            <ActionIcon variant="subtle" color="gray" size="sm" aria-label="Next match" onClick={() => step(1)}>
+            <ActionIcon variant="subtle" color="gray" size="sm" aria-label={t('Next match')} onClick={() => step(1)}>
               <IconChevronDown size={15} />
             </ActionIcon>
           </span>
@@ -115,21 +122,21 @@ export function LogText({ jobId, name, isLive, picker }: Props) {
         <Select
           size="xs"
           w={140}
-          aria-label="Level"
+          aria-label={t('Level')}
           allowDeselect={false}
           value={level}
           onChange={(value) => setLevel(value ?? 'all')}
           data={[
-            { value: 'all', label: 'All levels' },
-            { value: 'warning', label: 'Warnings, errors' },
-            { value: 'error', label: 'Errors only' },
+            { value: 'all', label: t('All levels') },
+            { value: 'warning', label: t('Warnings, errors') },
+            { value: 'error', label: t('Errors only') },
           ]}
         />
         <span className={classes.spring} />
         {isLive && (
           <Switch
             size="sm"
-            label="Follow"
+            label={t('Follow')}
             checked={isFollowing}
             onChange={(event) => {
               setFollowing(event.currentTarget.checked);
@@ -137,11 +144,11 @@ export function LogText({ jobId, name, isLive, picker }: Props) {
             }}
           />
         )}
-        <Tooltip label="Download the whole file">
+        <Tooltip label={t('Download the whole file')}>
           <ActionIcon
             variant="default"
             size="md"
-            aria-label="Download the whole file"
+            aria-label={t('Download the whole file')}
             loading={isDownloading}
             onClick={() => download()}
           >
@@ -160,7 +167,7 @@ export function LogText({ jobId, name, isLive, picker }: Props) {
         tabIndex={0}
         role="log"
         aria-live="off"
-        aria-label={`Lines of ${name}`}
+        aria-label={t('Lines of {name}', { name })}
         onWheel={(event) => {
           // scrolling back ends follow mode
           if (event.deltaY < 0) setFollowing(false);
@@ -169,12 +176,12 @@ export function LogText({ jobId, name, isLive, picker }: Props) {
         {buffer.start > buffer.begin && (
           <div className={classes.earlier}>
             <Button variant="default" size="compact-xs" loading={tail.isReading} onClick={() => tail.readBack()}>
-              Load the {formatBytes(Math.min(buffer.start - buffer.begin, 128 * 1024))} before
+              {t('Load the {start} before', { start: formatBytes(Math.min(buffer.start - buffer.begin, 128 * 1024)) })}
             </Button>
           </div>
         )}
         {tail.isLoaded && shown.length === 0 && (
-          <p className={classes.nothing}>{all.length === 0 ? 'The file is empty.' : 'No line has this level.'}</p>
+          <p className={classes.nothing}>{all.length === 0 ? t('The file is empty.') : t('No line has this level.')}</p>
         )}
         <div className={classes.body} style={{ height: virtual.getTotalSize() }}>
           {virtual.getVirtualItems().map(({ index, start }) => {
@@ -196,15 +203,23 @@ export function LogText({ jobId, name, isLive, picker }: Props) {
       {tail.isLoaded && !(isFollowing && isLive) && buffer.end < buffer.size && (
         <div className={classes.onwards}>
           <Button variant="default" size="compact-xs" loading={tail.isReading} onClick={() => tail.readOn()}>
-            Load more
+            {t('Load more')}
           </Button>
         </div>
       )}
       <p className={classes.foot}>
-        {level !== 'all' && `${formatCount(shown.length)} ${level === 'error' ? 'errors' : 'warnings and errors'} in `}
+        {level !== 'all' &&
+          (level === 'error'
+            ? `${t('{count} errors in', { count: formatCount(shown.length) })} `
+            : `${t('{count} warnings and errors in', { count: formatCount(shown.length) })} `)}
         {all.length === 0
-          ? `${formatCount(buffer.lineCount)} lines`
-          : `${level === 'all' ? 'Lines' : 'lines'} ${formatCount(firstLine)} to ${formatCount(firstLine + all.length - 1)} of ${formatCount(Math.max(buffer.lineCount, firstLine + all.length - 1))}`}
+          ? t('{lineCount} lines', { lineCount: formatCount(buffer.lineCount) })
+          : t('{lines} {first} to {last} of {lineCount}', {
+              lines: level === 'all' ? t('Lines') : t('lines'),
+              first: formatCount(firstLine),
+              last: formatCount(firstLine + all.length - 1),
+              lineCount: formatCount(Math.max(buffer.lineCount, firstLine + all.length - 1)),
+            })}
       </p>
     </Panel>
   );
@@ -218,6 +233,9 @@ function isOfLevel(line: string, wanted: string): boolean {
 
 /** "3 of 41": position among all matches in the file. */
 function hitsText({ matches, isComplete, isSearching }: FoundInLog, hit: number): string {
-  if (matches.length === 0) return isSearching ? 'Searching' : 'No match';
-  return `${formatCount(Math.min(hit, matches.length - 1) + 1)} of ${formatCount(matches.length)}${isComplete ? '' : '+'}`;
+  if (matches.length === 0) return isSearching ? t('Searching') : t('No match');
+  return t('{hit} of {count}', {
+    hit: formatCount(Math.min(hit, matches.length - 1) + 1),
+    count: `${formatCount(matches.length)}${isComplete ? '' : '+'}`,
+  });
 }

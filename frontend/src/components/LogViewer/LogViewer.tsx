@@ -8,6 +8,7 @@ import { fetchLogFiles } from '../../api/jobs';
 import type { LogFile } from '../../gen/contract';
 import { useQueryParam } from '../../hooks/useQueryParam';
 import { formatBytes } from '../../model/format';
+import { t } from '../../texts/t';
 import { EmptyState, FailureState } from '../EmptyState/EmptyState';
 import { Panel } from '../Panel/Panel';
 import { JobLogText, type NamedVertex } from './JobLogText';
@@ -30,16 +31,18 @@ export function LogViewer({ jobId, isLive, vertices }: Props) {
     refetchInterval: isLive ? 5_000 : false,
   });
   if (error !== null && data === undefined) {
-    return <FailureState title="The logs cannot be shown" message={error.message} onRetry={() => void refetch()} />;
+    return (
+      <FailureState title={t('The logs cannot be shown')} message={error.message} onRetry={() => void refetch()} />
+    );
   }
   if (data === undefined) return <Skeleton height={420} radius={10} />;
   const files = data.files.toSorted((a, b) => b.attempt - a.attempt || a.slot - b.slot || a.name.localeCompare(b.name));
   const current = files.find(({ name }) => name === chosen);
   if (files.length === 0) {
     return (
-      <Panel label="Logs">
-        <EmptyState icon={IconFileText} title="No logs yet">
-          They appear here once a slot of the job prints or logs something.
+      <Panel label={t('Logs')}>
+        <EmptyState icon={IconFileText} title={t('No logs yet')}>
+          {t('They appear here once a slot of the job prints or logs something.')}
         </EmptyState>
       </Panel>
     );
@@ -47,7 +50,7 @@ export function LogViewer({ jobId, isLive, vertices }: Props) {
   const attempts = [...new Set(files.map((file) => file.attempt))];
   const picker = (
     <Select
-      aria-label="Log file"
+      aria-label={t('Log file')}
       size="xs"
       w={260}
       allowDeselect={false}
@@ -55,9 +58,9 @@ export function LogViewer({ jobId, isLive, vertices }: Props) {
       value={current?.name ?? ALL}
       onChange={(value) => choose(value === ALL ? null : value)}
       data={[
-        { value: ALL, label: 'All logs, by time' },
+        { value: ALL, label: t('All logs, by time') },
         ...attempts.map((each) => ({
-          group: `Attempt ${each}`,
+          group: t('Attempt {each}', { each }),
           items: files
             .filter((file) => file.attempt === each)
             .map((file) => ({ value: file.name, label: describe(file) })),
@@ -76,5 +79,10 @@ function describe(file: LogFile): string {
   // files that an earlier release rotated have a number after their name
   const rotated = /\.\d+$/.exec(file.name)?.[0] ?? '';
   const kind = (file.kind === 'out' ? 'output' : 'log') + rotated;
-  return `Attempt ${file.attempt} · slot ${file.slot} · ${kind} · ${formatBytes(file.size)}`;
+  return t('Attempt {attempt} · slot {slot} · {kind} · {size}', {
+    attempt: file.attempt,
+    slot: file.slot,
+    kind,
+    size: formatBytes(file.size),
+  });
 }

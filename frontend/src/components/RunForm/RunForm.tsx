@@ -130,8 +130,8 @@ export function RunForm({ program, mayRun, before, savepoint, chosenEntry }: Pro
             />
             <Textarea
               className={classes.wide}
-              label="Python Packages"
-              description="Beside the engine's own; lines of a requirements file, for which there are wheels"
+              label={t('Python Packages')}
+              description={t("Beside the engine's own; lines of a requirements file, for which there are wheels")}
               placeholder="geopy>=2,<3"
               autosize
               minRows={1}

@@ -30,13 +30,14 @@ import {
   speedsOf,
   windowOf,
 } from '../../model/history';
+import { t } from '../../texts/t';
 import { SharedCursor, TimeChart } from '../TimeChart/TimeChart';
 import { PickedCharts } from './PickedCharts';
 import classes from './VertexDrawer.module.css';
 
-const OUTDATED = 'What this page has not seen itself may be missing since it last did.';
-const ONLY_SEEN = 'Only what was seen since this page was opened is shown.';
-const GONE = 'Nothing is kept of this time: a job that has ended keeps its history for a day.';
+const OUTDATED = t('What this page has not seen itself may be missing since it last did.');
+const ONLY_SEEN = t('Only what was seen since this page was opened is shown.');
+const GONE = t('Nothing is kept of this time: a job that has ended keeps its history for a day.');
 /** More lines in a chart cannot be told apart; a hook for each, compared or not. */
 const MAX_COMPARED = 3;
 /** Of vertices that are compared, in the order of the choice. */
@@ -66,7 +67,7 @@ export function ChartsTab({ jobId, vertexId }: Props) {
       <div className={classes.window}>
         <SegmentedControl
           size="xs"
-          aria-label="Time Range"
+          aria-label={t('Time Range')}
           value={name}
           onChange={(value) => {
             choose({ window: value });
@@ -77,9 +78,9 @@ export function ChartsTab({ jobId, vertexId }: Props) {
         {edges.length > 0 && (
           <Select
             size="xs"
-            aria-label="Charts of"
+            aria-label={t('Charts of')}
             allowDeselect={false}
-            data={[{ value: ITSELF, label: 'This vertex' }, ...edges]}
+            data={[{ value: ITSELF, label: t('This vertex') }, ...edges]}
             value={edge ?? ITSELF}
             onChange={(value) => setEdge(value === ITSELF ? null : value)}
           />
@@ -89,8 +90,8 @@ export function ChartsTab({ jobId, vertexId }: Props) {
             size="xs"
             searchable
             clearable
-            aria-label="Compare with"
-            placeholder={compared.length === 0 ? 'Compare with' : ''}
+            aria-label={t('Compare with')}
+            placeholder={compared.length === 0 ? t('Compare with') : ''}
             maxValues={MAX_COMPARED}
             data={others.map(({ id, name: label }) => ({ value: id, label }))}
             value={[...compared]}
@@ -119,7 +120,12 @@ function useEdges(vertexId: string): readonly { readonly value: string; readonly
   const sides = topologyOfVertices(vertices).edges.flatMap(({ source, target, edge, shipStrategy }) => {
     if (edge === undefined || (source !== vertexId && target !== vertexId)) return [];
     const [side, other] = target === vertexId ? ['from', source] : ['to', target];
-    return [{ value: edge, label: `Edge ${side} ${names.get(other) ?? other} · ${shipStrategy}` }];
+    return [
+      {
+        value: edge,
+        label: t('Edge {side} {other} · {shipStrategy}', { side, other: names.get(other) ?? other, shipStrategy }),
+      },
+    ];
   });
   return sides.toSorted(
     (one, other) => Number(one.label.startsWith('Edge to')) - Number(other.label.startsWith('Edge to')),
@@ -197,41 +203,41 @@ function VertexCharts({ compared, ...asked }: Asked & { readonly compared: reado
     <Shown history={history} end={asked.end}>
       <TimeChart
         {...shown}
-        title="Records per Second"
+        title={t('Records per Second')}
         format={formatRate}
         series={coloured(
-          lines('Received', (s) => s.recordsIn),
-          lines('Sent', (s) => s.recordsOut),
+          lines(t('Received'), (s) => s.recordsIn),
+          lines(t('Sent'), (s) => s.recordsOut),
         )}
       />
       <TimeChart
         {...shown}
-        title="Busy / Backpressured / Idle"
+        title={t('Busy / Backpressured / Idle')}
         format={formatShare}
         top={1000}
         series={[
-          ...lines('Busy', (s) => s.busy, LOAD_COLOUR.busy),
-          ...lines('Backpressured', (s) => s.backPressured, LOAD_COLOUR.backPressured),
-          ...lines('Idle', (s) => s.idle, LOAD_COLOUR.idle),
+          ...lines(t('Busy'), (s) => s.busy, LOAD_COLOUR.busy),
+          ...lines(t('Backpressured'), (s) => s.backPressured, LOAD_COLOUR.backPressured),
+          ...lines(t('Idle'), (s) => s.idle, LOAD_COLOUR.idle),
         ]}
       />
       <TimeChart
         {...shown}
-        title="Bytes per Second"
+        title={t('Bytes per Second')}
         format={formatByteRate}
         ceilingOf={niceBytes}
         series={coloured(
-          lines('Received', (s) => s.bytesIn),
-          lines('Sent', (s) => s.bytesOut),
+          lines(t('Received'), (s) => s.bytesIn),
+          lines(t('Sent'), (s) => s.bytesOut),
         )}
       />
       {samples.some(({ lag }) => lag !== null) && (
         <TimeChart
           {...shown}
-          title="Watermark Lag"
+          title={t('Watermark Lag')}
           format={formatDuration}
           ceilingOf={niceDuration}
-          series={coloured(lines('Lag', (s) => s.lag))}
+          series={coloured(lines(t('Lag'), (s) => s.lag))}
         />
       )}
       {!isLive(samples) && samples.some(({ behind }) => behind !== null) && (
@@ -239,43 +245,43 @@ function VertexCharts({ compared, ...asked }: Asked & { readonly compared: reado
         <>
           <TimeChart
             {...shown}
-            title="Behind the Newest Watermark"
+            title={t('Behind the Newest Watermark')}
             format={formatDuration}
             ceilingOf={niceDuration}
-            series={coloured(lines('Behind', (s) => s.behind))}
+            series={coloured(lines(t('Behind'), (s) => s.behind))}
           />
           <TimeChart
             {...shown}
-            title="Event Time per Real Time"
+            title={t('Event Time per Real Time')}
             format={formatTimes}
-            series={[{ name: 'Speed', values: speedsOf(samples) }]}
+            series={[{ name: t('Speed'), values: speedsOf(samples) }]}
           />
         </>
       )}
       {kept.some(({ pending }) => pending !== null) && (
         <TimeChart
           {...keptShown}
-          title="Pending Records"
+          title={t('Pending Records')}
           format={formatCount}
           ceilingOf={niceCount}
-          series={coloured(keptLines('Pending', (s) => s.pending))}
+          series={coloured(keptLines(t('Pending'), (s) => s.pending))}
         />
       )}
       {kept.some(({ late }) => late !== null && late > 0) && (
         <TimeChart
           {...keptShown}
-          title="Late Records Dropped per Second"
+          title={t('Late Records Dropped per Second')}
           format={formatRate}
-          series={coloured(keptLines('Late', (s) => s.late))}
+          series={coloured(keptLines(t('Late'), (s) => s.late))}
         />
       )}
       {kept.some(({ stateSize }) => stateSize !== null) && (
         <TimeChart
           {...keptShown}
-          title="State Size in the Latest Checkpoint"
+          title={t('State Size in the Latest Checkpoint')}
           format={formatBytes}
           ceilingOf={niceBytes}
-          series={coloured(keptLines('State', (s) => s.stateSize))}
+          series={coloured(keptLines(t('State'), (s) => s.stateSize))}
         />
       )}
     </Shown>
@@ -290,30 +296,30 @@ function EdgeCharts(asked: Asked) {
     <Shown history={history} end={asked.end}>
       <TimeChart
         {...shown}
-        title="Records per Second"
+        title={t('Records per Second')}
         format={formatRate}
-        series={[column('Sent', (s) => s.records)]}
+        series={[column(t('Sent'), (s) => s.records)]}
       />
       <TimeChart
         {...shown}
-        title="Bytes per Second"
+        title={t('Bytes per Second')}
         format={formatByteRate}
         ceilingOf={niceBytes}
-        series={[column('Sent', (s) => s.bytes)]}
+        series={[column(t('Sent'), (s) => s.bytes)]}
       />
       <TimeChart
         {...shown}
-        title="Queued"
+        title={t('Queued')}
         format={formatBytes}
         ceilingOf={niceBytes}
-        series={[column('Queued', (s) => s.queuedBytes)]}
+        series={[column(t('Queued'), (s) => s.queuedBytes)]}
       />
       <TimeChart
         {...shown}
-        title="Queued Buffers"
+        title={t('Queued Buffers')}
         format={formatCount}
         ceilingOf={niceCount}
-        series={[column('Buffers', (s) => s.queuedBuffers)]}
+        series={[column(t('Buffers'), (s) => s.queuedBuffers)]}
       />
     </Shown>
   );

@@ -10,6 +10,7 @@ import { formatMetric, groupMetrics, summarise } from '../../model/metricTable';
 import type { Mark } from '../../model/history';
 import { pickedHistory, pickedSeries, recordPicked, withKept } from '../../store/pickedMetrics';
 import { connection } from '../../store/socket';
+import { t } from '../../texts/t';
 import { TimeChart } from '../TimeChart/TimeChart';
 import classes from './VertexDrawer.module.css';
 
@@ -68,10 +69,10 @@ export function PickedCharts({ jobId, vertexId, windowMs, marks, choice, onChoos
         size="xs"
         searchable
         clearable
-        aria-label="Add a chart of a metric"
-        placeholder="Add a chart of a metric"
+        aria-label={t('Add a chart of a metric')}
+        placeholder={t('Add a chart of a metric')}
         limit={MAX_SHOWN}
-        nothingFoundMessage="No metric that is a number has such a name"
+        nothingFoundMessage={t('No metric that is a number has such a name')}
         data={optionsOf(data, picked)}
         value={null}
         onChange={(id) => id !== null && pick([...picked, id])}
@@ -82,7 +83,7 @@ export function PickedCharts({ jobId, vertexId, windowMs, marks, choice, onChoos
           <div key={id} className={classes.picked}>
             <CloseButton
               size="sm"
-              aria-label={`Remove the chart of ${id}`}
+              aria-label={t('Remove the chart of {id}', { id })}
               onClick={() => pick(picked.filter((each) => each !== id))}
             />
             <TimeChart
@@ -92,9 +93,9 @@ export function PickedCharts({ jobId, vertexId, windowMs, marks, choice, onChoos
               marks={marks}
               format={formatMetric}
               series={[
-                { name: 'Greatest', values: samples.map(({ greatest }) => greatest) },
-                { name: 'Average', values: samples.map(({ average }) => average) },
-                { name: 'Least', values: samples.map(({ least }) => least) },
+                { name: t('Greatest'), values: samples.map(({ greatest }) => greatest) },
+                { name: t('Average'), values: samples.map(({ average }) => average) },
+                { name: t('Least'), values: samples.map(({ least }) => least) },
               ]}
             />
           </div>

@@ -52,7 +52,7 @@ function Table({ live }: { readonly live: LiveVertex }) {
       <div role="rowgroup" className={classes.head}>
         <div role="row" className={classes.row} aria-rowindex={1}>
           {COLUMNS.map(([name, kind]) => (
-            <span key={name} role="columnheader" data-kind={kind}>
+            <span key={name} role="columnheader" data-kind={kind} title={name}>
               {name}
             </span>
           ))}

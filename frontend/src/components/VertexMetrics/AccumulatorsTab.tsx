@@ -8,6 +8,7 @@ import { fetchSubtasksAccumulators, fetchVertexAccumulators } from '../../api/me
 import type { Accumulator } from '../../gen/contract';
 import { NOTHING } from '../../model/format';
 import type { Vertex } from '../../model/job';
+import { t } from '../../texts/t';
 import { EmptyState, FailureState } from '../EmptyState/EmptyState';
 import classes from './VertexMetrics.module.css';
 
@@ -30,14 +31,18 @@ export function AccumulatorsTab({ jobId, vertex }: Props) {
     return error === null ? (
       <Skeleton height={160} radius={10} />
     ) : (
-      <FailureState title="The accumulators cannot be shown" message={error.message} onRetry={() => void refetch()} />
+      <FailureState
+        title={t('The accumulators cannot be shown')}
+        message={error.message}
+        onRetry={() => void refetch()}
+      />
     );
   }
   const merged = data[0]['user-accumulators'];
   if (merged.length === 0) {
     return (
-      <EmptyState compact icon={IconSum} title="No accumulators">
-        No function of this vertex registers an accumulator; see RuntimeContext.add_accumulator.
+      <EmptyState compact icon={IconSum} title={t('No accumulators')}>
+        {t('No function of this vertex registers an accumulator; see RuntimeContext.add_accumulator.')}
       </EmptyState>
     );
   }
@@ -46,8 +51,8 @@ export function AccumulatorsTab({ jobId, vertex }: Props) {
     <div className={classes.tables}>
       <div className="tm-table-scroll" tabIndex={0}>
         <table className="tm-table">
-          <caption className="tm-visually-hidden">Accumulators</caption>
-          <Head first="Accumulator" />
+          <caption className="tm-visually-hidden">{t('Accumulators')}</caption>
+          <Head first={t('Accumulator')} />
           <tbody>
             {merged.map((each) => (
               <Row key={each.name} first={each.name} accumulator={each} />
@@ -56,12 +61,12 @@ export function AccumulatorsTab({ jobId, vertex }: Props) {
         </table>
       </div>
       {merged.map(({ name }) => (
-        <section key={name} aria-label={`${name} of each subtask`}>
-          <h3 className={classes.title}>{name} of each subtask</h3>
+        <section key={name} aria-label={t('{name} of each subtask', { name })}>
+          <h3 className={classes.title}>{t('{name} of each subtask', { name })}</h3>
           <div className="tm-table-scroll" tabIndex={0}>
             <table className="tm-table">
-              <caption className="tm-visually-hidden">{name} of each subtask</caption>
-              <Head first="Subtask" />
+              <caption className="tm-visually-hidden">{t('{name} of each subtask', { name })}</caption>
+              <Head first={t('Subtask')} />
               <tbody>
                 {subtasks.flatMap(({ subtask, 'user-accumulators': own }) =>
                   own
@@ -82,9 +87,9 @@ function Head({ first }: { readonly first: string }) {
     <thead>
       <tr>
         <th scope="col">{first}</th>
-        <th scope="col">Type</th>
+        <th scope="col">{t('Type')}</th>
         <th scope="col" className="tm-num">
-          Value
+          {t('Value')}
         </th>
       </tr>
     </thead>

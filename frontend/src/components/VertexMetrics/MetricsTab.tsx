@@ -10,6 +10,7 @@ import { useQueryParam } from '../../hooks/useQueryParam';
 import { NOTHING } from '../../model/format';
 import type { Vertex } from '../../model/job';
 import { type MetricRow, formatMetric, groupMetrics, summarise } from '../../model/metricTable';
+import { t } from '../../texts/t';
 import { EmptyState, FailureState } from '../EmptyState/EmptyState';
 import classes from './VertexMetrics.module.css';
 
@@ -38,13 +39,13 @@ export function MetricsTab({ jobId, vertex }: Props) {
     return error === null ? (
       <Skeleton height={320} radius={10} />
     ) : (
-      <FailureState title="The metrics cannot be shown" message={error.message} onRetry={() => void refetch()} />
+      <FailureState title={t('The metrics cannot be shown')} message={error.message} onRetry={() => void refetch()} />
     );
   }
   if (data.metrics.length === 0) {
     return (
-      <EmptyState compact icon={IconGauge} title="No metrics">
-        Subtasks report them while they run; they are kept for an hour after the job has ended.
+      <EmptyState compact icon={IconGauge} title={t('No metrics')}>
+        {t('Subtasks report them while they run; they are kept for an hour after the job has ended.')}
       </EmptyState>
     );
   }
@@ -57,8 +58,8 @@ export function MetricsTab({ jobId, vertex }: Props) {
         <TextInput
           size="xs"
           className={classes.filter ?? ''}
-          placeholder="Filter metrics"
-          aria-label="Filter metrics"
+          placeholder={t('Filter metrics')}
+          aria-label={t('Filter metrics')}
           leftSection={<IconSearch size={15} />}
           value={filter}
           onChange={(event) => setFilter(event.currentTarget.value)}
@@ -69,25 +70,25 @@ export function MetricsTab({ jobId, vertex }: Props) {
             w={150}
             searchable
             allowDeselect={false}
-            aria-label="Subtask"
+            aria-label={t('Subtask')}
             value={picked}
             onChange={setPicked}
-            data={data.subtasks.map((index) => ({ value: String(index), label: `Subtask ${index}` }))}
+            data={data.subtasks.map((index) => ({ value: String(index), label: t('Subtask {index}', { index }) }))}
           />
         )}
       </div>
       {groups.length === 0 ? (
-        <EmptyState compact icon={IconGauge} title="No metric matches the filter" />
+        <EmptyState compact icon={IconGauge} title={t('No metric matches the filter')} />
       ) : (
         <div className="tm-table-scroll" tabIndex={0}>
           <table className={`tm-table ${classes.table ?? ''}`}>
-            <caption className="tm-visually-hidden">Metrics</caption>
+            <caption className="tm-visually-hidden">{t('Metrics')}</caption>
             <thead>
               <tr>
-                <th scope="col">Metric</th>
-                {isWide && ['Min', 'Max', 'Sum'].map((name) => <Heading key={name} text={name} />)}
+                <th scope="col">{t('Metric')}</th>
+                {isWide && [t('Min'), t('Max'), t('Sum')].map((name) => <Heading key={name} text={name} />)}
                 {subtasks.map((index) => (
-                  <Heading key={index} text={`Subtask ${index}`} />
+                  <Heading key={index} text={t('Subtask {index}', { index })} />
                 ))}
               </tr>
             </thead>
