@@ -31,6 +31,7 @@ from tests.cluster.graphs import graph_json
 from tests.cluster.snapshots import completed
 from tests.dispatcher import rows
 from tests.dispatcher.test_jars import jar_id, upload
+from tests.support.databases import needs_processes
 
 pytestmark = pytest.mark.django_db
 
@@ -258,6 +259,7 @@ def test_the_limit_is_off_with_zero_and_counts_no_request_twice(alice: User, set
     submit(alice)
 
 
+@needs_processes
 @pytest.mark.django_db(transaction=True)
 def test_of_requests_at_once_so_many_become_jobs(alice: User, settings: Settings) -> None:
     settings.TIDEMARK_JOBS_PER_USER = 2

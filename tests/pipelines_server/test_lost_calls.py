@@ -16,6 +16,7 @@ from backend.pipelines.documents import Checked, check
 from backend.pipelines.models import Draft, Pipeline, Version
 from tests.cluster.failing_database import FailingDatabase, Loss
 from tests.pipelines_server.documents import document
+from tests.support.databases import needs_processes
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -115,11 +116,6 @@ def at_once(count: int, act: Callable[[int], Any]) -> list[Any]:
     for thread in threads:
         thread.join()
     return results
-
-
-needs_processes = pytest.mark.skipif(
-    "sqlite" in connection.settings_dict["ENGINE"], reason="SQLite's test database is one connection's"
-)
 
 
 @needs_processes

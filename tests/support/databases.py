@@ -1,0 +1,10 @@
+"""What tests need of the database that they run on."""
+
+from __future__ import annotations
+
+import pytest
+from django.db import connection
+
+needs_processes = pytest.mark.skipif(
+    "sqlite" in connection.settings_dict["ENGINE"], reason="SQLite's test database is one connection's"
+)
