@@ -71,6 +71,7 @@ class Code(enum.Enum):
     # plug-ins
     NODE_TYPE_MISSING = "node-type-missing"
     NODE_TYPE_BROKEN = "node-type-broken"
+    NODE_TYPE_NEWER = "node-type-newer"
 
 
 _SEVERITIES = {
@@ -82,6 +83,7 @@ _SEVERITIES = {
     Code.EXACTLY_ONCE_WITHOUT_CHECKPOINTS: Severity.WARNING,
     Code.AT_LEAST_ONCE_SINK: Severity.INFO,
     Code.DISABLED_UPSTREAM: Severity.INFO,
+    Code.NODE_TYPE_NEWER: Severity.INFO,
 }
 
 

@@ -240,6 +240,9 @@ class _Run:
         read = self._read(node, node_type)
         for problem in read.problems:
             self._add(node.node_id, problem)
+        newer = _newer(node, node_type)
+        if newer is not None:
+            self._add(node.node_id, newer)
         if read.params is None or not is_connected:
             return
         known = {port: tuple(facts for _, facts in found) for port, found in inputs.items()}
@@ -491,6 +494,25 @@ class _Run:
                 # all rows in one subtask are in order
                 if edge.partitioning is not None and (node_id in tables or edge.partitioning != "global"):
                     self._add(node_id, _out_of_order(edge))
+
+
+def _newer(node: Node, node_type: NodeType) -> Problem | None:
+    """Return the note that a node has parameters of an earlier version of its type, and its present ones as the fix."""
+    if node.type_version >= node_type.version:
+        return None
+    try:
+        params = json.loads(json.dumps(node_type.migrate(node.params, node.type_version)))
+    except Exception:
+        # that is a problem of the parameters
+        return None
+    message = f"has the parameters of version {node.type_version} of {node.type}; version {node_type.version} runs"
+    patch = (
+        {"op": "replace", "path": "/params", "value": params},
+        {"op": "replace", "path": "/type_version", "value": node_type.version},
+    )
+    hint = "It runs as it is. Its form is that of the newer version."
+    fix = Fix(f"Bring it to version {node_type.version}", patch)
+    return Problem(Code.NODE_TYPE_NEWER, message, field="/type_version", hint=hint, fixes=(fix,))
 
 
 def _imports_the_same(one: Binding, other: Binding) -> bool:

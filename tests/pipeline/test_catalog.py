@@ -213,7 +213,14 @@ def test_parameters_of_an_earlier_version_are_migrated() -> None:
     catalog = type(load_catalog([]))({**load_catalog([]).types, "test.newer": Newer()})
     old = node("test.newer", "Old", minimum=3) | {"type_version": 1}
     found = validate(read_document(chain(orders(), old)), catalog)
-    assert found.problems == () and found.nodes["n1"].params == {"least": 3}
+    assert found.is_deployable and found.nodes["n1"].params == {"least": 3}
+    # whoever edits it sees the newer form: the parameters have to fit that first
+    (note,) = found.problems
+    assert (note.code, note.node, note.field) == (Code.NODE_TYPE_NEWER, "n1", "/type_version")
+    mended = {step["path"]: step["value"] for step in note.fixes[0].patch}
+    assert mended == {"/nodes/n1/params": {"least": 3}, "/nodes/n1/type_version": 2}
+    now = old | {"params": {"least": 3}, "type_version": 2}
+    assert validate(read_document(chain(orders(), now)), catalog).problems == ()
     lost = node("test.newer", "Lost") | {"type_version": 1}
     (problem,) = validate(read_document(chain(orders(), lost)), catalog).problems
     assert (problem.code, problem.field) == (Code.BAD_PARAM, "/params")
