@@ -25,7 +25,7 @@ from backend.cluster import services
 from backend.cluster.database_clock import CLOCK
 from backend.live.authentication import CLOSE_UNAUTHORIZED, SUBPROTOCOL, FindUser
 from backend.live.documents import read_document
-from backend.live.feed import Feed, Message, tick_message
+from backend.live.feed import Feed, Message, frame_text, tick_message
 from backend.live.log_follow import MAX_FOLLOWED, FollowRefused, LogFollower, follower_of
 from backend.live.topics import VertexUnknownError, group_of, is_topic, source_of
 
@@ -212,7 +212,7 @@ class LiveConsumer(AsyncWebsocketConsumer):
         async with self._sending:
             if self._feeds.get(feed.topic) is not feed:
                 return
-            message = feed.next_message(document, read.freshness_now)
+            message = feed.next_message(document, read.freshness_now, read)
             if message is not None:
                 self._sent_at[feed.topic] = time.monotonic()
                 await self._write(message)
@@ -269,7 +269,7 @@ class LiveConsumer(AsyncWebsocketConsumer):
             await self._write(message)
 
     async def _write(self, message: Message) -> None:
-        text = json.dumps(message, separators=(",", ":"))
+        text = frame_text(message)
         try:
             await asyncio.wait_for(self.send(text_data=text), self._pace.send_timeout_s)
         except TimeoutError:

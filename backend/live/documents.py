@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -10,6 +12,8 @@ from channels.db import database_sync_to_async
 
 from backend.cluster import services
 from backend.cluster.freshness import Freshness, Source
+from backend.live.feed import Encoded
+from backend.live.merge_patch import merge_patch
 from backend.live.topics import job_of_topic, preview_of_topic, source_of, topic_document
 
 Document = dict[str, Any]
@@ -30,6 +34,10 @@ class LiveDocument:
     """Monotonic seconds."""
     by_topic: dict[str, Document] = field(default_factory=dict)
     """What was made of it so far."""
+    encoded: dict[tuple[int, int], tuple[Document, Encoded]] = field(default_factory=dict)
+    """By identity of the document that a connection has sent last, and of the one that it sends: the former, which is
+    kept so that no other has its identity, and the text that leads from one to the other. Connections share documents.
+    """
 
     @property
     def version(self) -> int:
@@ -48,6 +56,21 @@ class LiveDocument:
         if topic not in self.by_topic:
             self.by_topic[topic] = topic_document(topic, self.document)
         return self.by_topic[topic]
+
+    def whole(self, document: Document) -> Encoded:
+        """Return the text of a topic's document; made once for all connections."""
+        return self._encoded(document, document, lambda: document)
+
+    def patch(self, before: Document, after: Document) -> Encoded:
+        """Return the text of the patch from another document of a topic to its present one; likewise."""
+        return self._encoded(before, after, lambda: merge_patch(before, after))
+
+    def _encoded(self, before: Document, after: Document, make: Callable[[], Document]) -> Encoded:
+        key = id(before), id(after)
+        found = self.encoded.get(key)
+        if found is None:
+            found = self.encoded[key] = before, Encoded(json.dumps(make(), separators=(",", ":")))
+        return found[1]
 
 
 _kept: dict[str, LiveDocument] = {}

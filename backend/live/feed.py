@@ -7,15 +7,55 @@ is sent. Every message, and every tick in between, reports the document's age.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import json
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from backend.cluster.freshness import Freshness
 from backend.live.merge_patch import merge_patch
 
 Document = dict[str, Any]
 Message = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Encoded:
+    """A part of a message as JSON text, which many connections send."""
+
+    text: str
+
+
+class Contents(Protocol):
+    """Makes the contents of messages: as they are, or encoded once for all connections."""
+
+    def whole(self, document: Document) -> Any:
+        """Return the content of a snapshot."""
+
+    def patch(self, before: Document, after: Document) -> Any:
+        """Return the content of a change."""
+
+
+class Plain:
+    """Implements Contents: as they are."""
+
+    def whole(self, document: Document) -> Document:
+        return document
+
+    def patch(self, before: Document, after: Document) -> Document:
+        return merge_patch(before, after)
+
+
+PLAIN = Plain()
+
+
+def frame_text(message: Mapping[str, Any]) -> str:
+    """Return the text of a message; what is encoded comes last."""
+    text = json.dumps({k: v for k, v in message.items() if not isinstance(v, Encoded)}, separators=(",", ":"))
+    for name, value in message.items():
+        if isinstance(value, Encoded):
+            text = f'{text[:-1]},"{name}":{value.text}}}'
+    return text
 
 
 @dataclass(slots=True)
@@ -38,7 +78,7 @@ class Feed:
             self.is_due = True
             self.hinted_version = max(self.hinted_version, version)
 
-    def next_message(self, document: Document, freshness: Freshness) -> Message | None:
+    def next_message(self, document: Document, freshness: Freshness, contents: Contents = PLAIN) -> Message | None:
         """Return the message that turns the client's document into this one; None if the client has it already."""
         self.is_due = False
         sent, self.sent, self.freshness = self.sent, document, freshness
@@ -50,7 +90,7 @@ class Feed:
                 "topic": self.topic,
                 "version": version,
                 "freshness": freshness.to_json(),
-                "data": document,
+                "data": contents.whole(document),
             }
         if version == sent["version"]:
             return None
@@ -60,7 +100,7 @@ class Feed:
             "from": sent["version"],
             "version": version,
             "freshness": freshness.to_json(),
-            "patch": merge_patch(sent, document),
+            "patch": contents.patch(sent, document),
         }
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from backend.cluster.freshness import Freshness, Source
-from backend.live.feed import Feed, tick_message
+from backend.live.documents import LiveDocument
+from backend.live.feed import Feed, frame_text, tick_message
 from backend.live.merge_patch import apply_merge_patch, merge_patch
 
 _LEAVES = st.booleans() | st.integers() | st.text(max_size=3) | st.lists(st.none() | st.integers(), max_size=3)
@@ -78,3 +80,25 @@ def test_a_tick_says_how_old_the_document_of_every_topic_is() -> None:
     cluster.next_message({"version": 7}, FRESH.after(12_000))
     [told] = tick_message([cluster], 6)["freshness"].values()
     assert told["is_stale"] and told["age_ms"] == 12_400
+
+
+def test_connections_with_the_same_documents_share_the_texts_of_changes() -> None:
+    before: dict[str, Any] = {"version": 1, "a": 1, "gone": 2}
+    after: dict[str, Any] = {"version": 2, "a": {"b": "\u00e9"}}
+    other = {"version": 1, "a": 1}
+    shared = LiveDocument(after, FRESH, 0.0)
+    feeds = [Feed("cluster", sent) for sent in (before, before, other)]
+    messages = [feed.next_message(after, FRESH, shared) for feed in feeds]
+    first, second, third = [message["patch"] for message in messages if message is not None]
+    assert first is second and first is not third
+    assert json.loads(frame_text(messages[0] or {})) == {
+        "type": "change",
+        "topic": "cluster",
+        "from": 1,
+        "version": 2,
+        "freshness": FRESH.to_json(),
+        "patch": {"version": 2, "a": {"b": "\u00e9"}, "gone": None},
+    }
+    assert json.loads(third.text) == {"version": 2, "a": {"b": "\u00e9"}}
+    snapshot = Feed("cluster").next_message(after, FRESH, shared)
+    assert json.loads(frame_text(snapshot or {}))["data"] == after
