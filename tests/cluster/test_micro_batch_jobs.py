@@ -132,6 +132,7 @@ def test_a_cancelled_job_leaves_nothing(stack: Stack, program: str, tmp_path: Pa
     wait_until(lambda: not drivers(stack) and free_slots(stack) == free, 15, "the driver's end")
 
 
+@pytest.mark.slow
 def test_a_leader_that_dies_costs_no_batch(stack: Stack, program: str, tmp_path: Path) -> None:
     written = tmp_path / "written"
     slow, fast = [[str(written), "50000", rate] for rate in ("100", "1e6")]
@@ -150,6 +151,7 @@ def test_a_leader_that_dies_costs_no_batch(stack: Stack, program: str, tmp_path:
     assert committed(written) == list(range(50_000))
 
 
+@pytest.mark.slow
 def test_a_job_that_takes_what_is_there_stops_by_itself(stack: Stack, program: str, tmp_path: Path) -> None:
     once = BATCHES | {"execution.micro-batch.trigger": "once"}
     job = stack.client.run(program, [str(tmp_path / "written"), "100000", "100"], once, 2, None)
