@@ -63,6 +63,13 @@ test('the bell counts what is new; opened, it is read, and stays marked as new',
   await waitFor(() => expect(screen.queryByRole('link')).toBeNull());
 });
 
+test('a bell that is opened before the server has answered is read when it has', async () => {
+  show();
+  fireEvent.click(screen.getByRole('button', { name: 'What happened: nothing new' }));
+  await waitFor(() => expect(read).toEqual([30]));
+  expect(screen.getAllByText('New:', { exact: false })).toHaveLength(2);
+});
+
 test('a quiet cluster says so, and nothing is marked as read', async () => {
   inbox = { happenings: [], read_at: 0, unread: 0 };
   show();

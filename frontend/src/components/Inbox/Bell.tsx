@@ -3,7 +3,7 @@
 import { ActionIcon, Button, Indicator, Popover } from '@mantine/core';
 import { IconBell } from '@tabler/icons-react';
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
-import { useState } from 'react';
+import { useEffect, useState } from 'react';
 import { Link } from 'react-router';
 
 import { fetchInbox, markRead } from '../../api/inbox';
@@ -20,22 +20,26 @@ const REFRESH_MS = 30_000;
 export function Bell() {
   const client = useQueryClient();
   const { data, error } = useQuery({ queryKey: KEY, queryFn: fetchInbox, refetchInterval: REFRESH_MS });
+  const [isOpen, setOpen] = useState(false);
+  /** What was new when the list was shown stays marked while it is; null: it has not been shown. */
+  const [readBefore, setReadBefore] = useState<number | null>(null);
   const { mutate: read } = useMutation({
     mutationFn: markRead,
+    onMutate: () => setReadBefore((before) => before ?? data?.read_at ?? null),
     onSuccess: (inbox) => client.setQueryData<Inbox>(KEY, inbox),
   });
-  const [isOpen, setOpen] = useState(false);
-  /** What was new when the list was opened stays marked while it is. */
-  const [readAt, setReadAt] = useState(0);
   const unread = data?.unread ?? 0;
   const happenings = data?.happenings ?? [];
+  const newest = happenings[0]?.at;
+  // also of what comes while the list is open
+  useEffect(() => {
+    if (isOpen && unread > 0 && newest !== undefined) read(newest);
+  }, [isOpen, unread, newest, read]);
   const open = (isWanted: boolean) => {
     setOpen(isWanted);
-    if (!isWanted || data === undefined) return;
-    setReadAt(data.read_at);
-    const newest = happenings[0];
-    if (newest !== undefined && unread > 0) read(newest.at);
+    setReadBefore(null);
   };
+  const readAt = readBefore ?? data?.read_at ?? 0;
   return (
     <Indicator disabled={unread === 0} label={countText(unread)} size={16} offset={4} color="red.8">
       <Popover opened={isOpen} onChange={open} position="bottom-end" width="min(420px, calc(100vw - 24px))" trapFocus>
@@ -68,7 +72,7 @@ export function Bell() {
                   key={`${happening.at}-${happening.kind}-${happening.subject}-${index}`}
                   happening={happening}
                   isNew={happening.at > readAt}
-                  onFollow={() => setOpen(false)}
+                  onFollow={() => open(false)}
                 />
               ))}
             </ul>
