@@ -10,6 +10,7 @@ import argparse
 import os
 import socket
 import threading
+import time
 from typing import Any
 
 from django.conf import settings
@@ -27,6 +28,8 @@ from backend.cluster.storage_traces import leave_epoch
 
 WAIT_S = 30.0
 """For the lease of a JobManager that was killed. Shorter: it has not run out; longer: one that lives is waited for."""
+STORAGE_LOOK_S = 0.05
+"""Between two looks whether a storage has deleted what it was told to."""
 
 
 class Command(BaseCommand):
@@ -76,6 +79,10 @@ def _swept(leadership: Leadership, kept_jobs: int) -> int:
     is_all = False
     while not is_all:
         leadership.stepped()
-        is_all = all([rows.delete(), *(delete() for delete in deletes)])
+        rows_are_done = rows.delete()
+        is_all = all([rows_are_done, *(delete() for delete in deletes)])
         rounds += 1
+        if rows_are_done and not is_all:
+            # what is left is up to a storage
+            time.sleep(STORAGE_LOOK_S)
     return rounds
