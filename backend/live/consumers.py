@@ -67,7 +67,7 @@ class LiveConsumer(AsyncWebsocketConsumer):
         super().__init__()
         self._pace = pace
         self._feeds: dict[str, Feed] = {}
-        #: when a message of a topic was sent last, monotonic
+        #: when a change of a topic was sent last, monotonic
         self._sent_at: dict[str, float] = {}
         #: logs that are followed, by the client's names
         self._logs: dict[str, tuple[LogFollower, asyncio.Task[None]]] = {}
@@ -214,7 +214,9 @@ class LiveConsumer(AsyncWebsocketConsumer):
                 return
             message = feed.next_message(document, read.freshness_now, read)
             if message is not None:
-                self._sent_at[feed.topic] = time.monotonic()
+                if message["type"] == "change":
+                    # not after a snapshot: what has happened since then may be what the page waits for
+                    self._sent_at[feed.topic] = time.monotonic()
                 await self._write(message)
 
     async def _ended_with(self, work: Coroutine[Any, Any, None]) -> None:
