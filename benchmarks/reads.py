@@ -33,7 +33,7 @@ WARM_UP_S: Final = 5.0
 
 @dataclass(slots=True)
 class Answers:
-    """What came of the requests; each thread appends to it."""
+    """The answers to the requests; each thread appends to it."""
 
     by_kind: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     """Kind → ms."""

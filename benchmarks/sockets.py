@@ -36,7 +36,7 @@ AT_ONCE: Final = 20
 
 @dataclass(slots=True)
 class Page:
-    """What one connection has brought since it was told to count."""
+    """The changes that one connection has brought since it was told to count."""
 
     changes_ms: list[float] = field(default_factory=list)
     sizes: list[int] = field(default_factory=list)

@@ -51,7 +51,7 @@ class SlotRequest:
     is_open: bool = False
     """Whether it is not decided yet how many slots the job begins with: another request will take its place."""
     is_undivided: bool = False
-    """Whether the slots of a region have to be of one TaskManager."""
+    """True: the slots of a region have to be of one TaskManager."""
 
     @property
     def count(self) -> int:

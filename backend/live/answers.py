@@ -124,7 +124,7 @@ class JobLogQuery(JobLogFrom):
     operator: NotRequired[str]
     """Uid of the operator whose code has logged it."""
     kind: NotRequired[Literal["out", "log", "jobmanager", "taskmanager"]]
-    """What slots have printed or logged; what a JobManager has logged about the job, or a TaskManager that runs it.
+    """Lines that slots have printed or logged, or a JobManager or TaskManager has logged about the job.
     Missing: all, of processes only without `attempt` and `slot`."""
     order: NotRequired[Literal["newest", "oldest"]]
     """Which entries come first; by default the newest."""

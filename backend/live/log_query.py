@@ -41,7 +41,7 @@ _KINDS: Final = ("", "out", "log", "jobmanager", "taskmanager")
 
 @dataclass(frozen=True, slots=True)
 class JobLogSearch:
-    """What is looked for in the log of a job."""
+    """A search in the log of a job."""
 
     job_id: str
     wanted: Wanted

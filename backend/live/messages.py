@@ -110,7 +110,7 @@ class Pong(TypedDict):
 
 
 class LogPart(TypedDict):
-    """What has been added to a log that is followed, oldest first."""
+    """New lines of a log that is followed, oldest first."""
 
     type: Literal["log"]
     id: str

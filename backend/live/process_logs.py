@@ -17,7 +17,7 @@ Kind = Literal["jobmanager", "taskmanager"]
 
 @dataclass(frozen=True, slots=True)
 class ProcessLog:
-    """What is kept of the log of a process, in place of a `LogFile`."""
+    """The log of a process as far as it is kept, in place of a `LogFile`."""
 
     kind: Kind
     process: str

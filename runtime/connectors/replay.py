@@ -52,7 +52,7 @@ _DUE, _TIME = "__due_ms", "__time_ms"
 
 @dataclass(frozen=True)
 class Recording:
-    """What is replayed.
+    """Rows to be replayed, with their times.
 
     Args:
         origin: "flights", or the paths of files.

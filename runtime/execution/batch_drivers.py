@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 
 MODULE = "runtime.execution.batch_driver"
 _CLEAR_TIMEOUT_S = 5.0
-"""How long Spark may take to end what an ended driver has left."""
+"""Time for Spark to end what an ended driver has left."""
 
 
 class BatchDrivers:

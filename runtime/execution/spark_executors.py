@@ -7,10 +7,11 @@ Source: Spark, AppStatusStore and ExecutorSummary.
 from __future__ import annotations
 
 import logging
-from typing import Any, Final, TypedDict
+from typing import Any, Final
 
 from pyspark import SparkContext
 
+from runtime.execution.executor_figures import SparkExecutor
 from runtime.execution.session_health import JvmCall
 
 logger = logging.getLogger(__name__)
@@ -19,27 +20,6 @@ MAX_EXECUTORS: Final = 50
 """More: a look takes several hundred calls into the JVM."""
 PATIENCE_S: Final = 1.0
 """Of a look; an answer that comes later is taken by the next one."""
-
-
-class SparkExecutor(TypedDict):
-    """An executor. Sizes are bytes, times ms."""
-
-    id: str
-    """"driver": of a local session, in which there is no other one."""
-    address: str
-    """host:port"""
-    is_active: bool
-    cores: int
-    active_tasks: int
-    completed_tasks: int
-    failed_tasks: int
-    memory_used: int
-    """Of Spark's storage; slots are processes of their own."""
-    memory_max: int
-    disk_used: int
-    duration: int
-    """Of all its tasks."""
-    gc_time: int
 
 
 class SparkExecutors:

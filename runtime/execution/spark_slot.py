@@ -56,7 +56,7 @@ class SlotSpec:
     orphan_timeout_ms: float = 0.0
     """How long the slots go on without a JobMaster."""
     in_micro_batches: bool = False
-    """Whether one process hosts all of them, and runs their tasks in passes."""
+    """True: one process hosts all of them, and runs their tasks in passes."""
     forward_logs: bool = False
     """Whether log output goes to the client too, as channel "log"; else to the worker's stderr, Spark's log."""
 

@@ -1,4 +1,4 @@
-"""What tests need of the database that they run on."""
+"""Marks of tests that need a certain database."""
 
 from __future__ import annotations
 

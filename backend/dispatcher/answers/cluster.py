@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NotRequired, TypedDict
 
+from runtime.execution.executor_figures import SparkExecutor
+
 Overview = TypedDict(
     "Overview",
     {
@@ -96,27 +98,6 @@ class AllocatedSlot(TypedDict):
     """This and the rest are Tidemark's."""
     pid: int | None
     memory: SlotMemory
-
-
-class SparkExecutor(TypedDict):
-    """As Spark's own page has it. Sizes are bytes, times ms."""
-
-    id: str
-    """"driver": of a local session, in which there is no other one."""
-    address: str
-    """host:port"""
-    is_active: bool
-    cores: int
-    active_tasks: int
-    completed_tasks: int
-    failed_tasks: int
-    memory_used: int
-    """Of Spark's storage; slots are processes of their own."""
-    memory_max: int
-    disk_used: int
-    duration: int
-    """Of all its tasks."""
-    gc_time: int
 
 
 class TaskManagerDetail(TaskManagerInfo):

@@ -1234,7 +1234,7 @@ export interface JobLogQuery {
   /** Uid of the operator whose code has logged it. */
   operator?: string;
   /**
-   * What slots have printed or logged; what a JobManager has logged about the job, or a TaskManager that runs it.
+   * Lines that slots have printed or logged, or a JobManager or TaskManager has logged about the job.
    * Missing: all, of processes only without `attempt` and `slot`.
    */
   kind?: 'out' | 'log' | 'jobmanager' | 'taskmanager';
@@ -1570,7 +1570,7 @@ export interface LogMatch {
   text: string;
 }
 
-/** What has been added to a log that is followed, oldest first. */
+/** New lines of a log that is followed, oldest first. */
 export interface LogPart {
   type: 'log';
   id: string;
