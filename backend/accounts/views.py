@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, ClassVar
 
+import msgspec
 from django.conf import settings
 from rest_framework import exceptions
 from rest_framework.negotiation import BaseContentNegotiation
@@ -12,6 +13,7 @@ from rest_framework.parsers import BaseParser, JSONParser
 from rest_framework.renderers import BaseRenderer, JSONRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
+from rest_framework.utils.encoders import JSONEncoder
 from rest_framework.views import APIView
 
 from backend.accounts.answers import ProductErrors
@@ -44,10 +46,23 @@ def chosen(request: Request, name: str, values: Collection[str]) -> str:
     return value or ""
 
 
-class AsciiJson(JSONRenderer):
-    """JSON restricted to ASCII: a lone surrogate in a job name or a log must not break the response."""
+class FastJson(JSONRenderer):
+    """JSON in a tenth of the standard library's time, which counts where an answer has half a megabyte.
+
+    What msgspec refuses, such as a lone surrogate in a job name or a log, the standard library writes, in ASCII.
+    """
 
     ensure_ascii = True
+    _encoder = msgspec.json.Encoder(enc_hook=JSONEncoder().default)
+
+    def render(self, data: Any, accepted_media_type: str | None = None, renderer_context: Any = None) -> bytes:
+        if data is None:
+            return b""
+        try:
+            return self._encoder.encode(data)
+        except (TypeError, ValueError, OverflowError):
+            made: bytes = super().render(data, accepted_media_type, renderer_context)
+            return made
 
 
 class OnlyJson(BaseContentNegotiation):
@@ -87,7 +102,7 @@ class ClosedView(APIView):
     authentication_classes = (BearerAuthentication, CookieAuthentication)
     permission_classes = (HasRole,)
     parser_classes: Sequence[type[BaseParser]] = (ShallowJson,)
-    renderer_classes = (AsciiJson,)
+    renderer_classes = (FastJson,)
     content_negotiation_class = OnlyJson
     #: no OPTIONS: other origins have no access
     metadata_class = None

@@ -158,6 +158,13 @@ class BasicTypeInfo(TypeInformation):
     def _identity(self) -> tuple[Any, ...]:
         return (self.basic_type,)
 
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and other.basic_type is self.basic_type
+
+    def __hash__(self) -> int:
+        # a row of hundreds of columns hashes as many; that of an enum is Python's
+        return hash(self.basic_type._value_)
+
     def type_string(self) -> str:
         return self.basic_type.value
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any, Literal
 
-from runtime.common.typeinfo import BasicType, BasicTypeInfo, RowTypeInfo, TimestampTypeInfo, TypeInformation
+from runtime.common.typeinfo import BasicType, BasicTypeInfo, RowTypeInfo, TimestampTypeInfo, TypeInformation, Types
 from runtime.operators.columnar.frames import FrameReader, fields_of
 
 Changelog = Literal["append", "retract"]
@@ -86,11 +86,13 @@ class StreamFacts:
 
 @lru_cache(maxsize=4096)
 def _columns_json(row: TypeInformation) -> list[dict[str, str]]:
-    dtypes = FrameReader(row).schema
-    return [
-        {"name": name, "type": type_info.type_string(), "dtype": str(dtypes[name])}
-        for name, type_info in fields_of(row).items()
-    ]
+    return [_column_json(name, type_info) for name, type_info in fields_of(row).items()]
+
+
+@lru_cache(maxsize=4096)
+def _column_json(name: str, type_info: TypeInformation) -> dict[str, str]:
+    (dtype,) = FrameReader(Types.ROW_NAMED([name], [type_info])).schema.values()
+    return {"name": name, "type": type_info.type_string(), "dtype": str(dtype)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 
 from runtime.operators.columnar.expressions import ColumnExpressionError, Token, name_of, tokens_of
 from runtime.pipeline.identifiers import WORDS, identifier
@@ -44,18 +45,26 @@ def check_size(expression: Expression) -> None:
     Raises:
         NodeProblem: it is.
     """
-    text = expression.text
-    if len(text) > MAX_CHARS:
+    if len(expression.text) > MAX_CHARS:
         raise _problem(expression, Code.BAD_EXPRESSION, f"has more than {MAX_CHARS} characters")
+    excess = _excess(expression.text)
+    if excess is not None:
+        message, span = excess
+        raise _problem(expression, Code.BAD_EXPRESSION, message, span)
+
+
+@lru_cache(maxsize=8_192)
+def _excess(text: str) -> tuple[str, tuple[int, int] | None] | None:
+    """Return what is too large in an expression, and where; None if nothing is."""
     tokens = tokens_of(text)
     if len(tokens) > MAX_TOKENS:
-        raise _problem(expression, Code.BAD_EXPRESSION, f"has more than {MAX_TOKENS} words and signs")
+        return f"has more than {MAX_TOKENS} words and signs", None
     for index, token in enumerate(tokens[:-1]):
         is_call = name_of(token.text).lower() in GROWING and tokens[index + 1].text == "("
         if is_call and not any(map(_may_be_column, _inside(tokens[index + 1 :]))):
             message = f"{token.text} needs a column: of constants alone, write the result"
-            span = (token.start, token.start + len(token.text))
-            raise _problem(expression, Code.BAD_EXPRESSION, message, span)
+            return message, (token.start, token.start + len(token.text))
+    return None
 
 
 def _inside(tokens: Sequence[Token]) -> Iterator[tuple[Token, str]]:

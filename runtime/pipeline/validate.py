@@ -7,6 +7,7 @@ an unfinished one nothing is known, and nothing is complained of. Pure; a Memo b
 
 from __future__ import annotations
 
+import copy
 import json
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
@@ -267,7 +268,7 @@ class _Run:
         params: Any = node.params
         if node.type_version < node_type.version:
             try:
-                params = node_type.migrate(params, node.type_version)
+                params = _migrated(node, node_type)
             except Exception as error:
                 message = f"version {node.type_version} of the parameters cannot be read: {error}"
                 raise NodeProblem(Problem(Code.BAD_PARAM, message, field="/params")) from error
@@ -276,7 +277,7 @@ class _Run:
     def _read(self, node: Node, node_type: NodeType) -> _Read:
         read = self._reads.get(node.node_id)
         if read is None:
-            key = (node.type, node.type_version, json.dumps(node.params))
+            key = (node.type, node.type_version, node.params_text)
             read = self._memo.read.get((key, self._parameters_key))
             if read is None:
                 read = self._read_anew(key, node, node_type)
@@ -496,12 +497,18 @@ class _Run:
                     self._add(node_id, _out_of_order(edge))
 
 
+def _migrated(node: Node, node_type: NodeType) -> Mapping[str, Any]:
+    """Return the parameters of a node of an earlier version of its type in the present form."""
+    # a type may change what it is given, and documents share their nodes
+    return node_type.migrate(copy.deepcopy(dict(node.params)), node.type_version)
+
+
 def _newer(node: Node, node_type: NodeType) -> Problem | None:
     """Return the note that a node has parameters of an earlier version of its type, and its present ones as the fix."""
     if node.type_version >= node_type.version:
         return None
     try:
-        params = json.loads(json.dumps(node_type.migrate(node.params, node.type_version)))
+        params = json.loads(json.dumps(_migrated(node, node_type)))
     except Exception:
         # that is a problem of the parameters
         return None

@@ -9,7 +9,7 @@ read the current time. Pure; an expression travels as text and is parsed again i
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import NamedTuple
@@ -18,7 +18,7 @@ import polars as pl
 from polars.exceptions import PolarsError
 
 from runtime.common.typeinfo import RowTypeInfo, TypeInformation
-from runtime.operators.columnar.frames import FrameReader, fields_of, supported, supported_dtype, type_of_schema
+from runtime.operators.columnar.frames import FrameReader, column_type, fields_of, supported, supported_dtype
 from runtime.operators.columnar.sql_functions import FUNCTIONS, Argument, CallError, substituted
 
 RESERVED = "__"
@@ -290,17 +290,18 @@ class Projection:
     @cached_property
     def output_type(self) -> RowTypeInfo:
         """The type of the result; a column that is only passed on keeps its declared type."""
-        declared = fields_of(self.input_type)
-        known = {name: declared[source] for name, source in self.passed_on() if source in declared}
-        made = dtypes_of(FrameReader(self.input_type).schema, self.columns)
-        return type_of_schema({name: supported_dtype(dtype) for name, dtype in made.items()}, known)
-
-    def passed_on(self) -> Iterator[tuple[str, str]]:
-        """Yield (name, column of the input) for the columns that are passed on unchanged."""
+        declared, schema, passed_on = fields_of(self.input_type), FrameReader(self.input_type).schema, self.passed_on
+        types = []
         for name, text in self.columns:
-            column = column_of(text)
-            if column is not None:
-                yield name, column
+            known = declared.get(passed_on[name]) if name in passed_on else None
+            types.append(column_type(supported_dtype(_dtype_of(schema, text)), name) if known is None else known)
+        return RowTypeInfo(types, [name for name, _ in self.columns])
+
+    @cached_property
+    def passed_on(self) -> Mapping[str, str]:
+        """The columns that are passed on unchanged: name → column of the input."""
+        named = ((name, column_of(text)) for name, text in self.columns)
+        return {name: column for name, column in named if column is not None}
 
     def expressions(self) -> list[pl.Expr]:
         """Return the Polars expressions, named and cast to supported types."""

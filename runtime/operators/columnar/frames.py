@@ -136,13 +136,8 @@ def type_of(frame: pl.DataFrame, known: dict[str, TypeInformation]) -> RowTypeIn
     Raises:
         TypeError: a column's dtype has no type.
     """
-    return type_of_schema(frame.schema, known)
-
-
-def type_of_schema(schema: Mapping[str, pl.DataType], known: Mapping[str, TypeInformation]) -> RowTypeInfo:
-    """Return the row type of frames of a schema; see `type_of`."""
-    types = [known[name] if name in known else _column_type_of(dtype, name) for name, dtype in schema.items()]
-    return RowTypeInfo(types, list(schema))
+    types = [known[name] if name in known else column_type(dtype, name) for name, dtype in frame.schema.items()]
+    return RowTypeInfo(types, frame.columns)
 
 
 @lru_cache(maxsize=4_096)
@@ -163,7 +158,12 @@ def _dtype(type_info: TypeInformation) -> pl.DataType:
     return pl.DataFrame(arrow_schema(Types.ROW_NAMED(["value"], [type_info])).empty_table()).dtypes[0]
 
 
-def _column_type_of(dtype: pl.DataType, name: str) -> TypeInformation:
+def column_type(dtype: pl.DataType, name: str) -> TypeInformation:
+    """Return the type of a column of a dtype.
+
+    Raises:
+        TypeError: there is none for the dtype; the message names the column.
+    """
     try:
         return _column_type(dtype)
     except TypeError as error:

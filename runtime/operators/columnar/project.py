@@ -38,7 +38,7 @@ class ProjectOperator(OneInputOperator):
         self._output_type = output_type
         self._names = [name for name, _ in projection.columns]
         self._texts = [text for _, text in projection.columns]
-        sources = dict(projection.passed_on())
+        sources = projection.passed_on
         #: columns of the input, in order, if the projection only picks and renames them: then no frame is needed
         self._picked = [sources[name] for name in self._names] if len(sources) == len(self._names) else None
         self._expressions = projection.expressions()

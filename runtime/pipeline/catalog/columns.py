@@ -59,7 +59,7 @@ def expressions_of(columns: Named, pointer: str) -> list[Expression]:
 def projected(node: NodeInput, facts: StreamFacts, projection: Projection) -> StreamFacts:
     """Return the facts of a projection's result; a column that is passed on keeps its meaning under its new name."""
     row = projection.output_type
-    passed_on = dict(projection.passed_on())
+    passed_on = projection.passed_on
     new_name: dict[str, str] = {}
     for name, column in passed_on.items():
         new_name.setdefault(column, name)
