@@ -110,7 +110,7 @@ def is_time(type_info: TypeInformation) -> bool:
 
 
 def origins_of(
-    names: Iterable[str], node: str, passed_on: Mapping[str, str], inputs: Mapping[str, Origin]
+    names: Iterable[str], node: str, passed_on: Mapping[str, str], facts: StreamFacts | None
 ) -> tuple[tuple[str, Origin], ...]:
     """Return where the columns of a result come from.
 
@@ -118,8 +118,15 @@ def origins_of(
         names: of the result's columns.
         node: that makes it.
         passed_on: column of the result → column of the input that it is unchanged.
-        inputs: where the input's columns come from.
+        facts: of the input; None: there is none.
     """
-    return tuple(
-        (name, inputs.get(passed_on[name], (node, name)) if name in passed_on else (node, name)) for name in names
-    )
+    known = {} if facts is None else {pair[0]: pair for pair in facts.origins}
+    made = []
+    for name in names:
+        column = passed_on.get(name)
+        pair = None if column is None else known.get(column)
+        if pair is None:
+            pair = (name, (node, name))
+        # of rows with many columns below each other, most pairs are the same
+        made.append(pair if pair[0] == name else (name, pair[1]))
+    return tuple(made)

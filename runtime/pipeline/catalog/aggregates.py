@@ -94,7 +94,7 @@ class Aggregate(NodeType):
             changelog="retract",
             unique_key=tuple(keys),
             time_column=None,
-            origins=origins_of(row.field_names, node.node_id, {key: key for key in keys}, facts.origin),
+            origins=origins_of(row.field_names, node.node_id, {key: key for key in keys}, facts),
         )
         return {"out": made}
 
@@ -180,7 +180,7 @@ class TopN(NodeType):
         check_rank(params)
         row = top_n_type(node, node.named_rows(), keys, False)
         report_growth(node, "the best rows")
-        origins = origins_of(row.field_names, node.node_id, {name: name for name in facts.columns}, facts.origin)
+        origins = origins_of(row.field_names, node.node_id, {name: name for name in facts.columns}, facts)
         key = (*keys, params["rank"]) if params["rank"] else None
         # a row that another one made room for has the time of that change
         made = replace(facts, row=row, changelog="retract", unique_key=key, time_column=None, origins=origins)

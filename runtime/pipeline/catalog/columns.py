@@ -71,7 +71,7 @@ def projected(node: NodeInput, facts: StreamFacts, projection: Projection) -> St
         row=row,
         unique_key=key,
         time_column=None if facts.time_column is None else new_name.get(facts.time_column),
-        origins=origins_of(row.field_names, node.node_id, passed_on, facts.origin),
+        origins=origins_of(row.field_names, node.node_id, passed_on, facts),
     )
 
 
@@ -307,7 +307,7 @@ class Unnest(NodeType):
             raise NodeProblem(Problem(code, str(error), field=place)) from None
         passed_on = {name: name for name in made.field_names if name != alias}
         time = facts.time_column if facts.time_column != column else None
-        origins = origins_of(made.field_names, node.node_id, passed_on, facts.origin)
+        origins = origins_of(made.field_names, node.node_id, passed_on, facts)
         return {"out": replace(facts, row=made, unique_key=None, time_column=time, origins=origins)}
 
     def emit(self, context: EmitContext) -> Mapping[str, Expr]:

@@ -304,7 +304,7 @@ class Lookup(NodeType):
             made = JoinSides((row, declared), ((), ()), params["suffix"]).output_type
         except ColumnExpressionError as error:
             raise NodeProblem(Problem(Code.NAME_TAKEN, str(error), field="/params/suffix")) from None
-        origins = origins_of(made.field_names, node.node_id, {name: name for name in row.field_names}, facts.origin)
+        origins = origins_of(made.field_names, node.node_id, {name: name for name in row.field_names}, facts)
         return {"out": replace(facts, row=made, unique_key=None, origins=origins)}
 
     def emit(self, context: EmitContext) -> Mapping[str, Expr]:

@@ -71,7 +71,7 @@ class ParseJson(NodeType):
             row=made,
             unique_key=None if key is None or column in key else key,
             time_column=None if facts.time_column == column else facts.time_column,
-            origins=origins_of(made.field_names, node.node_id, passed_on, facts.origin),
+            origins=origins_of(made.field_names, node.node_id, passed_on, facts),
         )
         if params["bad"] != "dead_letters":
             return {"out": parsed}
@@ -150,7 +150,7 @@ class ToJson(NodeType):
             row=made,
             unique_key=None if key is None or alias in key else key,
             time_column=None if facts.time_column == alias else facts.time_column,
-            origins=origins_of(made.field_names, node.node_id, passed_on, facts.origin),
+            origins=origins_of(made.field_names, node.node_id, passed_on, facts),
         )
         return {"out": written}
 

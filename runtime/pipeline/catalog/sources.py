@@ -33,7 +33,7 @@ BAD = Port("bad", "bad records", help="Records that cannot be read, with the rea
 def source_facts(node: NodeInput, row: TypeInformation | None, **known: Any) -> StreamFacts:
     """Return the facts of a source's stream."""
     facts = StreamFacts(row, **known)
-    return replace(facts, origins=origins_of(facts.columns, node.node_id, {}, {}))
+    return replace(facts, origins=origins_of(facts.columns, node.node_id, {}, None))
 
 
 class SourceType(NodeType):

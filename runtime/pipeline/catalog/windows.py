@@ -192,7 +192,7 @@ class WindowAggregate(NodeType):
             # results of windows by the clock have its time
             event_time=True if params["time"] == "processing" else facts.event_time,
             time_column=None,
-            origins=origins_of(row.field_names, node.node_id, {key: key for key in keys}, facts.origin),
+            origins=origins_of(row.field_names, node.node_id, {key: key for key in keys}, facts),
         )
         return {"out": made, "late": late_facts(facts)} if params["late_output"] else {"out": made}
 
@@ -423,7 +423,7 @@ class WindowTopN(NodeType):
             row=row,
             unique_key=key,
             time_column=None,
-            origins=origins_of(row.field_names, node.node_id, passed_on, facts.origin),
+            origins=origins_of(row.field_names, node.node_id, passed_on, facts),
         )
         return {"out": made, "late": late_facts(facts)} if params["late_output"] else {"out": made}
 
