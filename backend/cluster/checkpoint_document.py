@@ -15,6 +15,7 @@ from dataclasses import asdict
 from typing import Any
 
 from runtime.checkpoint.assignment import RestoredOperator, RestoreReport
+from runtime.checkpoint.batch_trace import BatchTrace
 from runtime.checkpoint.settings import CheckpointSettings
 from runtime.checkpoint.statistics import (
     CheckpointsSnapshot,
@@ -104,7 +105,7 @@ class CheckpointDetails:
     def __init__(self) -> None:
         #: by checkpoint; None: what is published is unknown, or an earlier leader's
         self._told: dict[int, tuple[str, int, bool]] | None = None
-        self._told_traces: dict[int, tuple[int, int | None]] | None = None
+        self._told_traces: dict[int, tuple[object, ...]] | None = None
 
     def changed(self, snapshot: CheckpointsSnapshot) -> tuple[dict[str, Document], list[str] | None]:
         """Return field → details of changed checkpoints, and the fields of those that the statistics have dropped.
@@ -125,7 +126,10 @@ class CheckpointDetails:
     def changed_traces(self, snapshot: CheckpointsSnapshot) -> tuple[dict[str, Document], list[str] | None]:
         """Return the same of the traces."""
         known = {trace.checkpoint_id: trace for trace in snapshot.traces}
-        marks: dict[int, tuple[int, int | None]] = {i: (t.num_acknowledged, t.duration_ms) for i, t in known.items()}
+        marks: dict[int, tuple[object, ...]] = {
+            i: (t.num_acknowledged, t.duration_ms, *(bool(batch.spark_ms) for batch in t.batches))
+            for i, t in known.items()
+        }
         changed = {
             details_field(i): trace_document(trace)
             for i, trace in known.items()
@@ -184,7 +188,32 @@ def trace_document(trace: CheckpointTrace) -> Document:
         "lost_in": None if lost_in is None else {"phase": lost_in[0].value, "duration": round(lost_in[1], 1)},
         "failure_message": trace.cause.replace("\0", "\ufffd") or None,
     }
-    return _present(document) | {"subtasks": [_traced(subtask) for subtask in trace.stragglers]}
+    return _present(document) | {
+        "subtasks": [_traced(subtask) for subtask in trace.stragglers],
+        "batches": [_batch(batch) for batch in trace.batches],
+    }
+
+
+def _batch(batch: BatchTrace) -> Document:
+    phases = {"plan": batch.plan_ms, "run": batch.run_ms, "store": batch.store_ms, "commit": batch.commit_ms}
+    document = {
+        "region": batch.region,
+        "number": batch.number,
+        "kind": batch.kind,
+        "time": batch.time_ms,
+        "read_records": batch.num_read,
+        "write_records": batch.num_written,
+        "splits": batch.num_splits,
+        "caught_up": batch.has_caught_up,
+    }
+    return _present(document) | {
+        "phases": {phase: round(duration, 1) for phase, duration in phases.items()},
+        "spark_phases": {phase: round(duration, 1) for phase, duration in batch.spark_ms.items()},
+        "positions": [
+            {"vertex": p.task.vertex_id, "index": p.task.subtask_index, "split": p.split, "position": p.position}
+            for p in batch.positions
+        ],
+    }
 
 
 def _traced(subtask: SubtaskTrace) -> Document:
@@ -291,6 +320,7 @@ def _config(settings: CheckpointSettings) -> Document:
         "aligned_timeout": settings.aligned_timeout_ms,
         "incremental": settings.is_incremental,
         "after_tasks_finish": settings.after_tasks_finish,
+        "micro_batches": settings.is_micro_batch,
         "state_backend": settings.state_backend,
         "directory": settings.directory,
         "savepoint_directory": settings.savepoint_directory,

@@ -405,6 +405,8 @@ class CheckpointConfig(TypedDict):
     aligned_timeout: int
     incremental: bool
     after_tasks_finish: bool
+    micro_batches: NotRequired[bool]
+    """Whether each checkpoint is a batch; missing: the document is of an earlier release."""
     state_backend: str
     directory: NotRequired[str]
     savepoint_directory: NotRequired[str]

@@ -695,6 +695,80 @@ class CheckpointGanttQuery(TypedDict, total=False):
     """Number of checkpoints."""
 
 
+BatchKind = Annotated[
+    Literal["data", "idle", "snapshot", "drain"],
+    Named(
+        "BatchKind", "idle: of a checkpoint that is no batch; snapshot: of a savepoint; drain: of a stop that drains."
+    ),
+]
+
+
+class BatchPhases(TypedDict):
+    """The time of a batch, ms; the phases follow each other."""
+
+    plan: float
+    """Until its splits were dealt and its tasks began."""
+    run: float
+    """In the tasks, until all of them had stored their state."""
+    store: float
+    """Until the checkpoint was recorded."""
+    commit: float
+    """Until the sinks had committed."""
+
+
+class BatchPosition(TypedDict):
+    """How far a split has been read."""
+
+    vertex: str
+    name: str
+    """The vertex's."""
+    index: int
+    split: str
+    position: str
+    """As JSON; what it means is the source's own matter."""
+
+
+class Batch(TypedDict):
+    """A batch of a job in micro-batches, or of one of its regions if these restart alone."""
+
+    checkpoint: int
+    """The checkpoint that it ends with."""
+    region: str
+    """The first of its vertices."""
+    name: str
+    """The vertex's."""
+    number: NotRequired[int]
+    """Spark's number of it; missing: it is none of a query, and has read nothing."""
+    kind: BatchKind
+    time: int
+    """The time that all of it has for the present."""
+    read_records: int
+    write_records: int
+    splits: int
+    """Number of splits that its sources have begun."""
+    caught_up: bool
+    """Whether there was nothing more to read."""
+    duration: float
+    """The sum of its phases, ms."""
+    phases: BatchPhases
+    spark_phases: dict[str, float]
+    """Spark's own phases, ms, by its names for them; {} until the next batch begins."""
+    positions: list[BatchPosition]
+    """Of splits that are being read, at most 32."""
+
+
+class Batches(TypedDict):
+    micro_batches: bool
+    """Whether the job is executed in micro-batches."""
+    batches: list[Batch]
+    """Complete ones, the newest first, of the last 60 checkpoints; a new leader knows its own only."""
+
+
+class BatchesQuery(TypedDict, total=False):
+    last: int
+    """Number of checkpoints."""
+
+
 class SavepointUser(TypedDict):
     job_id: str
     job_name: str

@@ -41,7 +41,9 @@ class CheckpointGanttView(ProductView):
 def _named(trace: Document, names: Mapping[str, str]) -> Document:
     # a vertex of the trace is one of the job's; but the document may be that of a job without any
     subtasks = [each | {"name": names.get(each["vertex"], each["vertex"])} for each in trace["subtasks"]]
-    return trace | {"subtasks": subtasks, "text": text_of(trace, subtasks)}
+    named = trace | {"subtasks": subtasks, "text": text_of(trace, subtasks)}
+    named.pop("batches", None)
+    return named
 
 
 def text_of(trace: Document, subtasks: list[Document]) -> str:

@@ -7,6 +7,7 @@ from django.urls import path
 from backend.live import (
     api,
     autoscaler_api,
+    batch_api,
     checkpoint_api,
     failure_api,
     history_api,
@@ -49,6 +50,7 @@ urlpatterns = [
     path("api/v1/jobs/<str:job_id>/operations/<str:trigger_id>", job_api.OperationView.as_view()),
     path("api/v1/jobs/<str:job_id>/autoscaler", autoscaler_api.AutoscalerView.as_view()),
     path("api/v1/jobs/<str:job_id>/checkpoints/gantt", checkpoint_api.CheckpointGanttView.as_view()),
+    path("api/v1/jobs/<str:job_id>/batches", batch_api.BatchesView.as_view()),
     path("api/v1/jobs/<str:job_id>/state", state_api.StateView.as_view()),
     path("api/v1/jobs/<str:job_id>/state/keys", state_api.StateKeysView.as_view()),
     path("api/v1/jobs/<str:job_id>/state/lookup", state_api.StateLookupView.as_view()),

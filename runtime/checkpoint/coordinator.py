@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 
+from runtime.checkpoint.batch_trace import BatchTrace
 from runtime.checkpoint.completed_store import CompletedCheckpoint
 from runtime.checkpoint.layout import checkpoint_directory, savepoint_directory, shared_directory
 from runtime.checkpoint.messages import (
@@ -223,6 +224,10 @@ class CheckpointCoordinator:
     def pending(self) -> Mapping[CheckpointId, Stage]:
         """Return the checkpoints in progress."""
         return {p.checkpoint_id: p.stage for p in self._pending.values()}
+
+    def batch_completed(self, checkpoint_id: CheckpointId, batch: BatchTrace) -> None:
+        """Note what the batch that ends with a checkpoint has done."""
+        self._statistics.batch_completed(checkpoint_id, batch)
 
     def statistics(self) -> CheckpointsSnapshot:
         """Return the public statistics."""

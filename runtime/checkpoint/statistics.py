@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from runtime.checkpoint.batch_trace import MAX_BATCHES, BatchTrace
 from runtime.checkpoint.handles import CheckpointMetrics
 from runtime.checkpoint.settings import CheckpointSettings
 from runtime.checkpoint.trace import MAX_CAUSE_CHARS, TRACES, CheckpointTrace, SubtaskTrace, slowest
@@ -384,6 +385,16 @@ class CheckpointStatistics:
         self._failed += 1
         self._savepoints += stats.options.is_savepoint
         self._latest_failed = stats
+
+    def batch_completed(self, checkpoint_id: CheckpointId, batch: BatchTrace) -> None:
+        """Note what the batch that ends with a checkpoint has done; in place of what was noted of the same region."""
+        trace = self._traces.get(checkpoint_id)
+        if trace is None:
+            return
+        batches = {each.region: each for each in trace.batches}
+        if batch.region in batches or len(batches) < MAX_BATCHES:
+            batches[batch.region] = batch.bounded()
+        self._traces[checkpoint_id] = replace(trace, batches=tuple(batches.values()))
 
     def given_up(self, *, is_savepoint: bool) -> None:
         """Note that a checkpoint has failed which an earlier JobMaster had begun."""

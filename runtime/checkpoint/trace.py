@@ -13,6 +13,7 @@ import heapq
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from runtime.checkpoint.batch_trace import BatchTrace
 from runtime.checkpoint.handles import CheckpointMetrics
 from runtime.core.ids import CheckpointId, TaskId
 
@@ -97,6 +98,8 @@ class CheckpointTrace:
     failure_timestamp_ms: int | None = None
     cause: str = ""
     """Of the failure, at most MAX_CAUSE_CHARS."""
+    batches: Sequence[BatchTrace] = ()
+    """Of a job in micro-batches, one of each region that is through with it."""
 
     @property
     def commit_ms(self) -> int | None:

@@ -84,6 +84,15 @@ def add_checkpoints(actions: Actions) -> None:
     )
     with_json(many, "print the statistics as JSON, in Flink's shape")
     many.set_defaults(command=checkpoints)
+    each = add_job_command(
+        actions,
+        "batches",
+        help="show the last batches of a job in micro-batches",
+        description="Show what each of the last batches has read and written, and where its time went.",
+        example='tidemark batches "Flights by hour"',
+    )
+    with_json(each)
+    each.set_defaults(command=batches)
 
 
 def add_rescale(actions: Actions) -> None:
@@ -348,6 +357,39 @@ def _phases(document: dict[str, Any], options: argparse.Namespace, terminal: Ter
         terminal.line("No checkpoint yet.")
         return SUCCESS
     for line in table(rows, right={0, 3, 4, 5, 6, 7, 8}):
+        terminal.line(line)
+    return SUCCESS
+
+
+def batches(client: RestClient, options: argparse.Namespace, terminal: Terminal) -> int:
+    """Print the last batches of a job in micro-batches, newest first."""
+    job_id: str = resolve_job(options.job, client.jobs())["jid"]
+    document = client.batches(job_id)
+    if options.json:
+        terminal.result(document)
+        return SUCCESS
+    if not document["micro_batches"]:
+        raise ClientError("the job is not executed in micro-batches")
+    if not document["batches"]:
+        terminal.line("No batch yet.")
+        return SUCCESS
+    phases = ("plan", "run", "store", "commit")
+    rows = [("BATCH", "CHECKPOINT", "KIND", "TIME", "READ", "WRITTEN", *map(str.upper, phases), "DURATION", "INPUT")]
+    rows += [
+        (
+            str(batch.get("number", "–")),
+            str(batch["checkpoint"]),
+            batch["kind"],
+            time_text(batch["time"]),
+            count_text(batch["read_records"]),
+            count_text(batch["write_records"]),
+            *(f"{count_text(round(batch['phases'][phase]))} ms" for phase in phases),
+            f"{count_text(round(batch['duration']))} ms",
+            "nothing left" if batch["caught_up"] else "more to read",
+        )
+        for batch in document["batches"]
+    ]
+    for line in table(rows, right={0, 1, 4, 5, 6, 7, 8, 9, 10}):
         terminal.line(line)
     return SUCCESS
 

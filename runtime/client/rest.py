@@ -202,6 +202,10 @@ class RestClient:
         """Return where the time of the job's last checkpoints went."""
         return self._call("GET", f"/api/v1/jobs/{job_id}/checkpoints/gantt")
 
+    def batches(self, job_id: str) -> dict[str, Any]:
+        """Return what the last batches of a job in micro-batches have done."""
+        return self._call("GET", f"/api/v1/jobs/{job_id}/batches")
+
     def trigger_savepoint(
         self, job_id: str, directory: str | None, format_type: str, *, cancel_job: bool = False
     ) -> str:

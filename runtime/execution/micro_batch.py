@@ -13,9 +13,10 @@ import logging
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from runtime.checkpoint.batch_trace import BatchTrace
 from runtime.checkpoint.handles import TaskRestore
 from runtime.common import options
 from runtime.common.accumulators import GROUP as ACCUMULATORS
@@ -28,7 +29,7 @@ from runtime.core.elements import CheckpointBarrier
 from runtime.core.ids import Attempt, CheckpointId, JobId, OperatorId, SlotId, TaskId
 from runtime.execution.batch_sources import BatchSources
 from runtime.execution.passes.job_pass import JobPass, LocalPass
-from runtime.execution.passes.plan import JobFacts, PassFailedError, PassKind, PassPlan
+from runtime.execution.passes.plan import JobFacts, PassFailedError, PassKind, PassPlan, TaskOutcome
 from runtime.execution.passes.restores import graph_of, restores_of
 from runtime.execution.passes.task_run import Turn
 from runtime.operators.operator import ClientChannel
@@ -98,8 +99,19 @@ class _Batch:
     """What is being done; None = the pass waits for the JobMaster."""
     then: Callable[[_Batch], None]
     """What comes when that is done."""
+    plan_ms: float
+    """Time until it began."""
+    since_ms: float
+    """Monotonic time at which its present phase began."""
+    run_ms: float = 0.0
+    store_ms: float = 0.0
     is_waiting: bool = False
     """Whether the work cannot go on before another thread, or the client, has done something."""
+
+    def phase_over(self, now_ms: float) -> float:
+        """Return how long a phase has taken that is over now."""
+        took, self.since_ms = now_ms - self.since_ms, now_ms
+        return took
 
     @property
     def checkpoint_id(self) -> CheckpointId:
@@ -191,12 +203,27 @@ class MicroBatchHost:
         self.has_caught_up = False
         #: when the JobMaster is asked again to stop the job; None: there are more batches
         self._ask_to_stop_at_ms: float | None = None
+        #: monotonic time at which the next batch was due, once it is
+        self._due_since_ms: float | None = None
+        #: the last batch that has read, as the JobMaster was told
+        self._told: tuple[CheckpointId, BatchTrace] | None = None
         self._passes = make_passes(self)
 
     def ask_for_checkpoint(self) -> None:
         """Tell the JobMaster that a batch can begin: it has a checkpoint begin, soon or never."""
-        slot = next(iter(self._slots.values()))
-        slot.reports.checkpoint_due()
+        self._is_due()
+        self._first_slot.reports.checkpoint_due()
+
+    def spark_took(self, phases_ms: Mapping[str, float]) -> None:
+        """Note where the time of the last batch went on the side of Spark, which says so late."""
+        if self._told is not None and phases_ms:
+            checkpoint_id, trace = self._told
+            self._tell(checkpoint_id, replace(trace, spark_ms=phases_ms))
+
+    @property
+    def _first_slot(self) -> _HostedSlot:
+        """Return the slot that speaks for what is no slot's."""
+        return next(iter(self._slots.values()))
 
     def publish(self) -> None:
         """Say to the JobMaster that this thread is not held up."""
@@ -222,7 +249,7 @@ class MicroBatchHost:
     def failed(self, failure: FailureInfo) -> None:
         """Note that what drives the batches has failed."""
         self._abandon_batch()
-        next(iter(self._slots.values())).reports.slot_failed(failure)
+        self._first_slot.reports.slot_failed(failure)
 
     @property
     def is_released(self) -> bool:
@@ -416,7 +443,7 @@ class MicroBatchHost:
         """Commit what the savepoint that the job stops with holds, and end; nothing is read or emitted."""
         barrier = CheckpointBarrier(CheckpointId(0), self.clock.now_ms(), CheckpointOptions("", ""))
         run = self._new_pass(barrier, PassKind.SNAPSHOT)
-        self._batch = _Batch(run, run.commit_restored(), self._ended_only)
+        self._batch = self._new_batch(run, run.commit_restored(), self._ended_only)
 
     def _ended_only(self, batch: _Batch) -> None:
         self._last = batch.run
@@ -449,6 +476,7 @@ class MicroBatchHost:
         except Exception as error:
             slot.reports.slot_failed(describe_failure(error, slot=slot.slot_id))
             return
+        self._is_due()
         slot.reports.coordinators_snapshotted(checkpoint_id, states)
 
     def _begin(self, trigger: TriggerCheckpoint) -> None:
@@ -462,7 +490,16 @@ class MicroBatchHost:
             # the next checkpoint was due before the job could stop
             kind = PassKind.IDLE
         run = self._new_pass(CheckpointBarrier(trigger.checkpoint_id, trigger.timestamp_ms, trigger.options), kind)
-        self._batch = _Batch(run, run.run(), self._acknowledge)
+        self._batch = self._new_batch(run, run.run(), self._acknowledge)
+
+    def _is_due(self) -> None:
+        if self._due_since_ms is None:
+            self._due_since_ms = self.clock.monotonic_ms()
+
+    def _new_batch(self, run: JobPass, work: Iterator[Turn], then: Callable[[_Batch], None]) -> _Batch:
+        now_ms, due_ms = self.clock.monotonic_ms(), self._due_since_ms
+        self._due_since_ms = None
+        return _Batch(run, work, then, 0.0 if due_ms is None else now_ms - due_ms, now_ms)
 
     def _new_pass(self, barrier: CheckpointBarrier, kind: PassKind) -> JobPass:
         deployments = list(self._in_order())
@@ -517,6 +554,7 @@ class MicroBatchHost:
     def _acknowledge(self, batch: _Batch) -> None:
         plan = batch.run.plan
         checkpoint_id = plan.barrier.checkpoint_id
+        batch.run_ms = batch.phase_over(self.clock.monotonic_ms())
         for task, outcome in batch.run.outcomes.items():
             self._slot_of[task].reports.acknowledge(task, checkpoint_id, outcome.state, outcome.checkpoint)
         if plan.kind is PassKind.SNAPSHOT and plan.barrier.options.after is AfterSnapshot.GO_ON:
@@ -543,6 +581,7 @@ class MicroBatchHost:
         if batch is None or batch.checkpoint_id != checkpoint_id or batch.then == self._committed:
             # every slot is told
             return
+        batch.store_ms = batch.phase_over(self.clock.monotonic_ms())
         barrier = batch.run.plan.barrier
         graph = graph_of(JobId(self.facts.job_id), list(self._in_order()))
         states = {task: outcome.state for task, outcome in batch.run.outcomes.items()}
@@ -554,6 +593,7 @@ class MicroBatchHost:
         for task, outcome in run.outcomes.items():
             if outcome.splits:
                 self._sources.confirm(self._deployments[task].vertex.head.operator_id, outcome.splits)
+        self._tell(batch.checkpoint_id, self._trace_of(batch))
         self._last = run
         self.num_completed += 1
         self.has_caught_up = run.has_caught_up
@@ -564,6 +604,42 @@ class MicroBatchHost:
         if run.plan.kind is PassKind.DATA and not (self.has_more or self.has_finished):
             self._ask_to_stop()
         self._batch_over()
+
+    def _trace_of(self, batch: _Batch) -> BatchTrace:
+        run, plan = batch.run, batch.run.plan
+        trace = BatchTrace(
+            region=plan.deployments[0].vertex.vertex_id,
+            number=run.number,
+            kind=plan.kind.value,
+            time_ms=plan.now_ms,
+            num_read=sum(self._count(task, "numRecordsOut", outcome) for task, outcome in run.outcomes.items()),
+            num_written=sum(self._count(task, "numRecordsSend", outcome) for task, outcome in run.outcomes.items()),
+            num_splits=sum(len(outcome.splits) for outcome in run.outcomes.values()),
+            has_caught_up=run.has_caught_up,
+            plan_ms=batch.plan_ms,
+            run_ms=batch.run_ms,
+            store_ms=batch.store_ms,
+            commit_ms=batch.phase_over(self.clock.monotonic_ms()),
+            spark_ms={},
+            positions=[position for outcome in run.outcomes.values() for position in outcome.positions],
+        ).bounded()
+        redact = self._first_slot.reports.redact
+        # a split's id may be an address
+        return replace(trace, positions=[replace(p, split=redact(p.split)) for p in trace.positions])
+
+    def _count(self, task: TaskId, metric: str, outcome: TaskOutcome) -> int:
+        """Return what operators of a task have counted in a pass, of a metric that sources or sinks alone have."""
+        deployment = self._deployments[task]
+        operators = deployment.vertex.operators
+        if metric == "numRecordsOut":
+            operators = () if deployment.in_edges else operators[:1]
+        counts = (outcome.metrics.get(f"{operator.operator_id}.{metric}", 0) for operator in operators)
+        return sum(count for count in counts if isinstance(count, int))
+
+    def _tell(self, checkpoint_id: CheckpointId, trace: BatchTrace) -> None:
+        if trace.kind == PassKind.DATA.value:
+            self._told = checkpoint_id, trace
+        self._first_slot.reports.batch_completed(checkpoint_id, trace)
 
     def _aborted(self, slot: _HostedSlot, checkpoint_id: CheckpointId) -> None:
         batch = self._batch
@@ -579,7 +655,7 @@ class MicroBatchHost:
     def _fail(self, failed: PassFailedError) -> None:
         self._batch, self._queued = None, []
         if failed.task is None:
-            next(iter(self._slots.values())).reports.slot_failed(failed.info)
+            self._first_slot.reports.slot_failed(failed.info)
         elif self._states[failed.task].is_terminal:
             # it had ended, and could not commit or close
             self._slot_of[failed.task].reports.slot_failed(failed.info)

@@ -104,7 +104,9 @@ class SparkPasses(Passes):
         self._has_begun = self._has_begun or is_batch
         submit = self._batch.submit if is_batch and self._batch is not None else self._submit_beside
         on_abandon = self._give_up if is_batch else self._cancel_beside
-        return SparkPass(plan, submit, self._submit_beside, self._print, lambda: self._post(_nothing), on_abandon)
+        made = SparkPass(plan, submit, self._submit_beside, self._print, lambda: self._post(_nothing), on_abandon)
+        made.number = self._batch.number if is_batch and self._batch is not None else None
+        return made
 
     def completed(self, run: JobPass) -> None:
         if run.plan.kind is PassKind.DATA:
@@ -135,6 +137,7 @@ class SparkPasses(Passes):
             batch.finish("the attempt has ended")
             return
         self._batch, self._has_begun = batch, False
+        self._host.spark_took(batch.before_ms)
         self._ask()
 
     def _ask(self) -> None:

@@ -7,10 +7,11 @@ that stopping the query stops that, too. Passes that are no batch (savepoints) r
 
 from __future__ import annotations
 
+import json
 import logging
 import queue
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
@@ -73,10 +74,12 @@ class QueryBatch:
     Args:
         number: Spark's.
         session: the query's.
+        before_ms: where the time of the batch before it went, by Spark's names for its phases; {}: there was none.
     """
 
-    def __init__(self, number: int, session: SparkSession) -> None:
+    def __init__(self, number: int, session: SparkSession, before_ms: Mapping[str, float]) -> None:
         self.number = number
+        self.before_ms = before_ms
         self._session = session
         self._orders: queue.SimpleQueue[tuple[Future[Any], Work] | None] = queue.SimpleQueue()
         self._error: str | None = None
@@ -203,6 +206,13 @@ class BatchQuery:
         return writer.start()
 
     def _call(self, frame: DataFrame, number: int) -> None:
-        batch = QueryBatch(number, frame.sparkSession)
+        batch = QueryBatch(number, frame.sparkSession, self._ms_of(number - 1))
         self._on_batch(batch)
         batch.serve()
+
+    def _ms_of(self, number: int) -> Mapping[str, float]:
+        """Return where the time of a batch went; {} if it is not the query's last one."""
+        query = self._query
+        last = None if query is None else query._jsq.lastProgress()
+        progress = {} if last is None else json.loads(last.json())
+        return progress["durationMs"] if progress.get("batchId") == number else {}

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from runtime.checkpoint.assignment import Assignment, RestoreReport, assign_state
+from runtime.checkpoint.batch_trace import BatchTrace
 from runtime.checkpoint.completed_store import CompletedCheckpoint
 from runtime.checkpoint.coordinator import CheckpointCoordinator
 from runtime.checkpoint.messages import (
@@ -116,6 +117,10 @@ class JobCheckpoints:
     def tick(self) -> None:
         """Act on the time that has passed."""
         self._handle(TimePassed())
+
+    def batch_completed(self, checkpoint_id: CheckpointId, batch: BatchTrace) -> None:
+        """Note what the batch that ends with a checkpoint has done."""
+        self._coordinator.batch_completed(checkpoint_id, batch)
 
     def statistics(self) -> CheckpointsSnapshot:
         """Return the statistics of the job's checkpoints."""

@@ -22,6 +22,7 @@ from runtime.jobmaster.phases import Phase
 from runtime.jobmaster.regions import RegionRestarts
 from runtime.task.messages import (
     AcknowledgeCheckpoint,
+    BatchCompleted,
     CheckpointDue,
     ClientOutput,
     CoordinatorsSnapshotted,
@@ -225,6 +226,8 @@ class SlotWatch:
                 self._stop_due.add(slot)
                 if self._stop_due.issuperset(self._run.slots.live()):
                     self._owner.stop_due()
+            case BatchCompleted(checkpoint_id=checkpoint_id, batch=batch):
+                self._checkpoints.batch_completed(checkpoint_id, batch)
             case SlotLeaving():
                 self._on_leaving(message.slot)
 

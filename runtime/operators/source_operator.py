@@ -12,7 +12,7 @@ from __future__ import annotations
 import enum
 import json
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -191,6 +191,14 @@ class SourceOperator(StreamOperator):
             },
             watermark=self._watermark,
         )
+
+    def positions(self) -> Iterator[tuple[str, Any]]:
+        """Yield the id of each split that is being read, or was begun before, and the position in it, of JSON."""
+        for opened in self._open:
+            yield opened.split.split_id, opened.reader.position
+        for state in self._queue:
+            if state.position is not None:
+                yield state.split.split_id, state.position
 
     def _times_of(self, tracker: WatermarkTracker) -> tuple[int | None, int | None]:
         return (tracker.active_ms, self.context.clock.now_ms()) if self._in_passes else (None, None)

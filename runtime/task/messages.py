@@ -10,6 +10,7 @@ import enum
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from runtime.checkpoint.batch_trace import BatchTrace
 from runtime.checkpoint.handles import CheckpointMetrics, TaskRestore, TaskStateHandle
 from runtime.common.secrets import SecretName
 from runtime.core.checkpoint_options import CheckpointOptions
@@ -493,6 +494,18 @@ class StopDue:
 
 
 @dataclass(frozen=True, slots=True)
+class BatchCompleted:
+    """A batch of a job in micro-batches is complete, its sinks' commits included. Told again once Spark has said where
+    its time went.
+    """
+
+    slot: SlotId
+    attempt: Attempt
+    checkpoint_id: CheckpointId
+    batch: BatchTrace
+
+
+@dataclass(frozen=True, slots=True)
 class SlotLeaving:
     """Last message of a slot that ends in good order; a stream that ends without it is a lost slot."""
 
@@ -561,4 +574,5 @@ SlotMessage = (
     | CheckpointDue
     | StopDue
     | SlotLeaving
+    | BatchCompleted
 )

@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
+from runtime.checkpoint.batch_trace import BatchTrace
 from runtime.checkpoint.handles import CheckpointMetrics, TaskStateHandle
 from runtime.core.clock import Clock
 from runtime.core.ids import CheckpointId, OperatorId, TaskId
@@ -19,6 +20,7 @@ from runtime.task.client_output import SlotClientChannel
 from runtime.task.control_link import ControlLink
 from runtime.task.messages import (
     AcknowledgeCheckpoint,
+    BatchCompleted,
     CheckpointDue,
     ClientOutput,
     CoordinatorsSnapshotted,
@@ -130,6 +132,10 @@ class SlotReports:
     def stop_due(self) -> None:
         """Tell that there is no other batch."""
         self._link.send(StopDue(self._slot, self._attempt))
+
+    def batch_completed(self, checkpoint_id: CheckpointId, batch: BatchTrace) -> None:
+        """Tell what a batch has done."""
+        self._link.send(BatchCompleted(self._slot, self._attempt, checkpoint_id, batch))
 
     def leaving(self) -> None:
         """Say good-bye, and end the stream."""

@@ -106,6 +106,8 @@ class FakeCluster:
     """/jobs/:jobid/checkpoints."""
     gantt: dict[str, Any] = field(default_factory=dict)
     """/jobs/:jobid/checkpoints/gantt."""
+    batches: dict[str, Any] = field(default_factory=dict)
+    """/jobs/:jobid/batches."""
     busy: list[int] = field(default_factory=list)
     """Seconds to come again in; each refuses one submission."""
     busy_status: int = 503
@@ -168,6 +170,8 @@ class FakeCluster:
                 return 200, self.disposals.pop(0)
             case "GET", ["api", "v1", "jobs", _, "checkpoints", "gantt"]:
                 return 200, self.gantt
+            case "GET", ["api", "v1", "jobs", _, "batches"]:
+                return 200, self.batches
             case "GET", ["v1", "jobs", _, "checkpoints"]:
                 return 200, self.checkpoints
             case "GET", ["api", "v1", "jobs", _, "operations", _]:

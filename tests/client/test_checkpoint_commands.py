@@ -233,6 +233,34 @@ def test_checkpoints_are_listed_with_their_phases(tidemark: Tidemark, cluster: F
     assert capsys.readouterr().out == "No checkpoint yet.\n"
 
 
+def test_batches_are_listed_with_their_phases(tidemark: Tidemark, cluster: FakeCluster, capsys: Captured) -> None:
+    batch = {
+        "checkpoint": 8,
+        "number": 7,
+        "kind": "data",
+        "time": 1_000,
+        "read_records": 12_000,
+        "write_records": 3,
+        "phases": {"plan": 20.4, "run": 310.0, "store": 15.0, "commit": 5.0},
+        "duration": 350.4,
+        "caught_up": True,
+    }
+    savepoint = {name: value for name, value in batch.items() if name != "number"} | {"kind": "snapshot"}
+    cluster.batches = {"micro_batches": True, "batches": [savepoint, batch]}
+    assert tidemark("batches", JOB_ID) == 0
+    head, first, second = capsys.readouterr().out.splitlines()
+    assert head.split()[:6] == ["BATCH", "CHECKPOINT", "KIND", "TIME", "READ", "WRITTEN"]
+    assert first.split()[:3] == ["–", "8", "snapshot"] and "12,000" in second and second.endswith("nothing left")
+    assert tidemark("batches", "--json", JOB_ID) == 0
+    assert json.loads(capsys.readouterr().out) == cluster.batches
+    cluster.batches = {"micro_batches": True, "batches": []}
+    assert tidemark("batches", JOB_ID) == 0
+    assert capsys.readouterr().out == "No batch yet.\n"
+    cluster.batches = {"micro_batches": False, "batches": []}
+    assert tidemark("batches", JOB_ID) == 1
+    assert "not executed in micro-batches" in capsys.readouterr().err
+
+
 def test_run_starts_from_a_savepoint(tidemark: Tidemark, cluster: FakeCluster, tmp_path: Path) -> None:
     program = tmp_path / "job.py"
     program.write_text("print(1)\n")

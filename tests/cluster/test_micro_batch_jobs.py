@@ -127,6 +127,13 @@ def test_a_cancelled_job_leaves_nothing(stack: Stack, program: str, tmp_path: Pa
     job = stack.client.run(program, [str(tmp_path / "written"), "100000", "100"], BATCHES, 2, None)
     wait_until(lambda: state(stack, job) == "RUNNING" and batches(stack, job) > 1, 120, "batches")
     wait_until(lambda: free_slots(stack) == free - 2, 15, "the slots are taken")
+    told = stack.client.batches(job)
+    assert told["micro_batches"] and all(batch["kind"] == "data" for batch in told["batches"])
+    numbers = [batch["number"] for batch in told["batches"]]
+    assert numbers == list(range(len(numbers) - 1, -1, -1))
+    # Spark says where the time of a batch went when the next one begins
+    assert told["batches"][-1]["spark_phases"]["addBatch"] > 0
+    assert any(batch["read_records"] == batch["write_records"] > 0 for batch in told["batches"])
     stack.client.cancel(job)
     wait_until(lambda: state(stack, job) == "CANCELED", 30, "the job's end")
     wait_until(lambda: not drivers(stack) and free_slots(stack) == free, 15, "the driver's end")

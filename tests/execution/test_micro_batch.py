@@ -318,6 +318,24 @@ def test_a_savepoint_lies_between_batches_and_changes_nothing(tmp_path: Path) ->
     assert rest and set(rest) < set(expected)
 
 
+def test_a_batch_says_what_it_has_done(tmp_path: Path) -> None:
+    options = {**MICRO, "execution.micro-batch.max-rows": "4"}
+    job = RunningJob(counting(["a"] * 10, tmp_path / "out"), JobClock(), 1, options).start()
+    job.step_until(lambda: num_batches(job) >= 1, "a batch")
+    job.answer(job.driver.trigger_savepoint(str(tmp_path / "saved")))
+    traces = job.run().checkpoints.traces
+    batches = [batch for trace in reversed(traces) for batch in trace.batches]
+    data = [batch for batch in batches if batch.kind == "data"]
+    assert [batch.num_read for batch in data if batch.num_read] == [4, 4, 2]
+    assert [batch.num_written for batch in data if batch.num_written] == [4, 4, 2]
+    assert data[-1].has_caught_up and not data[0].has_caught_up
+    assert sum(batch.num_splits for batch in data) == 1
+    first = data[0]
+    assert [(p.task.subtask_index, p.position) for p in first.positions] == [(0, "4")]
+    assert all(ms >= 0 for ms in (first.plan_ms, first.run_ms, first.store_ms, first.commit_ms))
+    assert not any(batch.num_read for batch in batches if batch.kind != "data")
+
+
 def test_a_job_in_batches_is_rescaled(tmp_path: Path) -> None:
     values = ["abcdef"[i % 6] for i in range(300)]
     options = {**MICRO, "execution.micro-batch.max-rows": "10"}
@@ -330,8 +348,11 @@ def test_a_job_in_batches_is_rescaled(tmp_path: Path) -> None:
     assert job.driver.status().restarts == 0
 
 
+@pytest.mark.parametrize("is_chained", [True, False])
 @pytest.mark.parametrize(("trigger", "first"), [("once", 3), ("available-now", 10)])
-def test_a_job_that_takes_what_is_there_stops_and_goes_on_later(tmp_path: Path, trigger: str, first: int) -> None:
+def test_a_job_that_takes_what_is_there_stops_and_goes_on_later(
+    tmp_path: Path, trigger: str, first: int, is_chained: bool
+) -> None:
     inbox = tmp_path / "inbox"
     inbox.mkdir()
 
@@ -339,6 +360,7 @@ def test_a_job_that_takes_what_is_there_stops_and_goes_on_later(tmp_path: Path, 
         builder = FileSource.for_record_stream_format(StreamFormat.text_line_format(), str(inbox))
         source = builder.monitor_continuously(Duration.of_seconds(1)).build()
         texts = env.from_source(source, PLAIN, "inbox").uid("inbox")
+        texts = texts if is_chained else texts.rebalance()
         texts.sink_to(files(tmp_path / "out")).uid("files")
 
     restore = None

@@ -111,3 +111,11 @@ def test_flinks_route_takes_samples_when_there_are_no_fresh_ones(
     assert [event["type"] for event in take_events()] == ["stacks"]
     assert api.get(f"/v1/{vertex}/flamegraph?type=HOT").status_code == 400
     assert api.get(f"/v1/{vertex}/flamegraph?subtaskindex=99").status_code == 404
+
+
+def test_a_job_in_micro_batches_is_not_sampled(job: Job, vertex: str, api: APIClient) -> None:
+    document = job.document or {}
+    document["checkpoints"]["config"]["micro_batches"] = True
+    job.save(update_fields=["document"])
+    answer = api.post(f"/api/v1/{vertex}/stacks", {"duration": 100}, format="json")
+    assert answer.status_code == 409 and "passes" in str(answer.json())

@@ -134,6 +134,67 @@ export interface BackPressure {
   subtasks?: SubtaskBackPressure[];
 }
 
+/** A batch of a job in micro-batches, or of one of its regions if these restart alone. */
+export interface Batch {
+  /** The checkpoint that it ends with. */
+  checkpoint: number;
+  /** The first of its vertices. */
+  region: string;
+  /** The vertex's. */
+  name: string;
+  /** Spark's number of it; missing: it is none of a query, and has read nothing. */
+  number?: number;
+  kind: BatchKind;
+  /** The time that all of it has for the present. */
+  time: number;
+  read_records: number;
+  write_records: number;
+  /** Number of splits that its sources have begun. */
+  splits: number;
+  /** Whether there was nothing more to read. */
+  caught_up: boolean;
+  /** The sum of its phases, ms. */
+  duration: number;
+  phases: BatchPhases;
+  /** Spark's own phases, ms, by its names for them; {} until the next batch begins. */
+  spark_phases: Record<string, number>;
+  /** Of splits that are being read, at most 32. */
+  positions: BatchPosition[];
+}
+
+/** idle: of a checkpoint that is no batch; snapshot: of a savepoint; drain: of a stop that drains. */
+export type BatchKind = 'data' | 'idle' | 'snapshot' | 'drain';
+
+/** The time of a batch, ms; the phases follow each other. */
+export interface BatchPhases {
+  /** Until its splits were dealt and its tasks began. */
+  plan: number;
+  /** In the tasks, until all of them had stored their state. */
+  run: number;
+  /** Until the checkpoint was recorded. */
+  store: number;
+  /** Until the sinks had committed. */
+  commit: number;
+}
+
+/** How far a split has been read. */
+export interface BatchPosition {
+  vertex: string;
+  /** The vertex's. */
+  name: string;
+  index: number;
+  split: string;
+  /** As JSON; what it means is the source's own matter. */
+  position: string;
+}
+
+export interface Batches {
+  /** Whether the job is executed in micro-batches. */
+  micro_batches: boolean;
+  /** Complete ones, the newest first, of the last 60 checkpoints; a new leader knows its own only. */
+  batches: Batch[];
+}
+
 export interface Bounds {
   /** null and -1: it stays. */
   lowerBound?: number | string | null;
@@ -213,6 +274,8 @@ export interface CheckpointConfig {
   aligned_timeout: number;
   incremental: boolean;
   after_tasks_finish: boolean;
+  /** Whether each checkpoint is a batch; missing: the document is of an earlier release. */
+  micro_batches?: boolean;
   state_backend: string;
   directory?: string;
   savepoint_directory?: string;
@@ -3322,6 +3385,12 @@ export interface Routes {
     query: Record<never, never>;
     body: AutoscalerSwitch;
     answer: Autoscaler;
+  };
+  'GET /api/v1/jobs/{job_id}/batches': {
+    path: { job_id: string };
+    query: { last?: number };
+    body: undefined;
+    answer: Batches;
   };
   'GET /api/v1/jobs/{job_id}/checkpoints/gantt': {
     path: { job_id: string };

@@ -53,6 +53,7 @@ import { NotFoundPage } from './NotFoundPage';
 import pages from './pages.module.css';
 
 // not needed for the first look at a job
+const BatchesTab = lazy(async () => ({ default: (await import('../components/Batches/BatchesTab')).BatchesTab }));
 const CheckpointsTab = lazy(async () => ({
   default: (await import('../components/Checkpoints/CheckpointsTab')).CheckpointsTab,
 }));
@@ -73,6 +74,7 @@ const VertexDrawer = lazy(async () => ({
 
 const TABS = [
   ['overview', t('Overview')],
+  ['batches', t('Batches')],
   ['checkpoints', t('Checkpoints')],
   ['state', t('State')],
   ['exceptions', t('Exceptions')],
@@ -116,7 +118,9 @@ function Recorder() {
 
 function JobTabs() {
   const [param, setTab] = useQueryParam('tab', 'push');
-  const tab = TABS.some(([value]) => value === param) ? param : 'overview';
+  const isInBatches = useJobPart(({ moving }) => moving.checkpoints?.config.micro_batches === true);
+  const tabs = TABS.filter(([value]) => isInBatches || value !== 'batches');
+  const tab = tabs.some(([value]) => value === param) ? param : 'overview';
   const failures = useFailures();
   usePageTitle(useJobPart((job) => job.static.name));
   return (
@@ -125,7 +129,7 @@ function JobTabs() {
       <JustStarted />
       <Tabs value={tab} onChange={setTab} keepMounted={false} classNames={{ panel: classes.panel ?? '' }}>
         <TabBar
-          tabs={TABS.map(([each, label]) => [
+          tabs={tabs.map(([each, label]) => [
             each,
             label,
             each === 'exceptions' && failures > 0 && <span className={classes.count}>{failures}</span>,
@@ -135,6 +139,9 @@ function JobTabs() {
         <Suspense fallback={<Skeleton height={320} radius={10} />}>
           <Tabs.Panel value="overview">
             <Overview />
+          </Tabs.Panel>
+          <Tabs.Panel value="batches">
+            <BatchesTab />
           </Tabs.Panel>
           <Tabs.Panel value="checkpoints">
             <CheckpointsTab />

@@ -32,6 +32,8 @@ class JobPass(ABC):
 
     def __init__(self, plan: PassPlan) -> None:
         self.plan = plan
+        #: of the batch of a query that it is; None: it is none
+        self.number: int | None = None
         #: of every task, when `run` has ended
         self.outcomes: dict[TaskId, TaskOutcome] = {}
 

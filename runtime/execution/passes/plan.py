@@ -9,6 +9,7 @@ import enum
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from runtime.checkpoint.batch_trace import SplitPosition
 from runtime.checkpoint.handles import CheckpointMetrics, TaskRestore, TaskStateHandle
 from runtime.common.configuration import Configuration
 from runtime.common.secrets import SecretName
@@ -121,6 +122,8 @@ class TaskOutcome:
     """Whether a source had nothing more to give; True for other tasks."""
     splits: Sequence[int] = ()
     """Numbers of the splits that its source was given."""
+    positions: Sequence[SplitPosition] = ()
+    """Of a source, how far it has read the splits that it goes on with, at most MAX_POSITIONS."""
 
 
 @dataclass(frozen=True, slots=True)

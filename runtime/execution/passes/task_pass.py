@@ -5,11 +5,14 @@ One thread.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 
 import pyarrow as pa
 
+from runtime.checkpoint.batch_trace import MAX_POSITIONS, SplitPosition
 from runtime.core.clock import Clock
 from runtime.core.ids import TaskId, VertexId
 from runtime.execution.passes.channels import TakeFrame
@@ -19,6 +22,7 @@ from runtime.graph.job_graph import JobEdge
 from runtime.graph.partitioning import Partitioning
 from runtime.network.channel import ChannelId
 from runtime.operators.operator import ClientChannel
+from runtime.operators.source_operator import SourceOperator
 from runtime.task.failures import describe_failure, describe_task_failure
 from runtime.task.messages import FailureInfo, TaskDeployment, TaskState
 
@@ -80,7 +84,15 @@ class TaskPass:
             run.is_finished,
             run.has_caught_up,
             tuple(run.host.given),
+            self._positions(),
         )
+
+    def _positions(self) -> Sequence[SplitPosition]:
+        source = self.run.task.chain.operators[0]
+        if not isinstance(source, SourceOperator):
+            return ()
+        known = islice(source.positions(), MAX_POSITIONS)
+        return [SplitPosition(self.task_id, split, json.dumps(position)) for split, position in known]
 
     def process(self, frames: Iterable[tuple[ChannelId, bytes | pa.Buffer]]) -> Iterator[Turn]:
         """Run the task: a source reads its share, another task takes the frames; both then take the snapshot.
@@ -99,6 +111,7 @@ class TaskPass:
     def _process(self, frames: Iterable[tuple[ChannelId, bytes | pa.Buffer]]) -> Iterator[Turn]:
         run, plan = self.run, self._plan
         if self._deployment.in_edges:
+            run.has_caught_up = True
             run.announce(plan.barrier)
             yield from run.take(frames)
         elif plan.kind is PassKind.DATA:
