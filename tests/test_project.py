@@ -18,7 +18,7 @@ import runtime
 
 ROOT = Path(__file__).resolve().parent.parent
 TEXT_SUFFIXES = {".py", ".md", ".toml", ".txt", ".sh", ".json", ".yml", ".cfg"}
-SKIPPED = {".git", ".venv", ".tidemark", "build", "node_modules"}
+SKIPPED = {".git", ".venv", ".tidemark", ".tools", "build", "node_modules"}
 PACKAGES = ("runtime", "examples", "benchmarks")
 
 

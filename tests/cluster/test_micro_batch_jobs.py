@@ -63,7 +63,15 @@ def program(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> str:
 
 def drivers(stack: Stack) -> list[psutil.Process]:
     """The processes that drive micro-batches."""
-    return [process for process in stack.processes() if MODULE in " ".join(process.cmdline())]
+    return [process for process in stack.processes() if MODULE in " ".join(arguments(process))]
+
+
+def arguments(process: psutil.Process) -> list[str]:
+    """What a process was started with; nothing if it has just ended."""
+    try:
+        return process.cmdline()
+    except psutil.NoSuchProcess:
+        return []
 
 
 def free_slots(stack: Stack) -> int:
@@ -73,6 +81,13 @@ def free_slots(stack: Stack) -> int:
 
 def batches(stack: Stack, job: str) -> int:
     return int(stack.client.checkpoints(job)["counts"]["completed"])
+
+
+def told(stack: Stack, job: str) -> list[dict[str, Any]]:
+    """What the job's batches have done."""
+    document = stack.client.batches(job)
+    assert document["micro_batches"] and all(batch["kind"] == "data" for batch in document["batches"])
+    return list(document["batches"])
 
 
 def state(stack: Stack, job: str) -> str:
@@ -127,13 +142,11 @@ def test_a_cancelled_job_leaves_nothing(stack: Stack, program: str, tmp_path: Pa
     job = stack.client.run(program, [str(tmp_path / "written"), "100000", "100"], BATCHES, 2, None)
     wait_until(lambda: state(stack, job) == "RUNNING" and batches(stack, job) > 1, 120, "batches")
     wait_until(lambda: free_slots(stack) == free - 2, 15, "the slots are taken")
-    told = stack.client.batches(job)
-    assert told["micro_batches"] and all(batch["kind"] == "data" for batch in told["batches"])
-    numbers = [batch["number"] for batch in told["batches"]]
+    wait_until(lambda: any(b["read_records"] == b["write_records"] > 0 for b in told(stack, job)), 60, "a batch's rows")
+    numbers = [batch["number"] for batch in told(stack, job)]
     assert numbers == list(range(len(numbers) - 1, -1, -1))
     # Spark says where the time of a batch went when the next one begins
-    assert told["batches"][-1]["spark_phases"]["addBatch"] > 0
-    assert any(batch["read_records"] == batch["write_records"] > 0 for batch in told["batches"])
+    assert told(stack, job)[-1]["spark_phases"]["addBatch"] > 0
     stack.client.cancel(job)
     wait_until(lambda: state(stack, job) == "CANCELED", 30, "the job's end")
     wait_until(lambda: not drivers(stack) and free_slots(stack) == free, 15, "the driver's end")
