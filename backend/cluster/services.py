@@ -18,17 +18,13 @@ from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 from django.db import IntegrityError, transaction
 from django.db.models import QuerySet
 
-from backend.audit.redaction import HIDDEN
 from backend.cluster import bus
 from backend.cluster.checkpoint_document import DETAILS, TRACES, details_field
 from backend.cluster.checkpoint_home import cluster_storage, with_cluster_options
 from backend.cluster.cluster_document import cluster_document_from_rows
 from backend.cluster.database_clock import now_ms as now_ms
-from backend.cluster.elasticity import Patience
 from backend.cluster.freshness import Freshness, Source, as_of_the_beat
-from backend.cluster.job_requirements import requirements_to_json
-from backend.cluster.job_tags import tags_of_option
-from backend.cluster.live_document import planned_document, told_document
+from backend.cluster.live_document import told_document
 from backend.cluster.location_checks import CheckLocation
 from backend.cluster.metric_history import read_history
 from backend.cluster.metric_samples import Curves
@@ -42,24 +38,18 @@ from backend.cluster.models import (
     Scaling,
     TaskManager,
 )
+from backend.cluster.new_jobs import check_options, new_job
 from backend.cluster.peek_document import SeenByPeek
 from backend.cluster.snapshot_users import Need, SnapshotUses, is_being_deleted, lock_snapshots
 from backend.cluster.stack_document import VertexStacks
 from backend.cluster.storage_calls import check_in_time
 from backend.cluster.task_metrics import ACCUMULATORS, JOB_METRICS, Metrics, subtask_field
-from backend.cluster.withheld import Given, withhold
 from runtime.checkpoint.settings import CheckpointSettings, ClaimMode
 from runtime.checkpoint.snapshot_files import snapshot_directory
 from runtime.common import options
-from runtime.common.config_options import ConfigurationError
 from runtime.common.configuration import Configuration
-from runtime.common.execution_kind import ExecutionKind
-from runtime.core.ids import Attempt, JobId, new_job_id
-from runtime.graph.codec import job_graph_from_json, job_graph_to_json
-from runtime.graph.plan import job_plan
-from runtime.jobmaster.autoscaler_options import AutoscalerSettings
-from runtime.jobmaster.execution_graph import ExecutionGraph
-from runtime.jobmaster.requirements import default_requirements
+from runtime.core.ids import JobId, new_job_id
+from runtime.graph.codec import job_graph_from_json
 
 logger = logging.getLogger(__name__)
 #: a cluster document with an older last beat was left behind by a jobmanager that is gone
@@ -261,45 +251,12 @@ def submit_job(
         # wherever links lead by then: that is what was checked
         started = {options.RECOVERY_PATH.key: locations.snapshot}
         graph = replace(graph, configuration={**graph.configuration, **started})
-    configuration_of_job = Configuration.from_dict(dict(graph.configuration))
-    if ExecutionKind.of(configuration_of_job) is ExecutionKind.MICRO_BATCH and not settings.TIDEMARK_MICRO_BATCHES:
-        accepted = "continuous; micro-batches are switched off on this cluster (TIDEMARK_MICRO_BATCHES)"
-        raise ConfigurationError(options.EXECUTION_MODE.key, "micro-batch", accepted)
-    AutoscalerSettings.of(configuration_of_job)
-    Patience.of(configuration_of_job)
+    check_options(graph)
     if job_id is not None:
         graph = replace(graph, job_id=JobId(job_id))
     elif Job.objects.filter(id=graph.job_id).exists():
         graph = replace(graph, job_id=new_job_id())
-    now = now_ms()
-    shown, withheld = withhold(
-        graph.job_id, Given(job_graph_to_json(graph), list(args), configuration, submission or {})
-    )
-    tags = tags_of_option(configuration_of_job.get(options.PIPELINE_TAGS))
-    if shown.graph["configuration"].get(options.PIPELINE_TAGS.key) == HIDDEN:
-        # everybody sees them, and one quotes a secret
-        tags = []
-    job = Job(
-        id=graph.job_id,
-        name=graph.name,
-        state="INITIALIZING",
-        state_times={"INITIALIZING": now},
-        created_at=now,
-        submitted_by_id=_user_id(user),
-        artifact=artifact,
-        program_args=list(shown.args),
-        configuration=dict(shown.configuration),
-        submission=dict(shown.submission),
-        withheld=withheld,
-        tags=tags,
-        graph=dict(shown.graph),
-        plan=job_plan(graph),
-        parallelism=max(vertex.parallelism for vertex in graph.vertices),
-        requirements=requirements_to_json(default_requirements(graph), graph),
-        slots_required=ExecutionGraph(graph, Attempt(0)).slot_count,
-        waiting_for="no JobManager has taken the job yet",
-    )
-    job.document = planned_document(job, graph, now)
+    job = new_job(graph, artifact, args, configuration, submission or {}, _user_id(user))
     try:
         with transaction.atomic():
             if artifact is not None:
