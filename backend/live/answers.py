@@ -754,7 +754,7 @@ class Batch(TypedDict):
     spark_phases: dict[str, float]
     """Spark's own phases, ms, by its names for them; {} until the next batch begins."""
     positions: list[BatchPosition]
-    """Of splits that are being read, at most 32."""
+    """Of splits that are being read, at most 16."""
 
 
 class Batches(TypedDict):

@@ -8,14 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 
 from runtime.core.ids import TaskId
+from runtime.core.well_formed import well_formed
 
 MAX_BATCHES = 16
 """Regions of a job whose batches are kept, those that were told first."""
-MAX_POSITIONS = 32
+MAX_POSITIONS = 16
 """Splits in a trace."""
-MAX_POSITION_CHARS = 120
+MAX_CHARS = 120
+"""Of a text in it."""
 MAX_SPARK_PHASES = 16
 
 
@@ -65,9 +68,18 @@ class BatchTrace:
 
     def bounded(self) -> BatchTrace:
         """Return the trace without what is more than a trace may have: it comes from a slot."""
-        positions = [
-            replace(each, split=each.split[:MAX_POSITION_CHARS], position=each.position[:MAX_POSITION_CHARS])
-            for each in self.positions[:MAX_POSITIONS]
-        ]
-        spark_ms = dict(list(self.spark_ms.items())[:MAX_SPARK_PHASES])
-        return replace(self, spark_ms=spark_ms, positions=positions)
+        return replace(
+            self,
+            region=_bounded(self.region),
+            kind=_bounded(self.kind),
+            spark_ms={_bounded(name): ms for name, ms in islice(self.spark_ms.items(), MAX_SPARK_PHASES)},
+            positions=[
+                replace(each, split=_bounded(each.split), position=_bounded(each.position))
+                for each in self.positions[:MAX_POSITIONS]
+            ],
+        )
+
+
+def _bounded(text: str) -> str:
+    # the name of a file may be anything
+    return well_formed(text[:MAX_CHARS])

@@ -158,7 +158,7 @@ export interface Batch {
   phases: BatchPhases;
   /** Spark's own phases, ms, by its names for them; {} until the next batch begins. */
   spark_phases: Record<string, number>;
-  /** Of splits that are being read, at most 32. */
+  /** Of splits that are being read, at most 16. */
   positions: BatchPosition[];
 }
 
