@@ -198,7 +198,7 @@ def savepoint(client: RestClient, options: argparse.Namespace, terminal: Termina
     request_id = client.trigger_savepoint(job_id, absolute_location(options.directory), options.type)
     if options.detached:
         return _requested(job_id, request_id, terminal)
-    result = _wait(client, job_id, request_id, terminal, "Taking a savepoint")
+    result = wait_for_request(client, job_id, request_id, terminal, "Taking a savepoint")
     terminal.result({"jobid": job_id, **result}, f"Savepoint completed. Path: {result['location']}")
     return SUCCESS
 
@@ -210,7 +210,9 @@ def stop(client: RestClient, options: argparse.Namespace, terminal: Terminal) ->
     request_id = client.stop(job_id, directory, options.type, drain=options.drain)
     if options.detached:
         return _requested(job_id, request_id, terminal)
-    result = _wait(client, job_id, request_id, terminal, "Draining the job" if options.drain else "Suspending the job")
+    result = wait_for_request(
+        client, job_id, request_id, terminal, "Draining the job" if options.drain else "Suspending the job"
+    )
     terminal.result({"jobid": job_id, **result}, f"Job {job_id} has stopped. Savepoint: {result['location']}")
     return SUCCESS
 
@@ -222,7 +224,7 @@ def cancel(client: RestClient, options: argparse.Namespace, terminal: Terminal) 
     request_id = client.trigger_savepoint(job_id, directory, options.type, cancel_job=True)
     if options.detached:
         return _requested(job_id, request_id, terminal)
-    result = _wait(client, job_id, request_id, terminal, "Taking a savepoint")
+    result = wait_for_request(client, job_id, request_id, terminal, "Taking a savepoint")
     terminal.line(f"Savepoint completed. Path: {result['location']}")
     return wait_cancelled(client, job_id, terminal, location=result["location"])
 
@@ -254,7 +256,7 @@ def checkpoint(client: RestClient, options: argparse.Namespace, terminal: Termin
     """Take a checkpoint now."""
     job_id: str = resolve_job(options.job, client.jobs())["jid"]
     kind = "FULL" if options.full else "INCREMENTAL" if options.incremental else "CONFIGURED"
-    result = _wait(client, job_id, client.trigger_checkpoint(job_id, kind), terminal, "Taking a checkpoint")
+    result = wait_for_request(client, job_id, client.trigger_checkpoint(job_id, kind), terminal, "Taking a checkpoint")
     text = f"Checkpoint {result['checkpoint_id']} completed. Path: {result['location']}"
     terminal.result({"jobid": job_id, **result}, text)
     return SUCCESS
@@ -272,7 +274,7 @@ def rescale(client: RestClient, options: argparse.Namespace, terminal: Terminal)
     if lower is not None and lower > options.parallelism:
         raise ClientError(f"--min {options.lower} is more than the parallelism {options.parallelism}")
     wanted = {vertex["id"]: options.parallelism for vertex in chosen}
-    _wait(client, job_id, client.rescale(job_id, wanted, lower), terminal, "Rescaling the job")
+    wait_for_request(client, job_id, client.rescale(job_id, wanted, lower), terminal, "Rescaling the job")
     now = client.live(job_id)
     has = {vertex["id"]: vertex["parallelism"] for vertex in now["vertices"]}
     changed = [
@@ -417,7 +419,7 @@ def _requested(job_id: str, request_id: str, terminal: Terminal) -> int:
     return SUCCESS
 
 
-def _wait(client: RestClient, job_id: str, request_id: str, terminal: Terminal, what: str) -> dict[str, Any]:
+def wait_for_request(client: RestClient, job_id: str, request_id: str, terminal: Terminal, what: str) -> dict[str, Any]:
     """Wait for a request to end and return its result.
 
     Raises:

@@ -29,6 +29,7 @@ from runtime.client.pipeline_command import add_pipeline
 from runtime.client.rest import RestClient
 from runtime.client.run_command import add_run
 from runtime.client.server import find_server
+from runtime.client.switch_command import add_switch
 from runtime.client.tag_command import add_tag
 from runtime.client.terminal import FAILURE, INTERRUPTED, Terminal
 from runtime.client.timeline_command import add_timeline
@@ -141,6 +142,7 @@ def _parser() -> CommandParser:
     checkpoint_commands.add_savepoint(actions)
     checkpoint_commands.add_checkpoints(actions)
     checkpoint_commands.add_rescale(actions)
+    add_switch(actions)
     add_application(actions)
     add_autoscaler(actions)
     add_tag(actions)

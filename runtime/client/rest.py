@@ -202,6 +202,19 @@ class RestClient:
         """Return where the time of the job's last checkpoints went."""
         return self._call("GET", f"/api/v1/jobs/{job_id}/checkpoints/gantt")
 
+    def restore_points(self, job_id: str) -> dict[str, Any]:
+        """Return the program of the job, and the snapshots from which it can be started."""
+        return self._call("GET", f"/api/v1/jobs/{job_id}/restore-points")
+
+    def job_pipeline(self, job_id: str) -> dict[str, Any] | None:
+        """Return the pipeline that the job is of; None: it was not drawn."""
+        try:
+            return self._call("GET", f"/api/v1/pipelines/jobs/{job_id}")
+        except RequestRefusedError as refused:
+            if refused.status == 404:
+                return None
+            raise
+
     def batches(self, job_id: str) -> dict[str, Any]:
         """Return what the last batches of a job in micro-batches have done."""
         return self._call("GET", f"/api/v1/jobs/{job_id}/batches")

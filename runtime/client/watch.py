@@ -140,12 +140,23 @@ class StaleNews:
 
 
 def wait_cancelled(client: RestClient, job_id: str, terminal: Terminal, **fields: str) -> int:
-    """Wait until a job has ended that was asked to; returns the exit code.
+    """Wait until a job has ended that was asked to be cancelled; returns the exit code.
 
     Args:
         client: to ask with.
         job_id: the job.
         terminal: to print on; `fields` are members of the result.
+
+    Raises:
+        ClientError: it has not for a long time.
+    """
+    state = wait_ended(client, job_id, terminal)
+    terminal.result({"jobid": job_id, "state": state, **fields}, f"Job {job_id} is {state}")
+    return SUCCESS if state == "CANCELED" else FAILURE
+
+
+def wait_ended(client: RestClient, job_id: str, terminal: Terminal) -> str:
+    """Wait until a job has ended that was asked to; returns its state.
 
     Raises:
         ClientError: it has not for a long time.
@@ -161,9 +172,8 @@ def wait_cancelled(client: RestClient, job_id: str, terminal: Terminal, **fields
             continue
         patience.heard()
         news.show(document)
-        state = document["state"]
+        state: str = document["state"]
         if state in TERMINAL_STATES:
-            terminal.result({"jobid": job_id, "state": state, **fields}, f"Job {job_id} is {state}")
-            return SUCCESS if state == "CANCELED" else FAILURE
+            return state
         terminal.sleep(POLL_S)
     raise ClientError(f"job {job_id} has been asked to end, but has not ended within {CANCEL_WAIT_S:.0f} s")

@@ -94,6 +94,8 @@ class FakeCluster:
     """What they were asked for."""
     answers: dict[str, tuple[int, dict[str, Any]]] = field(default_factory=dict)
     """method and path → status and body."""
+    refused_once: dict[str, tuple[int, dict[str, Any]]] = field(default_factory=dict)
+    """The same, for the next call only."""
     operations: list[dict[str, Any]] = field(default_factory=list)
     """Answers about what was asked of a job, one after the other; the last one stays."""
     savepoints: list[dict[str, Any]] = field(default_factory=list)
@@ -143,6 +145,8 @@ class FakeCluster:
         waited_for = ("/live", "/operations/", "/savepoint-disposal/")
         if self.outages and any(part in parts.path for part in waited_for):
             return self.outages.pop(0), {"errors": ["The database is unavailable at the moment; try again."]}
+        if f"{method} {parts.path}" in self.refused_once:
+            return self.refused_once.pop(f"{method} {parts.path}")
         if f"{method} {parts.path}" in self.answers:
             return self.answers[f"{method} {parts.path}"]
         match method, parts.path.strip("/").split("/"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ from typing import Any
 import psutil
 import pytest
 
+from runtime.client import cli
 from runtime.client.rest import RestoreRequest
 from runtime.execution.batch_drivers import MODULE
 from tests.cluster.stack import Stack, running_stack
@@ -150,6 +152,24 @@ def test_a_cancelled_job_leaves_nothing(stack: Stack, program: str, tmp_path: Pa
     stack.client.cancel(job)
     wait_until(lambda: state(stack, job) == "CANCELED", 30, "the job's end")
     wait_until(lambda: not drivers(stack) and free_slots(stack) == free, 15, "the driver's end")
+
+
+@pytest.mark.slow
+def test_a_job_is_switched_to_batches_and_back_by_one_command(
+    stack: Stack, program: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TIDEMARK_URL", f"http://127.0.0.1:{stack.port}")
+    monkeypatch.setenv("TIDEMARK_TOKEN", (stack.home / "admin-token").read_text().strip())
+    written, options = tmp_path / "written", {**BATCHES, "execution.mode": "continuous"}
+    job = stack.client.run(program, [str(written), "6000", "100"], options, 2, None)
+    for execution in ("micro-batch", "continuous"):
+        wait_until(lambda job=job: state(stack, job) == "RUNNING" and batches(stack, job) > 1, 120, "checkpoints")  # type: ignore[misc]
+        assert cli.main(["switch", job, execution, "--json"]) == 0
+        told = json.loads(capsys.readouterr().out)
+        assert (told["stopped"], state(stack, job)) == (job, "FINISHED")
+        job = told["jobid"]
+    wait_until(lambda: state(stack, job) == "FINISHED", 240, "the end of the input")
+    assert committed(written) == list(range(6000))
 
 
 @pytest.mark.slow

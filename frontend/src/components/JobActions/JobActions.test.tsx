@@ -251,3 +251,24 @@ test('one that was drawn is restored by a deployment, which stops it only after 
   );
   expect(changes()).toEqual([]);
 });
+
+test('a job is switched to micro-batches by the form of its program, from the savepoint of its stop', async () => {
+  answers.set('/restore-points', { program: { id: 'jar', name: 'a.py', hidden: [] }, points: [] });
+  answers.set('/operations/asked', { state: 'COMPLETED', result: { location: 'file:///sp' } });
+  answers.set('/status', { status: 'FINISHED' });
+  show('RUNNING', 'developer');
+  fireEvent.click(button('Actions'));
+  fireEvent.click(await item('Switch execution'));
+  const dialog = await screen.findByRole('dialog', { name: 'Switch the execution of this job?' });
+  const go = within(dialog).getByRole<HTMLButtonElement>('button', { name: 'Stop job and continue' });
+  await waitFor(() => expect(go.disabled).toBe(false));
+  expect(dialog.textContent).toContain('go on in micro-batches');
+  expect(changes()).toEqual([]);
+  fireEvent.click(go);
+  await waitFor(() => expect(changes()).toEqual([expect.stringMatching(/^POST .*stop$/)]));
+  await waitFor(() =>
+    expect(screen.getByRole('status').textContent).toMatch(
+      /^\/submit\?program=jar&again=\w+&savepoint=file:\/\/\/sp&execution=micro-batch$/,
+    ),
+  );
+});

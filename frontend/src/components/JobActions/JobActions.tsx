@@ -5,6 +5,7 @@ import { useDisclosure } from '@mantine/hooks';
 import { Suspense, lazy, useRef, useState } from 'react';
 import {
   IconArrowsDiagonal,
+  IconArrowsExchange,
   IconBan,
   IconBookmark,
   IconChevronDown,
@@ -30,6 +31,7 @@ import { StopJob } from './StopJob';
 import { TakeSavepoint } from './TakeSavepoint';
 import { useClone } from './useClone';
 
+const SwitchExecution = lazy(async () => ({ default: (await import('./SwitchExecution')).SwitchExecution }));
 const RestoreJob = lazy(async () => ({ default: (await import('./RestoreJob')).RestoreJob }));
 
 const ICON = { size: 16, stroke: 1.8 } as const;
@@ -52,6 +54,7 @@ function Active({ job }: { readonly job: Job }) {
   const checkpoint = useCheckpointNow(job.id);
   const clone = useClone(job.id);
   const restoring = useRestoring(job.id);
+  const switching = useSwitching(job.id);
   const menu = useRef<HTMLButtonElement>(null);
   // the menu item that opened a dialog no longer exists when the dialog closes
   const focusMenu = () => menu.current?.focus();
@@ -95,6 +98,15 @@ function Active({ job }: { readonly job: Job }) {
           >
             {t('Restore from a snapshot')}
           </Menu.Item>
+          {switching !== null && (
+            <Menu.Item
+              leftSection={<IconArrowsExchange {...ICON} />}
+              disabled={!restoring.isAllowed || !isRunning}
+              onClick={switching.open}
+            >
+              {t('Switch execution')}
+            </Menu.Item>
+          )}
           {clone !== null && (
             <Menu.Item
               leftSection={<IconCopyPlus {...ICON} />}
@@ -121,6 +133,11 @@ function Active({ job }: { readonly job: Job }) {
       {restoring.wasOpened && (
         <Suspense fallback={null}>
           <RestoreJob job={job} isOpen={restoring.isOpen} onClose={restoring.close} onClosed={focusMenu} />
+        </Suspense>
+      )}
+      {switching?.wasOpened === true && (
+        <Suspense fallback={null}>
+          <SwitchExecution job={job} isOpen={switching.isOpen} onClose={switching.close} onClosed={focusMenu} />
         </Suspense>
       )}
       {/* a new one for each opening: its fields begin with the parallelism of that moment */}
@@ -171,6 +188,14 @@ function useRestoring(jobId: string) {
   const [wasOpened, setWasOpened] = useState(false);
   const [isOpen, { open, close }] = useDisclosure(false, { onOpen: () => setWasOpened(true) });
   return { isAllowed: isInRole && refusal === '', why, isOpen, wasOpened, open, close };
+}
+
+/** The dialog's state; null: a drawn job is switched by its pipeline's setting. */
+function useSwitching(jobId: string) {
+  const isDrawn = useJobPipeline(jobId) !== null;
+  const [wasOpened, setWasOpened] = useState(false);
+  const [isOpen, { open, close }] = useDisclosure(false, { onOpen: () => setWasOpened(true) });
+  return isDrawn ? null : { isOpen, wasOpened, open, close };
 }
 
 function useCheckpointNow(jobId: string) {

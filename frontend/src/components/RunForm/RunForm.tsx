@@ -34,6 +34,8 @@ interface Props {
   readonly savepoint: string;
   /** The module that was said at the upload to start the job; '' if none was. */
   readonly chosenEntry: string;
+  /** The execution that the job is switched to; '' if none was chosen. */
+  readonly execution: string;
 }
 
 /** What the server shows in place of a secret. */
@@ -41,7 +43,7 @@ const HIDDEN = '******';
 /** The option that has the packages of a job, which has a field of its own. */
 const REQUIREMENTS = 'python.requirements';
 
-export function RunForm({ program, mayRun, before, savepoint, chosenEntry }: Props) {
+export function RunForm({ program, mayRun, before, savepoint, chosenEntry, execution }: Props) {
   const navigate = useNavigate();
   // a single file is its own entry, which the server lists under the file's name
   const isArchive = !program.name.endsWith('.py');
@@ -50,7 +52,9 @@ export function RunForm({ program, mayRun, before, savepoint, chosenEntry }: Pro
   const [parallelism, setParallelism] = useState<string | number>(before?.parallelism ?? '');
   const [programArguments, setArguments] = useState(() => joinArguments(before?.args ?? []));
   const { [REQUIREMENTS]: packagesBefore = '', ...optionsBefore } = before?.configuration ?? {};
-  const [configuration, setConfiguration] = useState(() => configurationText(optionsBefore));
+  const [configuration, setConfiguration] = useState(() =>
+    configurationText(execution === '' ? optionsBefore : { ...optionsBefore, 'execution.mode': execution }),
+  );
   const [packages, setPackages] = useState(packagesBefore);
   const [restore, setRestore] = useState<Restore>({ ...NO_RESTORE, path: savepoint });
   const plan = useMutation({ mutationFn: (settings: RunRequest) => fetchPlan(program.id, settings) });
