@@ -1,9 +1,9 @@
 """/ws/live: one connection of a page, which subscribes to topics and gets a snapshot of each, then numbered changes.
 
-A hint from the channel layer marks a topic as due; one task per connection sends due topics at most twice a second.
-Each change is computed from the document sent last, so a slow or lost hint delays a change but never corrupts it.
-Every second a tick reports the documents' ages. A client that does not accept a message in time is dropped. It can also
-follow logs of jobs (`log_follow`). Frames are text: JSON objects with a "type".
+A hint of the jobmanager (`hints`) marks a topic as due; one task per connection sends due topics, each at most twice a
+second. Each change is computed from the document sent last, so a slow or lost hint delays a change but never corrupts
+it. Every second a tick reports the documents' ages. A client that does not accept a message in time is dropped. It can
+also follow logs of jobs (`log_follow`). Frames are text: JSON objects with a "type".
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from collections.abc import Coroutine
 from dataclasses import dataclass
 from typing import Any, cast
 
-import redis
 from channels.exceptions import StopConsumer
 from channels.generic.websocket import AsyncWebsocketConsumer
 
@@ -26,8 +25,9 @@ from backend.cluster.database_clock import CLOCK
 from backend.live.authentication import CLOSE_UNAUTHORIZED, SUBPROTOCOL, FindUser
 from backend.live.documents import read_document
 from backend.live.feed import Feed, Message, frame_text, tick_message
+from backend.live.hints import hints
 from backend.live.log_follow import MAX_FOLLOWED, FollowRefused, LogFollower, follower_of
-from backend.live.topics import VertexUnknownError, group_of, is_topic, source_of
+from backend.live.topics import VertexUnknownError, is_topic, source_of
 
 logger = logging.getLogger(__name__)
 
@@ -49,8 +49,6 @@ class Pace:
     """Documents are also read at this interval without a hint: hints can be lost, and a document that is no longer
     written ages. A page calls itself stale after 3 s without a frame."""
     check_user_s: float = 30.0
-    layer_timeout_s: float = 1.0
-    """For joining and leaving a topic's group: a Redis that does not answer must not delay known documents."""
     send_timeout_s: float = 10.0
     max_messages_per_s: float = 20.0
     """From the client; bursts may be twice as large."""
@@ -62,6 +60,9 @@ class LiveConsumer(AsyncWebsocketConsumer):
     Args:
         pace: its intervals and limits.
     """
+
+    #: hints come by `hints`: a channel of its own would cost each connection tasks and threads
+    channel_layer_alias = ""
 
     def __init__(self, pace: Pace = Pace()) -> None:
         super().__init__()
@@ -91,6 +92,7 @@ class LiveConsumer(AsyncWebsocketConsumer):
                 raise
         finally:
             # runs even if the server shuts down without a disconnect
+            hints().forget(self._hear)
             if self._sender is not None:
                 self._sender.cancel()
             for _, following in self._logs.values():
@@ -143,32 +145,22 @@ class LiveConsumer(AsyncWebsocketConsumer):
         for topic in list(self._feeds):
             await self._unsubscribe(topic)
 
-    # --- from the channel layer ---------------------------------------------------------------------------------------
-
-    async def live_changed(self, event: Message) -> None:
-        """Handle a hint from the jobmanager: {"topic", "version"}."""
-        for feed in self._feeds.values():
-            if source_of(feed.topic) == event["topic"]:
-                feed.hint(event["version"])
-                self._wake.set()
-
     # --- to the client ------------------------------------------------------------------------------------------------
 
     async def _subscribe(self, topic: str) -> None:
         if topic not in self._feeds and len(self._feeds) >= MAX_TOPICS:
             await self._send_error(topic, f"At most {MAX_TOPICS} topics can be subscribed to.")
             return
-        # join the group first, so that changes made while the snapshot is read are hinted at
-        await self._join(topic)
+        # first, so that changes made while the snapshot is read are hinted at
+        await hints().hear(topic, self._hear)
         # a client that missed a version subscribes again to get a new snapshot
         self._feeds[topic] = Feed(topic)
         await self._publish(self._feeds[topic])
 
     async def _unsubscribe(self, topic: str) -> None:
-        group = group_of(topic)
         self._sent_at.pop(topic, None)
-        if self._feeds.pop(topic, None) is not None and group not in map(group_of, self._feeds):
-            await self._within_limit(self.channel_layer.group_discard(group, self.channel_name))
+        if self._feeds.pop(topic, None) is not None and source_of(topic) not in map(source_of, self._feeds):
+            await hints().leave(topic, self._hear)
 
     async def _follow(self, message: Message) -> None:
         name = str(message.get("id"))
@@ -188,15 +180,12 @@ class LiveConsumer(AsyncWebsocketConsumer):
         if known is not None:
             known[1].cancel()
 
-    async def _join(self, topic: str) -> None:
-        """Join a topic's group to get its hints; until that has succeeded, the ticks stand in for them."""
-        await self._within_limit(self.channel_layer.group_add(group_of(topic), self.channel_name))
-
-    async def _within_limit(self, asked: Coroutine[Any, Any, None]) -> None:
-        try:
-            await asyncio.wait_for(asked, self._pace.layer_timeout_s)
-        except (redis.RedisError, OSError) as error:  # a TimeoutError is an OSError
-            logger.warning("the channel layer does not answer: %s", error or type(error).__name__)
+    def _hear(self, source: str, version: int) -> None:
+        """Take a hint of the jobmanager; where none come, the ticks stand in for them."""
+        for feed in self._feeds.values():
+            if source_of(feed.topic) == source:
+                feed.hint(version)
+                self._wake.set()
 
     async def _publish(self, feed: Feed) -> None:
         try:
@@ -243,9 +232,6 @@ class LiveConsumer(AsyncWebsocketConsumer):
                 if not (await self._find_user()).is_authenticated:
                     await self.close(CLOSE_UNAUTHORIZED)
                     return
-                # group memberships expire, so that those of a dead server do not stay for ever: renew them
-                for topic in list(self._feeds):
-                    await self._join(topic)
             for feed in [feed for feed in self._feeds.values() if is_tick or now >= self._due_at(feed)]:
                 await self._publish(feed)
             if is_tick:
@@ -258,7 +244,9 @@ class LiveConsumer(AsyncWebsocketConsumer):
 
     async def _wait(self, timeout_s: float) -> None:
         try:
-            await asyncio.wait_for(self._wake.wait(), timeout_s)
+            # no wait_for, whose tasks cost as much as the rest of a small change
+            async with asyncio.timeout(timeout_s):
+                await self._wake.wait()
         except TimeoutError:
             return
         self._wake.clear()
@@ -273,7 +261,8 @@ class LiveConsumer(AsyncWebsocketConsumer):
     async def _write(self, message: Message) -> None:
         text = frame_text(message)
         try:
-            await asyncio.wait_for(self.send(text_data=text), self._pace.send_timeout_s)
+            async with asyncio.timeout(self._pace.send_timeout_s):
+                await self.send(text_data=text)
         except TimeoutError:
             # a close frame would wait behind the stuck message, so end the connection without one
             logger.warning("a live client took no message for %.0f s and was dropped", self._pace.send_timeout_s)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
 from collections.abc import Callable
@@ -74,6 +75,8 @@ class LiveDocument:
 
 
 _kept: dict[str, LiveDocument] = {}
+#: reads that are under way, by their topic
+_reading: dict[str, asyncio.Task[LiveDocument]] = {}
 
 
 async def read_document(topic: str, version: int = 0) -> LiveDocument:
@@ -90,9 +93,36 @@ async def read_document(topic: str, version: int = 0) -> LiveDocument:
         backend.cluster.services.PreviewUnknownError: no preview has this id.
     """
     source = source_of(topic)
-    known = _kept.get(source)
-    if known is not None and time.monotonic() - known.read_at < MAX_AGE_S and known.version >= version:
+    if (known := _kept_of(source, version)) is not None:
         return known
+    # a hint wakes all connections at once: one of them reads
+    if (reading := _reading.get(source)) is not None:
+        read = await asyncio.shield(reading)
+        # what was under way may have begun before the document was written
+        if read.version >= version:
+            return read
+    if (reading := _reading.get(source)) is None:
+        reading = _reading[source] = asyncio.create_task(_read_anew(source))
+        reading.add_done_callback(lambda done: _end(source, done))
+    return await asyncio.shield(reading)
+
+
+def _kept_of(source: str, version: int) -> LiveDocument | None:
+    known = _kept.get(source)
+    is_good = known is not None and time.monotonic() - known.read_at < MAX_AGE_S and known.version >= version
+    return known if is_good else None
+
+
+def _end(source: str, done: asyncio.Task[LiveDocument]) -> None:
+    if _reading.get(source) is done:
+        del _reading[source]
+    if not done.cancelled():
+        # those who asked may have left: nobody else looks at it
+        done.exception()
+
+
+async def _read_anew(source: str) -> LiveDocument:
+    known = _kept.get(source)
     document, freshness = await database_sync_to_async(_read)(source)
     read = LiveDocument(document, freshness, time.monotonic())
     if not freshness.redis_answers and known is not None and known.version >= read.version:

@@ -46,6 +46,7 @@ def bus_redis(redis_url: str, settings: Settings) -> Iterator[redis.Redis]:
     channel_layers.backends.clear()
     bus.disconnect()
     documents._kept.clear()
+    documents._reading.clear()
     client = bus.client()
     client.flushall()
     yield client

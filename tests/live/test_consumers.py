@@ -403,20 +403,31 @@ async def test_a_vertex_that_the_job_does_not_have_is_an_error(
 
 
 async def test_twenty_tabs_share_one_read_and_one_document(
-    connect: Connect, cookie: tuple[bytes, bytes], job: Job, fast: None
+    connect: Connect, cookie: tuple[bytes, bytes], job: Job, fast: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    read: list[str] = []
+    read_anew = documents._read
+
+    def counted(source: str) -> Any:
+        read.append(source)
+        return read_anew(source)
+
+    monkeypatch.setattr(documents, "_read", counted)
     topics = [f"job:{job.id}", f"job:{job.id}/vertex:{rows.SINK}"]
     tabs = [await connect(ORIGIN, cookie) for _ in range(20)]
     for tab in tabs:
         for topic in topics:
             await tab.send_json({"type": "subscribe", "topic": topic})
             version = (await receive(tab, "snapshot"))["version"]
+    read.clear()
     await publish(job, version=version + 1, state="CANCELLING")
     for tab in tabs:
         told = {(change := await receive(tab, "change"))["topic"]: change["version"] for _ in topics}
         assert told == dict.fromkeys(topics, version + 1)
     kept = documents._kept[topics[0]]
     assert set(kept.by_topic) == set(topics) and kept.version == version + 1
+    # by the hint, and perhaps by a tick meanwhile
+    assert len(read) <= 3
 
 
 async def followed(connection: WebSocket, job: Job, browser: Client, **query: Any) -> str:
