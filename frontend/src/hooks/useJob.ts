@@ -21,6 +21,7 @@ import {
   withOperators,
 } from '../model/job';
 import { type Live, LiveContext, useArrival, useLive, useTopic } from './useLive';
+import { useThroughSight } from './useSight';
 
 const JobContext = createContext('');
 
@@ -109,7 +110,7 @@ export function useOperatorsPart<T>(select: (job: JobWithOperators) => T): T {
     },
     [live, id],
   );
-  return useSyncExternalStore(subscribe, () =>
+  return useSyncExternalStore(useThroughSight(subscribe), () =>
     select(
       withOperators(
         live.topic(topicOf(id)).data as LiveJob,

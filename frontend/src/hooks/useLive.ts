@@ -11,6 +11,7 @@ import { type Staleness, staleness } from '../model/staleness';
 import type { TopicState } from '../model/liveTopic';
 import { connection } from '../store/socket';
 import { useNow } from './useNow';
+import { useThroughSight } from './useSight';
 
 const POLL_MS = 5_000;
 
@@ -36,11 +37,11 @@ export function useLive<T>(topic: Topic, read: () => Promise<T>): Live<T> {
   return { data, ...useArrival(topic, read) };
 }
 
-/** A part of a topic's state; renders again when the selected part is another. */
+/** A part of a topic's state; renders again when the selected part is another, out of sight some seconds later. */
 export function useTopic<T>(topic: Topic, select: (state: TopicState) => T): T {
   const live = useContext(LiveContext);
   const subscribe = useCallback((listener: () => void) => live.subscribe(topic, listener), [live, topic]);
-  return useSyncExternalStore(subscribe, () => select(live.topic(topic)));
+  return useSyncExternalStore(useThroughSight(subscribe), () => select(live.topic(topic)));
 }
 
 /** Reads a topic's document over REST at the start and while the socket is down; says why there is none. */

@@ -8,9 +8,10 @@ import { useSyncExternalStore } from 'react';
 import { staleness } from '../model/staleness';
 import { connection } from '../store/socket';
 import { subscribeTicker, tickerNow } from '../store/ticker';
+import { useThroughSight } from './useSight';
 
 export function useNow(): number {
-  return useSyncExternalStore(subscribeTicker, tickerNow);
+  return useSyncExternalStore(useThroughSight(subscribeTicker), tickerNow);
 }
 
 export function useServerNow(): number {

@@ -26,3 +26,11 @@ export function edgeText({ records, bytesPerSecond, queuedBytes, queuedBuffers, 
     );
   return lines.join('\n');
 }
+
+/** A number that grows by one with each change while records flow; null: none flow. `now` is the document's, epoch ms. */
+export function flowAt(now: number, perSecond: number): number | null {
+  return perSecond > 0 ? Math.floor(now / BETWEEN_CHANGES_MS) : null;
+}
+
+/** The server sends no more often. */
+const BETWEEN_CHANGES_MS = 500;

@@ -11,10 +11,10 @@ import { CopyText } from '../components/CopyText/CopyText';
 import { DataSkew } from '../components/DataSkew/DataSkew';
 import { FailureState } from '../components/EmptyState/EmptyState';
 import { EventTime } from '../components/EventTime/EventTime';
+import { InSight } from '../components/InSight/InSight';
 import { JobActions } from '../components/JobActions/JobActions';
 import { JobPicture } from '../components/JobPipeline/JobPicture';
 import { FailedNode, PipelineLink } from '../components/JobPipeline/JobPipeline';
-import { JobRequirements } from '../components/JobRequirements/JobRequirements';
 import { JobNotices } from '../components/JobNotices/JobNotices';
 import { JobTags } from '../components/JobTags/JobTags';
 import { JobTimeline } from '../components/JobTimeline/JobTimeline';
@@ -65,6 +65,9 @@ const ExceptionList = lazy(async () => ({
 }));
 const JobConfiguration = lazy(async () => ({
   default: (await import('../components/JobConfiguration/JobConfiguration')).JobConfiguration,
+}));
+const JobRequirements = lazy(async () => ({
+  default: (await import('../components/JobRequirements/JobRequirements')).JobRequirements,
 }));
 const LogViewer = lazy(async () => ({ default: (await import('../components/LogViewer/LogViewer')).LogViewer }));
 const StateTab = lazy(async () => ({ default: (await import('../components/StateBrowser/StateTab')).StateTab }));
@@ -303,10 +306,20 @@ function Overview() {
       <Panel flush title={t('Vertices')}>
         <VertexTable selected={selected} onSelect={select} />
       </Panel>
-      <JobTimeline />
-      <EventTime onSelect={select} />
-      <DataSkew onSelect={select} />
-      {!isEnded && <JobRequirements />}
+      <InSight className={classes.part}>
+        <JobTimeline />
+      </InSight>
+      <InSight className={classes.part}>
+        <EventTime onSelect={select} />
+      </InSight>
+      <InSight className={classes.part}>
+        <DataSkew onSelect={select} />
+      </InSight>
+      {!isEnded && (
+        <Suspense>
+          <JobRequirements />
+        </Suspense>
+      )}
       <Autoscaler />
       <Suspense>
         <VertexDrawer vertexId={selected} onClose={() => select(null)} />

@@ -1,6 +1,6 @@
 /** What is selected: a node's form, stream and docs; an edge's columns; a note; else the settings of the pipeline. */
 
-import { Button, Group, NumberInput, Select, Switch, Tabs, TextInput, Textarea } from '@mantine/core';
+import { Button, Group, Select, Tabs, Textarea } from '@mantine/core';
 import { IconTableImport } from '@tabler/icons-react';
 import { Suspense, lazy, useEffect, useMemo, useRef, useState } from 'react';
 
@@ -8,11 +8,10 @@ import { useEditor, useEditorStore } from '../../hooks/useEditor';
 import { useRole } from '../../hooks/useSession';
 import { maySubmit } from '../../model/access';
 import { inputFacts } from '../../model/pipeline/catalog';
-import type { Json, PipelineNode } from '../../model/pipeline/document';
+import type { Json } from '../../model/pipeline/document';
 import * as operations from '../../model/pipeline/operations';
 import { documentOf, typeOfNode } from '../../store/editor';
 import { t } from '../../texts/t';
-import { CopyText } from '../CopyText/CopyText';
 import { TabBar } from '../TabBar/TabBar';
 import { groupSelected, removeSelected, toggleDisabled, toggleGroups } from './actions';
 import { EdgePanel, StreamFacts, UnknownStream } from './EdgePanel';
@@ -23,7 +22,9 @@ import box from './NodeBox.module.css';
 import { useFieldFocus, useForm } from './useForm';
 
 const loadForm = () => import('./SchemaForm');
+const loadSettings = () => import('./OperatorSettings');
 const SchemaForm = lazy(async () => ({ default: (await loadForm()).SchemaForm }));
+const OperatorSettings = lazy(async () => ({ default: (await loadSettings()).OperatorSettings }));
 const PipelinePanel = lazy(async () => ({ default: (await import('./PipelinePanel')).PipelinePanel }));
 const ReadSchema = lazy(async () => ({ default: (await import('./ReadSchema')).ReadSchema }));
 
@@ -32,8 +33,11 @@ export function Inspector() {
   const [node] = nodes;
   const [edge] = edges;
   const [note] = notes;
-  // the canvas is useful without it, and it is there when a node is selected
-  useEffect(() => void loadForm(), []);
+  // the canvas is useful without them, and they are there when a node is selected
+  useEffect(() => {
+    void loadForm();
+    void loadSettings();
+  }, []);
   const count = nodes.length + edges.length + notes.length;
   if (count > 1) return <Several nodes={nodes} count={count} />;
   if (node !== undefined) return <NodePanel key={node} id={node} />;
@@ -117,12 +121,14 @@ function NodePanel({ id }: { readonly id: string }) {
               <SchemaForm schema={type.schema} value={node.params} pointer="/params" around={around} onChange={set} />
             </Suspense>
           )}
-          <Operator
-            id={id}
-            node={node}
-            isParallel={type?.is_parallel ?? true}
-            hasOperator={type?.has_operator ?? true}
-          />
+          <Suspense>
+            <OperatorSettings
+              id={id}
+              node={node}
+              isParallel={type?.is_parallel ?? true}
+              hasOperator={type?.has_operator ?? true}
+            />
+          </Suspense>
           <GroupTools nodes={[id]} />
           {!isReadOnly && (
             <Button mt="md" size="compact-sm" variant="default" onClick={() => removeSelected(store)}>
@@ -185,84 +191,6 @@ function ReadSchemaButton({ id }: { readonly id: string }) {
         </Suspense>
       )}
     </>
-  );
-}
-
-interface OperatorProps {
-  readonly id: string;
-  readonly node: PipelineNode;
-  readonly isParallel: boolean;
-  readonly hasOperator: boolean;
-}
-
-function Operator({ id, node, isParallel, hasOperator }: OperatorProps) {
-  const store = useEditorStore();
-  const isReadOnly = useEditor((state) => state.isReadOnly);
-  const change = (field: string, value: Partial<PipelineNode>) =>
-    store
-      .getState()
-      .transact(
-        t('Changed {name}', { name: node.name }),
-        (before) => operations.changeNode(before, id, (old) => ({ ...old, ...value })),
-        {
-          mergeKey: `${id} ${field}`,
-        },
-      );
-  return (
-    <details className={classes.operator}>
-      <summary>{t('Operator')}</summary>
-      <div className={classes.fields}>
-        <Switch
-          label={t('Disabled')}
-          description={t('It does not run, nor do nodes that only it feeds.')}
-          size="sm"
-          checked={node.disabled === true}
-          disabled={isReadOnly}
-          onChange={() => toggleDisabled(store, [id])}
-        />
-        {hasOperator ? (
-          <>
-            <NumberInput
-              label={t('Parallelism')}
-              size="sm"
-              placeholder={isParallel ? t('that of the pipeline') : t('always 1')}
-              value={node.parallelism ?? ''}
-              min={1}
-              hideControls
-              disabled={isReadOnly || !isParallel}
-              onChange={(value) => change('parallelism', { parallelism: typeof value === 'number' ? value : null })}
-            />
-            <Select
-              label={t('Chaining')}
-              size="sm"
-              data={['always', 'head', 'never']}
-              value={node.chaining ?? 'always'}
-              allowDeselect={false}
-              disabled={isReadOnly}
-              onChange={(chaining) => change('chaining', { chaining: chaining ?? 'always' })}
-            />
-            <TextInput
-              label={t('Slot sharing group')}
-              size="sm"
-              placeholder={t('default')}
-              value={node.slot_group ?? ''}
-              disabled={isReadOnly}
-              onChange={({ currentTarget: { value } }) =>
-                change('slot_group', { slot_group: value === '' ? null : value })
-              }
-            />
-            <div className={classes.uid}>
-              <span className="tm-dim">{t('State is kept under the uid')}</span>{' '}
-              <CopyText text={node.uid} label={t('uid')} />
-            </div>
-          </>
-        ) : (
-          <p className="tm-dim">
-            {t('The operators are those of its code, which gives them their parallelism and uids.')}
-          </p>
-        )}
-      </div>
-    </details>
   );
 }
 

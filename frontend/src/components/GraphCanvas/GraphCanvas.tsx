@@ -28,11 +28,13 @@ import {
 } from '@xyflow/react';
 import { type ComponentType, type ReactNode, createContext, useContext, useEffect, useMemo } from 'react';
 
+import { SightContext, useSight } from '../../hooks/useSight';
 import { type GraphEdge, type Topology, topologyKey } from '../../model/graph';
 import { type Layout, type NodeSize, type Position as Place, edgePath, layoutOf } from '../../model/layout';
 import type { Backdrop } from '../../model/pipeline/picture';
 import drawing from '../../styles/drawing.module.css';
 import { t } from '../../texts/t';
+import { InSight } from '../InSight/InSight';
 import classes from './GraphCanvas.module.css';
 
 interface Contents {
@@ -72,13 +74,16 @@ const NO_BACKDROPS: readonly Backdrop[] = [];
 const FIT = { padding: 0.06, maxZoom: 1 };
 /** Below this zoom, the numbers in the nodes are unreadable. */
 const MIN_READABLE_ZOOM = 0.66;
-const STILL = (_: GraphEdge, path: string) => <Line path={path} isFlowing={false} />;
+const STILL = (_: GraphEdge, path: string) => <Line path={path} flow={null} />;
 const MIN_HEIGHT = 260;
 const MAX_HEIGHT = 620;
 /** Space above and below the graph for the controls, in px. */
 const MARGIN = 60;
 const SIDE_MARGIN = 24;
 const MINIMAP_HEIGHT = 84;
+/** Of the dashes of a line, until they are where they were; 11 px, as in the style sheet. */
+const STEPS = 3;
+const STEP = 11 / STEPS;
 
 export function GraphCanvas(props: Props) {
   const {
@@ -268,19 +273,27 @@ function BoxNode({ id }: NodeProps) {
   return (
     <>
       <Handle type="target" position={Position.Left} className={classes.handle ?? ''} isConnectable={false} />
-      {contents?.renderNode(id)}
+      <InSight>{contents?.renderNode(id)}</InSight>
       <Handle type="source" position={Position.Right} className={classes.handle ?? ''} isConnectable={false} />
     </>
   );
 }
 
-/** The line of an edge. */
-export function Line({ path, isFlowing }: { readonly path: string; readonly isFlowing: boolean }) {
-  return <BaseEdge path={path} className={isFlowing ? classes.flowing : classes.still} />;
+interface LineProps {
+  readonly path: string;
+  /** A number that grows while records flow: the dashes have gone on by so many steps. Null: none flow. */
+  readonly flow: number | null;
+}
+
+/** The line of an edge. An animation in its place would draw the whole canvas again sixty times a second. */
+export function Line({ path, flow }: LineProps) {
+  if (flow === null) return <BaseEdge path={path} className={classes.still} />;
+  return <BaseEdge path={path} className={classes.flowing} style={{ strokeDashoffset: -(flow % STEPS) * STEP }} />;
 }
 
 function LabelledEdge({ id, sourceX, sourceY, targetX, targetY }: EdgeProps) {
   const contents = useContext(ContentsContext);
+  const { ref, sight } = useSight();
   const edge = contents?.edges.get(id);
   if (contents === null || edge === undefined) return null;
   const { width, height } = contents.size;
@@ -292,16 +305,17 @@ function LabelledEdge({ id, sourceX, sourceY, targetX, targetY }: EdgeProps) {
     width,
   );
   return (
-    <>
+    <SightContext value={sight}>
       {contents.renderLine(edge, path)}
       <EdgeLabelRenderer>
         <div
+          ref={ref}
           className={classes.edgeLabel}
           style={{ transform: `translate(-50%, -50%) translate(${label.x}px, ${label.y}px)` }}
         >
           {contents.renderEdge(edge)}
         </div>
       </EdgeLabelRenderer>
-    </>
+    </SightContext>
   );
 }

@@ -26,11 +26,11 @@ import { isCancellable, isTerminal } from '../../model/states';
 import { t } from '../../texts/t';
 import { CancelJob } from './CancelJob';
 import classes from './JobActions.module.css';
-import { RescaleJob } from './RescaleJob';
 import { StopJob } from './StopJob';
 import { TakeSavepoint } from './TakeSavepoint';
 import { useClone } from './useClone';
 
+const RescaleJob = lazy(async () => ({ default: (await import('./RescaleJob')).RescaleJob }));
 const SwitchExecution = lazy(async () => ({ default: (await import('./SwitchExecution')).SwitchExecution }));
 const RestoreJob = lazy(async () => ({ default: (await import('./RestoreJob')).RestoreJob }));
 
@@ -141,7 +141,17 @@ function Active({ job }: { readonly job: Job }) {
         </Suspense>
       )}
       {/* a new one for each opening: its fields begin with the parallelism of that moment */}
-      <RescaleJob key={rescaleNumber} job={job} isOpen={rescaleIsOpen} onClose={rescale.close} onClosed={focusMenu} />
+      {rescaleNumber > 0 && (
+        <Suspense>
+          <RescaleJob
+            key={rescaleNumber}
+            job={job}
+            isOpen={rescaleIsOpen}
+            onClose={rescale.close}
+            onClosed={focusMenu}
+          />
+        </Suspense>
+      )}
     </>
   );
 }

@@ -9,7 +9,7 @@ import { useRole } from '../../hooks/useSession';
 import { useTimes } from '../../hooks/useTimes';
 import { mayOperate } from '../../model/access';
 import { LOAD_NAME, type LoadKind, loadColour } from '../../model/colour';
-import { edgeText } from '../../model/edgeText';
+import { edgeText, flowAt } from '../../model/edgeText';
 import { NOTHING, formatBytes, formatDuration, formatRate } from '../../model/format';
 import { type GraphEdge, topologyOfVertices } from '../../model/graph';
 import { metricsOfEdge } from '../../model/job';
@@ -94,8 +94,8 @@ function textOf(metrics: EdgeMetrics): string {
 }
 
 function EdgeLine({ edge, path }: { readonly edge: GraphEdge; readonly path: string }) {
-  const isFlowing = useJobPart((job) => (metricsOfEdge(job, edge.edge)?.records_per_second ?? 0) > 0);
-  return <Line path={path} isFlowing={isFlowing} />;
+  const flow = useJobPart((job) => flowAt(job.now, metricsOfEdge(job, edge.edge)?.records_per_second ?? 0));
+  return <Line path={path} flow={flow} />;
 }
 
 /** By the load; grey unless it runs. */

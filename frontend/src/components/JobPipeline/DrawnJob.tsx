@@ -13,7 +13,7 @@ import { useRole } from '../../hooks/useSession';
 import { useTimes } from '../../hooks/useTimes';
 import { mayOperate } from '../../model/access';
 import { loadColour } from '../../model/colour';
-import { edgeText } from '../../model/edgeText';
+import { edgeText, flowAt } from '../../model/edgeText';
 import { formatBytes, formatCount, formatRate } from '../../model/format';
 import type { GraphEdge } from '../../model/graph';
 import { type PipelineDocument, nameOf } from '../../model/pipeline/document';
@@ -160,8 +160,10 @@ export function DrawnEdge({ edge, mayPeek }: EdgeProps) {
 
 function FlowLine({ edge, path }: { readonly edge: GraphEdge; readonly path: string }) {
   const running = useDrawn().running.edges.get(edge.id);
-  const isFlowing = useOperatorsPart((job) => running !== undefined && (flowOf(job, running)?.perSecond ?? 0) > 0);
-  return <Line path={path} isFlowing={isFlowing} />;
+  const flow = useOperatorsPart((job) =>
+    flowAt(job.now, running === undefined ? 0 : (flowOf(job, running)?.perSecond ?? 0)),
+  );
+  return <Line path={path} flow={flow} />;
 }
 
 function colourOf({ state, ...load }: NodeFigures): string {

@@ -1,21 +1,23 @@
 /** All vertices of a job with their exact counters. */
 
-import { memo, useCallback, useState } from 'react';
+import { Suspense, lazy, memo, useCallback, useState } from 'react';
 
 import { useJob, useMetrics, useVertices } from '../../hooks/useJob';
 import { useServerNow } from '../../hooks/useNow';
 import { useRole } from '../../hooks/useSession';
+import { SightContext, useSight } from '../../hooks/useSight';
 import { useTimes } from '../../hooks/useTimes';
 import { mayOperate } from '../../model/access';
 import { formatBytes, formatCount, formatDuration, formatRate } from '../../model/format';
 import type { Vertex } from '../../model/job';
 import { t } from '../../texts/t';
-import { RescaleJob } from '../JobActions/RescaleJob';
 import { RescaleVertex } from '../JobActions/RescaleVertex';
 import { LoadFigure } from '../LoadBar/LoadMark';
 import { StateBadge } from '../StateBadge/StateBadge';
 import { VertexLink } from '../VertexLink/VertexLink';
 import classes from './VertexTable.module.css';
+
+const RescaleJob = lazy(async () => ({ default: (await import('../JobActions/RescaleJob')).RescaleJob }));
 
 interface Props {
   readonly selected: string | null;
@@ -80,7 +82,9 @@ export function VertexTable({ selected, onSelect }: Props) {
         </tbody>
       </table>
       {number > 0 && (
-        <RescaleJob key={number} job={job} {...wish} onClose={() => setWish((old) => ({ ...old, isOpen: false }))} />
+        <Suspense>
+          <RescaleJob key={number} job={job} {...wish} onClose={() => setWish((old) => ({ ...old, isOpen: false }))} />
+        </Suspense>
       )}
     </div>
   );
@@ -103,13 +107,24 @@ interface RowProps {
   readonly onWish: ((id: string, parallelism: number) => void) | undefined;
 }
 
-const Row = memo(function Row({ vertex, isSelected, onSelect, onWish }: RowProps) {
+const Row = memo(function Row({ isSelected, ...props }: RowProps) {
+  const { ref, sight } = useSight();
+  return (
+    <tr ref={ref} data-selected={isSelected || undefined} className={classes.row}>
+      <SightContext value={sight}>
+        <Cells {...props} />
+      </SightContext>
+    </tr>
+  );
+});
+
+function Cells({ vertex, onSelect, onWish }: Omit<RowProps, 'isSelected'>) {
   const times = useTimes();
   const { id, name, state, parallelism, start_time: start, end_time: end } = vertex;
   const metrics = useMetrics(id);
   if (metrics === undefined) return null;
   return (
-    <tr data-selected={isSelected || undefined} className={classes.row}>
+    <>
       <td className={classes.name}>
         <VertexLink isClipped id={id} name={name} onSelect={onSelect} />
       </td>
@@ -140,9 +155,9 @@ const Row = memo(function Row({ vertex, isSelected, onSelect, onWish }: RowProps
       <td className="tm-num">{formatBytes(metrics.state_size)}</td>
       <td>{times.watermark(metrics.watermark)}</td>
       <td className="tm-num">{start < 0 ? '–' : <Duration start={start} end={end} />}</td>
-    </tr>
+    </>
   );
-});
+}
 
 /** Apart from its row: it grows with the clock. */
 function Duration({ start, end }: { readonly start: number; readonly end: number }) {
