@@ -14,6 +14,7 @@ import { type Conflict, mergeDocuments, openConflicts } from '../model/pipeline/
 import { isSameDocument } from '../model/pipeline/order';
 import { type LocalCopy, dropCopy, dropLocalDraft, keepLocalDraft, onDropped } from '../store/drafts';
 import { type EditorStore, documentOf, makeId } from '../store/editor';
+import { t } from '../texts/t';
 
 const PAUSE_MS = 1000;
 const RETRY_MS = 5000;
@@ -33,7 +34,7 @@ export interface Begun {
 /** The draft was written elsewhere; both are merged, and nothing is saved until the user has seen it. */
 export class DraftMergedError extends Error {
   constructor() {
-    super('The draft was changed elsewhere; both were merged. Review the result and save again.');
+    super(t('The draft was changed elsewhere; both were merged. Review the result and save again.'));
     this.name = 'DraftMergedError';
   }
 }
@@ -204,7 +205,7 @@ export class Autosave {
     let isNew = false;
     if (draft !== null) {
       const isOwn = this.unanswered.some((each) => isSameDocument(each, draft.document));
-      isNew = !isOwn && this.merge('Merged with the draft from elsewhere', this.onServer, draft.document);
+      isNew = !isOwn && this.merge(t('Merged with the draft from elsewhere'), this.onServer, draft.document);
       this.onServer = draft.document;
     }
     this.tag = draft?.tag ?? null;
@@ -273,7 +274,10 @@ export class Autosave {
       if (error.current === null) throw error;
       const current = error.current as Version;
       this.merge(
-        `Merged with version ${current.number} by ${current.author ?? 'somebody'}`,
+        t('Merged with version {number} by {author}', {
+          number: current.number,
+          author: current.author ?? t('somebody'),
+        }),
         head.document,
         current.document,
       );
@@ -286,7 +290,7 @@ export class Autosave {
 }
 
 function messageOf(error: unknown): string {
-  return error instanceof ApiError ? error.message : 'The draft could not be written.';
+  return error instanceof ApiError ? error.message : t('The draft could not be written.');
 }
 
 export function useAutosave(store: EditorStore, begun: Begun, isReadOnly: boolean): Autosave {

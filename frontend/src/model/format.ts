@@ -4,6 +4,7 @@
  */
 
 import type { Watermark } from '../gen/contract';
+import { t } from '../texts/t';
 
 export const NOTHING = '–';
 const GAP = '\u202f';
@@ -66,7 +67,7 @@ export function formatDuration(ms: number | null | undefined): string {
 
 /** Time ago; below two seconds it is constant, to avoid flicker. */
 export function formatAge(ms: number): string {
-  return ms < 2000 ? 'just now' : `${formatDuration(ms)} ago`;
+  return ms < 2000 ? t('just now') : t('{time} ago', { time: formatDuration(ms) });
 }
 
 /** 14:03:09, in UTC or in the zone of the browser. */
@@ -82,8 +83,8 @@ export function formatDateTime(ms: number | null | undefined, utc: boolean): str
 
 /** A watermark is a time of the data; it may lie before 1970. */
 export function formatWatermark(watermark: Watermark, utc: boolean): string {
-  if (watermark === null) return 'none yet';
-  if (watermark === 'max') return 'end of input';
+  if (watermark === null) return t('none yet');
+  if (watermark === 'max') return t('end of input');
   return dateTime(watermark, utc)?.join(' ') ?? String(watermark);
 }
 

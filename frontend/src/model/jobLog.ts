@@ -11,8 +11,8 @@ export const LEVELS: readonly LogLevel[] = ['DEBUG', 'INFO', 'WARN', 'ERROR', 'F
 export const KINDS: Readonly<Record<JobLogEntry['kind'], string>> = {
   log: t('Logs of slots'),
   out: t('Output of slots'),
-  jobmanager: 'JobManagers',
-  taskmanager: 'TaskManagers',
+  jobmanager: t('JobManagers'),
+  taskmanager: t('TaskManagers'),
 };
 
 /** What is shown of the log, as the address has it; null: everything. */

@@ -47,7 +47,7 @@ export function parseConfiguration(text: string): Record<string, string> {
     const [, key, value] = match ?? [];
     if (key === undefined || value === undefined)
       throw new FormError(t('Line {index} does not have the form "key: value".', { index: index + 1 }));
-    if (key in result) throw new FormError(`Line ${index + 1}: ${key} is set twice.`);
+    if (key in result) throw new FormError(t('Line {index}: {key} is set twice.', { index: index + 1, key }));
     result[key] = value;
   }
   return result;

@@ -39,8 +39,10 @@ export function boundsProblem(vertices: readonly Vertex[], changed: Readonly<Rec
     if (bounds === undefined) continue;
     const { lower, upper } = bounds;
     const isNumber = (bound: number) => Number.isInteger(bound) && bound >= 1 && bound <= most;
-    if (!isNumber(lower) || !isNumber(upper)) return `${name}: bounds are whole numbers from 1 to ${most}.`;
-    if (lower > upper) return `${name}: the lower bound ${lower} is above the upper bound ${upper}.`;
+    if (!isNumber(lower) || !isNumber(upper))
+      return t('{name}: bounds are whole numbers from 1 to {most}.', { name, most });
+    if (lower > upper)
+      return t('{name}: the lower bound {lower} is above the upper bound {upper}.', { name, lower, upper });
   }
   return null;
 }
@@ -59,7 +61,7 @@ export function slotsText(needed: number, held: number, free: number): string {
   const slots = plural(needed, '1 slot', '{count} slots');
   const has = t('the job has {held}, and {free}', { held, free: plural(free, '1 is free', '{count} are free') });
   const lacking = needed - held - free;
-  return lacking > 0
-    ? `Needs ${slots}: ${has}, so ${lacking} ${lacking === 1 ? 'is' : 'are'} missing.`
-    : `Needs ${slots}: ${has}.`;
+  if (lacking <= 0) return t('Needs {slots}: {has}.', { slots, has });
+  const missing = plural(lacking, '1 is missing', '{count} are missing');
+  return t('Needs {slots}: {has}, so {missing}.', { slots, has, missing });
 }

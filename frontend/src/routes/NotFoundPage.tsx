@@ -13,7 +13,7 @@ interface Props {
   readonly children?: string;
 }
 
-export function NotFoundPage({ title = 'Page not found', children = 'The link may be outdated.' }: Props) {
+export function NotFoundPage({ title = t('Page not found'), children = t('The link may be outdated.') }: Props) {
   usePageTitle(t('Not found'));
   return (
     <EmptyState icon={IconMapQuestion} title={title} isPage>

@@ -7,7 +7,7 @@ import { t } from '../../texts/t';
 import classes from './Inspector.module.css';
 
 const SIGNS = { same: '', added: '+', dropped: '−', type: '~' } as const;
-const SAID = { same: '', added: 'added', dropped: 'dropped', type: 'another type' } as const;
+const SAID = { same: '', added: t('added'), dropped: t('dropped'), type: t('another type') } as const;
 
 interface Props {
   readonly changes: readonly ColumnChange[];

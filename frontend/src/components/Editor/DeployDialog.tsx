@@ -138,7 +138,7 @@ function Ask(props: SendingProps & { readonly version: number | null }) {
       if (!isSaving) return version ?? head;
       const saved = await autosave.save(message);
       if (saved === null)
-        throw new Error('Somebody saved a version in the meantime; both were merged. Review the result first.');
+        throw new Error(t('Somebody saved a version in the meantime; both were merged. Review the result first.'));
       return saved.number;
     },
     onSuccess: (number) => {

@@ -359,16 +359,20 @@ function Origin({
   const { time, level, slot, attempt, kind, vertex, subtask, operator } = entry;
   const task = vertex === '' ? '' : `${names.get(vertex) ?? vertex} ${(subtask ?? 0) + 1}`;
   const code = operator === '' ? '' : (names.get(operator) ?? operator);
+  const writer = kind === 'jobmanager' ? t('JobManager') : t('TaskManager');
   // of a process: "taskmanager/host:4711-0a1b2c"
   const process = entry.name.slice(entry.name.indexOf('/') + 1);
   const place =
     slot === null
-      ? `${kind === 'jobmanager' ? 'JobManager' : 'TaskManager'} ${process}`
-      : [t('Attempt {attempt} · slot {slot}', { attempt: attempt ?? '', slot }), kind === 'out' ? 'output' : task, code]
+      ? `${writer} ${process}`
+      : [
+          t('Attempt {attempt} · slot {slot}', { attempt: attempt ?? '', slot }),
+          kind === 'out' ? t('output') : task,
+          code,
+        ]
           .filter(Boolean)
           .join(' · ');
-  const short =
-    slot === null ? (kind === 'jobmanager' ? 'JobManager' : 'TaskManager') : task || t('slot {slot}', { slot });
+  const short = slot === null ? writer : task || t('slot {slot}', { slot });
   const clock = time === null ? '' : `${times.time(time)}.${String(time % 1000).padStart(3, '0')}`;
   return (
     <Tooltip label={`${time === null ? '' : `${times.dateTime(time)} · `}${place}`} openDelay={300}>

@@ -8,6 +8,7 @@ import { useNavigate } from 'react-router';
 
 import { importPipeline } from '../../api/pipelineFiles';
 import { makeId } from '../../store/editor';
+import { formatBytes } from '../../model/format';
 import { t } from '../../texts/t';
 
 const MAX_BYTES = 5 << 20;
@@ -85,10 +86,11 @@ export function ImportPipeline() {
 }
 
 async function documentIn(file: File): Promise<unknown> {
-  if (file.size > MAX_BYTES) throw new Error(`${file.name} is larger than ${MAX_BYTES >> 20} MiB.`);
+  if (file.size > MAX_BYTES)
+    throw new Error(t('{name} is larger than {limit}.', { name: file.name, limit: formatBytes(MAX_BYTES) }));
   try {
     return JSON.parse(await file.text());
   } catch {
-    throw new Error(`${file.name} is not JSON: a pipeline is exported as JSON to be imported again.`);
+    throw new Error(t('{name} is not JSON: a pipeline is exported as JSON to be imported again.', { name: file.name }));
   }
 }

@@ -119,17 +119,15 @@ function useEdges(vertexId: string): readonly { readonly value: string; readonly
   const names = new Map(vertices.map(({ id, name }) => [id, name]));
   const sides = topologyOfVertices(vertices).edges.flatMap(({ source, target, edge, shipStrategy }) => {
     if (edge === undefined || (source !== vertexId && target !== vertexId)) return [];
-    const [side, other] = target === vertexId ? ['from', source] : ['to', target];
-    return [
-      {
-        value: edge,
-        label: t('Edge {side} {other} · {shipStrategy}', { side, other: names.get(other) ?? other, shipStrategy }),
-      },
-    ];
+    const isInput = target === vertexId;
+    const other = isInput ? source : target;
+    const words = { other: names.get(other) ?? other, shipStrategy };
+    const label = isInput
+      ? t('Edge from {other} · {shipStrategy}', words)
+      : t('Edge to {other} · {shipStrategy}', words);
+    return [{ value: edge, label, isInput }];
   });
-  return sides.toSorted(
-    (one, other) => Number(one.label.startsWith('Edge to')) - Number(other.label.startsWith('Edge to')),
-  );
+  return sides.toSorted((one, other) => Number(other.isInput) - Number(one.isInput));
 }
 
 type Asked = Parameters<typeof useVertexHistory>[0];

@@ -6,6 +6,7 @@
  * What both have connected is connected once, and an edge of theirs that would make a circle of ours is a conflict.
  */
 
+import { t } from '../../texts/t';
 import type { Json, PipelineDocument, PipelineEdge } from './document';
 import { faults, nameOf, without } from './document';
 import { below, ranks } from './order';
@@ -324,7 +325,10 @@ export function placeOf(conflict: Conflict, document: PipelineDocument): string 
   }
   if (top === 'edges' && id !== undefined) {
     const edge = (document.edges[id] ?? conflict.theirs ?? conflict.ours ?? conflict.base) as unknown as PipelineEdge;
-    return `Connection from ${nameOf(document, edge.from[0])} to ${nameOf(document, edge.to[0])}`;
+    return t('Connection from {source} to {target}', {
+      source: nameOf(document, edge.from[0]),
+      target: nameOf(document, edge.to[0]),
+    });
   }
   if (top === 'layout' && id === 'groups') {
     const [group = '', ...below] = rest;
@@ -332,7 +336,7 @@ export function placeOf(conflict: Conflict, document: PipelineDocument): string 
       isObject(each as Value),
     );
     const name = (side as { readonly name?: Json } | undefined)?.name;
-    return [`Group ${typeof name === 'string' ? name : group}`, ...below].join(': ');
+    return [t('Group {name}', { name: typeof name === 'string' ? name : group }), ...below].join(': ');
   }
   return conflict.path.join(' › ');
 }
