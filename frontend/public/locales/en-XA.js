@@ -321,6 +321,7 @@ globalThis.tidemarkTexts = {
   "Duplicated": "Düüplííçáátééd",
   "Duration": "Düüráátííööñ",
   "Earlier exceptions cannot be shown": "Éáárlííéér ééxçééptííööñš çááññööté béé šhööwñé",
+  "Earlier rescales": "Éáárlííéér rééšçáálééšé",
   "Edge": "Édgééé",
   "Edge from {other} · {shipStrategy}": "Édgééé fröömé {other} · {shipStrategy}",
   "Edge to {other} · {shipStrategy}": "Édgééé töö {other} · {shipStrategy}",

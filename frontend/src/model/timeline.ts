@@ -41,6 +41,16 @@ export function entriesOf({ states, events }: JobTimeline): Entry[] {
   return entries.reverse().toSorted((a, b) => b.at - a.at);
 }
 
+/** By hand and by the autoscaler, the newest first: as many as a dialog has room for. */
+export function rescalesOf({ events }: JobTimeline): TimelineEvent[] {
+  return events
+    .filter(({ kind }) => kind === 'rescale' || kind === 'autoscaler')
+    .toReversed()
+    .slice(0, MAX_RESCALES);
+}
+
+const MAX_RESCALES = 8;
+
 /** RUNNING, attempt 3, for 2 m 05 s. */
 export function stateText({ state, attempt, begin, end }: StateSpan, now: number): string {
   const time = formatDuration(lastedOf({ begin, end }, now));

@@ -128,6 +128,24 @@ test('a viewer stops and cancels nothing', () => {
   expect(button('Actions').disabled).toBe(true);
 });
 
+test('the dialog for rescaling tells of earlier rescales, the newest first', async () => {
+  const event = { begin: 0, end: 4_000, is_failed: false };
+  const events = [
+    { ...event, kind: 'rescale', text: 'rescaling of map from 1 to 2, asked for by oscar' },
+    { ...event, kind: 'savepoint', text: 'savepoint' },
+    { ...event, kind: 'autoscaler', text: 'autoscaler: map from 2 to 1' },
+  ];
+  answers.set('/timeline', { begin: 0, now: 9_000, is_cut: false, states: [], runs: [], events });
+  show('RUNNING', 'operator', 1);
+  fireEvent.click(button('More subtasks of map'));
+  const earlier = within(await screen.findByRole('region', { name: 'Earlier rescales' }));
+  const told = earlier.getAllByRole('listitem').map(({ textContent }) => textContent);
+  expect(told).toEqual([
+    expect.stringMatching(/, 4\ss autoscaler: map from 2 to 1$/),
+    expect.stringMatching(/, 4\ss rescaling of map from 1 to 2, asked for by oscar$/),
+  ]);
+});
+
 test('a vertex of the table is rescaled by one, once the slots that it needs have been seen', async () => {
   show('RUNNING', 'operator', 1);
   expect(screen.getByRole<HTMLButtonElement>('button', { name: 'Fewer subtasks of map' }).disabled).toBe(true);

@@ -1,15 +1,20 @@
 /** Rescales a job to other parallelisms, from a checkpoint taken for that. */
 
 import { NumberInput } from '@mantine/core';
+import { useQuery } from '@tanstack/react-query';
 import { Fragment, useState } from 'react';
 
 import { rescaleJob } from '../../api/checkpoints';
+import { fetchTimeline } from '../../api/jobs';
 import { useVertices } from '../../hooks/useJob';
 import { useCluster } from '../../hooks/useLive';
 import { useOperation } from '../../hooks/useOperation';
+import { useTimes } from '../../hooks/useTimes';
 import { largestParallelism, limitsBelow } from '../../model/checkpoints';
+import { formatDuration } from '../../model/format';
 import type { Job, Vertex } from '../../model/job';
 import { slotsNeeded, slotsText } from '../../model/requirements';
+import { rescalesOf } from '../../model/timeline';
 import { rich } from '../../texts/rich';
 import { t } from '../../texts/t';
 import { AskDialog } from './AskDialog';
@@ -110,6 +115,7 @@ export function RescaleJob({ job, isOpen, onClose, onClosed, wished = {} }: Prop
           </Fragment>
         ))}
       </div>
+      {isOpen && <History jobId={job.id} />}
     </AskDialog>
   );
 }
@@ -130,6 +136,30 @@ function Slots({ vertices, wanted }: SlotsProps) {
     <p className={classes.slots} role="status" data-lacking={needed > held + free || undefined}>
       {slotsText(needed, held, free)}
     </p>
+  );
+}
+
+/** What has rescaled the job before, by hand and by its autoscaler; nothing where nothing has. */
+function History({ jobId }: { readonly jobId: string }) {
+  const times = useTimes();
+  const { data } = useQuery({ queryKey: ['timeline', jobId], queryFn: () => fetchTimeline(jobId) });
+  const rescales = data === undefined ? [] : rescalesOf(data);
+  if (rescales.length === 0) return null;
+  return (
+    <section aria-label={t('Earlier rescales')}>
+      <h3 className={classes.history}>{t('Earlier rescales')}</h3>
+      <ol className={classes.rescales}>
+        {rescales.map(({ begin, end, text, is_failed: isFailed }) => (
+          <li key={`${begin} ${text}`} data-failed={isFailed || undefined}>
+            <span className="tm-dim">
+              {times.dateTime(begin)}
+              {end !== null && `, ${formatDuration(end - begin)}`}
+            </span>{' '}
+            {text}
+          </li>
+        ))}
+      </ol>
+    </section>
   );
 }
 
