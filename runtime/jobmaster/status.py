@@ -175,7 +175,7 @@ class ExceptionHistory:
     def add(self, attempt: Attempt, now_ms: float, cause: FailureInfo, is_symptom: bool) -> Failure:
         """Add the first failure of an attempt; returns what `add_suppressed` knows it by."""
         self.count += 1
-        self._failures.append(Failure(attempt, now_ms, cause, is_symptom))
+        self._failures.append(Failure(attempt, now_ms, cause.shortened(), is_symptom))
         return self._failures[-1]
 
     def add_suppressed(self, cause: FailureInfo, is_symptom: bool, failure: Failure | None = None) -> None:
@@ -185,6 +185,7 @@ class ExceptionHistory:
         connections are often heard of before the death itself.
         """
         failure = failure or self._failures[-1]
+        cause = cause.shortened()
         if failure.is_symptom and not is_symptom:
             failure.cause, cause = cause, failure.cause
             failure.is_symptom = False

@@ -8,16 +8,20 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from runtime.checkpoint.batch_trace import BatchTrace
 from runtime.checkpoint.handles import CheckpointMetrics, TaskRestore, TaskStateHandle
 from runtime.common.secrets import SecretName
 from runtime.core.checkpoint_options import CheckpointOptions
 from runtime.core.ids import Attempt, CheckpointId, JobId, OperatorId, SlotId, TaskId, VertexId
+from runtime.core.well_formed import shortened
 from runtime.graph.job_graph import JobEdge, JobVertex
 from runtime.state.snapshot import OperatorSnapshot, OperatorStateSnapshot
 
+MAX_CAUSE_CHARS = 4_000
+"""Of the message of a failure. Fewer: the end of an error is missing; more: each page of the job gets them."""
+MAX_TRACEBACK_CHARS = 32_000
 PROTOCOL_VERSION = 9
 """Of these messages and of what slots and JobMasters expect of each other. A JobMaster does not adopt slots of another
 version: raise it with every change that an older slot would misunderstand."""
@@ -59,6 +63,16 @@ class FailureInfo:
     """The operator that failed, if it is known."""
     defined_at: str = ""
     """Place in the user's program where that operator is defined, "file:line"; "" = not known."""
+
+    def shortened(self) -> FailureInfo:
+        """Return the failure with texts of a bounded length: an error may quote all that a program has read.
+
+        What nobody may see is taken out before: nobody finds half of a secret.
+        """
+        if len(self.message) <= MAX_CAUSE_CHARS and len(self.traceback) <= MAX_TRACEBACK_CHARS:
+            return self
+        message, trace = shortened(self.message, MAX_CAUSE_CHARS), shortened(self.traceback, MAX_TRACEBACK_CHARS)
+        return replace(self, message=message, traceback=trace)
 
 
 @dataclass(frozen=True, slots=True)

@@ -170,7 +170,8 @@ class SlotReports:
         )
 
     def _redacted(self, failure: FailureInfo) -> FailureInfo:
-        return replace(failure, message=self.redact(failure.message), traceback=self.redact(failure.traceback))
+        told = replace(failure, message=self.redact(failure.message), traceback=self.redact(failure.traceback))
+        return told.shortened()
 
     def _send_client_output(self, channel: str, position: int, payload: bytes) -> None:
         self._link.send(ClientOutput(self._slot, self._attempt, channel, position, payload))

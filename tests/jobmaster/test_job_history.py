@@ -10,7 +10,7 @@ from runtime.jobmaster.job_history import JobHistory
 from runtime.jobmaster.job_state import TRANSITIONS, JobState
 from runtime.jobmaster.journal import Journal
 from runtime.jobmaster.phases import IllegalTransitionError
-from runtime.task.messages import FailureInfo
+from runtime.task.messages import MAX_CAUSE_CHARS, MAX_TRACEBACK_CHARS, FailureInfo
 
 ATTEMPT = Attempt(3)
 CAUSE = FailureInfo("ValueError: bad record")
@@ -113,3 +113,16 @@ def test_a_symptom_gives_way_to_the_failure_that_explains_it() -> None:
 
 def test_before_anything_has_failed_there_is_no_failure() -> None:
     assert (Rig().history.latest_failure, Rig().history.failures, Rig().history.num_failures) == (None, (), 0)
+
+
+def test_whatever_a_slot_says_a_failure_has_a_bounded_length() -> None:
+    """Slots shorten it themselves; programs run in them, though."""
+    rig = Rig()
+    long = FailureInfo("first" + "x" * 10_000_000 + "last", "Traceback" + "y" * 10_000_000 + "ValueError")
+    rig.history.failed(ATTEMPT, long)
+    rig.history.failed_also(long, False)
+    [told] = rig.history.failures
+    for cause in (told.cause, *told.suppressed):
+        assert len(cause.message) < MAX_CAUSE_CHARS + 100 and len(cause.traceback) < MAX_TRACEBACK_CHARS + 100
+        assert cause.message.startswith("firstx") and cause.message.endswith("xlast")
+        assert "(9968019 more characters)" in cause.traceback
