@@ -37,6 +37,9 @@ def _parse(text: str) -> str:
     shown = text[:80]
     if text.startswith("-"):
         raise RequirementsError(f"{shown!r}: options are not taken, only packages, such as geopy>=2")
+    if "${" in text:
+        # pip puts in what its own environment has: the password of an index could be found out by comparisons
+        raise RequirementsError(f"{shown!r}: variables are not taken")
     try:
         requirement = Requirement(text)
     except InvalidRequirement:

@@ -30,6 +30,7 @@ def test_lines_are_normalized_and_sorted() -> None:
         ("git+https://x/a", "no Python requirement"),
         ("a b", "no Python requirement"),
         ("a==1 --hash=sha256:00", "no Python requirement"),
+        ("""a; "https://me:h" in "${PIP_INDEX_URL}" """, "variables"),
     ],
 )
 def test_everything_else_is_refused(line: str, told: str) -> None:
