@@ -173,13 +173,16 @@ def make_token(
         raise DirectoryError(f"The scope {scope} is above the role {_name(most)}.")
     # a token that is made with a narrower one must not grow with its owner's role
     kept = _name(wanted) if scope or wanted < own_role_of(user) else ""
-    with transaction.atomic():
-        if ApiToken.objects.filter(user=user).count() >= MAX_TOKENS:
-            raise DirectoryError(f"{user.get_username()} has {MAX_TOKENS} tokens; revoke some.", is_conflict=True)
-        if ApiToken.objects.filter(user=user, name=name).exists():
-            raise DirectoryError(f"There is a token {name} already.", is_conflict=True)
-        text = create_token(user, name, None if days is None else days * DAY_MS, kept)
-    return text, ApiToken.objects.select_related("user").get(user=user, name=name)
+    life_ms = None if days is None else days * DAY_MS
+    try:
+        with transaction.atomic():
+            if ApiToken.objects.filter(user=user).count() >= MAX_TOKENS:
+                raise DirectoryError(f"{user.get_username()} has {MAX_TOKENS} tokens; revoke some.", is_conflict=True)
+            text = create_token(user, name, life_ms, kept)
+            return text, ApiToken.objects.select_related("user").get(user=user, name=name)
+    except IntegrityError:
+        _user(user.get_username())
+        raise DirectoryError(f"There is a token {name} already.", is_conflict=True) from None
 
 
 def revoke_token(asker: User, token_id: int) -> ApiToken:

@@ -13,6 +13,7 @@ from backend.accounts.models import ApiToken
 from backend.accounts.roles import Role, role_of, set_role
 from backend.audit.models import AuditEvent
 from tests.accounts.cast import PASSWORD, client_of
+from tests.support.between_reads import after_read
 
 pytestmark = pytest.mark.django_db
 
@@ -167,6 +168,22 @@ def test_administrators_make_and_revoke_tokens_of_others(admin: APIClient, oscar
     assert role_with(with_token(answer["token"])) == "operator"
     assert {token["user"] for token in admin.get("/api/v1/tokens", {"all": "1"}).json()["tokens"]} == {"root", "oscar"}
     assert admin.delete(f"/api/v1/tokens/{answer['entry']['id']}").status_code == 200
+
+
+def test_of_two_tokens_of_one_name_at_once_one_is_made(admin: APIClient) -> None:
+    root = User.objects.get(username="root")
+    with after_read(1, "accounts_apitoken", lambda: services.create_token(root, "ci")):
+        answer = admin.post("/api/v1/tokens", {"name": "ci"}, format="json")
+    assert answer.status_code == 409 and "ci already" in str(answer.json())
+    assert ApiToken.objects.filter(user=root, name="ci").count() == 1
+
+
+def test_a_user_who_is_deleted_meanwhile_gets_no_token(admin: APIClient) -> None:
+    dora = User.objects.create_user("dora", password=PASSWORD)
+    with after_read(1, "accounts_apitoken", lambda: User.objects.filter(pk=dora.pk).delete()):
+        answer = admin.post("/api/v1/tokens", {"name": "ci", "user": "dora"}, format="json")
+    assert answer.status_code == 404, answer.json()
+    assert not ApiToken.objects.filter(name="ci").exists()
 
 
 @pytest.mark.parametrize(
