@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import pytest
 from django.apps import apps
@@ -85,8 +85,8 @@ def measured(home: Path) -> Measure:
     keys = list(store.scan_iter(count=1000))
     lasting: Counter[str] = Counter()
     for key in keys:
-        if cast(int, store.pttl(key)) < 0:
-            lasting[WORKER.sub("", key)] += 1 + (cast(int, store.scard(key)) if store.type(key) == "set" else 0)
+        if store.pttl(key) < 0:
+            lasting[WORKER.sub("", key)] += 1 + (store.scard(key) if store.type(key) == "set" else 0)
     return Measure(
         {model._meta.label: model._default_manager.count() for model in models},
         len(files),
