@@ -101,7 +101,7 @@ def stored_with(stack: Stack, text: str, kept: Collection[Path]) -> list[str]:
         kept: files that may have it.
     """
     bus = redis.Redis.from_url((stack.home / "redis-url").read_text().strip())
-    found = [f"Redis: {key!r}" for key in bus.scan_iter() if has_text(bus.dump(key) or b"", text)]
+    found = keys_with(bus, text)
     bus.close()
     with sqlite3.connect(f"file:{stack.home / 'db.sqlite3'}?mode=ro", uri=True) as database:
         for (table,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'"):
@@ -111,6 +111,25 @@ def stored_with(stack: Stack, text: str, kept: Collection[Path]) -> list[str]:
     database.close()
     files = [path for path in stack.home.rglob("*") if path.is_file() and path not in kept]
     return found + [str(path) for path in files if has_text(path.read_bytes(), text)]
+
+
+def keys_with(bus: redis.Redis, text: str) -> list[str]:
+    """Return the keys of Redis that have a text in their names or values. A DUMP has them packed, and would hide it."""
+    return [f"Redis: {key!r}" for key in bus.scan_iter() if has_text(key, text) or _has_value(bus, key, text)]
+
+
+def _has_value(bus: Any, key: bytes, text: str) -> bool:
+    read = {
+        b"string": lambda: [bus.get(key)],
+        b"list": lambda: bus.lrange(key, 0, -1),
+        b"set": lambda: bus.smembers(key),
+        b"zset": lambda: bus.zrange(key, 0, -1),
+        b"hash": lambda: [part for field in bus.hgetall(key).items() for part in field],
+        b"stream": lambda: [part for _, entry in bus.xrange(key) for field in entry.items() for part in field],
+        # it has expired meanwhile
+        b"none": list,
+    }
+    return any(has_text(part or b"", text) for part in read[bus.type(key)]())
 
 
 def has_text(content: bytes, text: str) -> bool:
