@@ -14,6 +14,7 @@ from pathlib import Path
 from django.conf import settings
 from django.utils.crypto import salted_hmac
 
+from backend.audit.redaction import redacted_text
 from backend.cluster.location_checks import CheckLocation
 from runtime.checkpoint.errors import CheckpointStorageError
 from runtime.checkpoint.locations import AllowedRoots, join, to_uri
@@ -115,5 +116,6 @@ def with_cluster_options(
         try:
             checked[option.key] = (check or storage.allowed.check)(location)
         except CheckpointStorageError as error:
-            raise ConfigurationError(option.key, location, f"what the cluster allows: {error}") from error
+            shown = redacted_text(location)
+            raise ConfigurationError(option.key, shown, f"what the cluster allows: {error}") from error
     return {**configuration, **checked, options.EXECUTION_TARGET.key: "spark"}

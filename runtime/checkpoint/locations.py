@@ -15,6 +15,7 @@ from typing import Final
 from urllib.parse import unquote, urlsplit
 
 from runtime.checkpoint.errors import LocationNotAllowedError, UnknownFileSystemError
+from runtime.core.well_formed import well_formed
 
 SCHEMES: Final = ("file", "s3", "s3a", "hdfs", "viewfs", "gs", "gcs", "abfs", "abfss", "mock")
 """Schemes for checkpoints; `mock` is pyarrow's in-memory file system, for tests."""
@@ -35,7 +36,11 @@ def to_uri(location: str | Path) -> str:
     if "?" in text or "#" in text:
         # an object's name may contain them, a URI's options must not be lost: guessing would be wrong
         raise UnknownFileSystemError(text, "a URI with options or a fragment cannot be extended by file names")
-    user, at, host = urlsplit(text).netloc.rpartition("@")
+    try:
+        user, at, host = urlsplit(text).netloc.rpartition("@")
+    except ValueError as error:
+        # half an address of version 6, or characters that no host has
+        raise UnknownFileSystemError(well_formed(text), str(error)) from error
     if at and ":" in user:
         # an error's text ends up in logs and on the page
         raise UnknownFileSystemError(f"{scheme}://{host}", "credentials do not belong in a URI")
@@ -76,7 +81,10 @@ def local_path(uri: str) -> Path:
 
 def _uri_of(path: Path) -> str:
     # the root is "file://", so that a slash and a name can follow any directory
-    return path.as_uri() if path.name else "file://"
+    try:
+        return path.as_uri() if path.name else "file://"
+    except UnicodeEncodeError as error:
+        raise UnknownFileSystemError(well_formed(str(path)), "no path has such characters in it") from error
 
 
 def is_local(uri: str) -> bool:
