@@ -1,8 +1,8 @@
-"""A job page of 50 vertices with 8 subtasks, all of whose figures move twice a second: time of its main thread, heap.
+"""A job page of 50 vertices with 8 subtasks, all of whose figures move twice a second: time of its main thread.
 
 The page is the product's; its socket is fed with documents that the JobManager's and the server's own code makes. No
 machine that runs the journeys has room for such a job. Times are the main thread's own, not those of a machine that
-others use; an hour is one of the documents' clock and the page's.
+others use.
 """
 
 from __future__ import annotations
@@ -32,12 +32,6 @@ WARM_UP, MEASURED = 20, 80
 MAX_MAIN_THREAD = 0.15
 MAX_FRAME_BYTES = 12_000
 FRESH = Freshness(Source.LIVE, 100)
-MINUTE_MS = 60_000
-#: the page keeps samples of ten minutes
-FILLED_AFTER = 12
-HOUR, BETWEEN = 60, 8
-FAST_EVERY_MS = 20_000
-MAX_GROWTH = 0.05
 
 
 class Server:
@@ -102,13 +96,6 @@ def opened(site: Site, page: Page, server: Server) -> CDPSession:
     return made
 
 
-def heap_bytes(tab: CDPSession) -> float:
-    # what only a finalizer holds goes with the second
-    for _ in range(2):
-        tab.send("HeapProfiler.collectGarbage")
-    return metrics(tab)["JSHeapUsedSize"]
-
-
 def metrics(tab: CDPSession) -> dict[str, float]:
     return {each["name"]: each["value"] for each in tab.send("Performance.getMetrics")["metrics"]}
 
@@ -122,13 +109,6 @@ def run(page: Page, server: Server, changes: int) -> None:
         page.wait_for_timeout(max(0.0, (due - time.monotonic()) * 1000))
 
 
-def run_until(page: Page, server: Server, minute: int) -> None:
-    """Send changes as fast as the page takes them, whose clock goes on as the documents' does."""
-    while server.after_ms < minute * MINUTE_MS:
-        server.change(FAST_EVERY_MS)
-        page.clock.fast_forward(FAST_EVERY_MS)
-
-
 def test_the_main_thread_of_a_live_page_is_mostly_idle(site: Site, page: Page, server: Server) -> None:
     tab = opened(site, page, server)
     run(page, server, WARM_UP)
@@ -139,14 +119,3 @@ def test_the_main_thread_of_a_live_page_is_mostly_idle(site: Site, page: Page, s
     print(f"main thread {100 * share:.1f} %, frames of at most {largest} bytes")
     assert largest <= MAX_FRAME_BYTES
     assert share <= MAX_MAIN_THREAD
-
-
-def test_the_heap_of_a_live_page_is_flat_for_an_hour(site: Site, page: Page, server: Server) -> None:
-    page.clock.install(time=NOW / 1000)
-    tab = opened(site, page, server)
-    heaps = []
-    for minute in range(FILLED_AFTER, HOUR + 1, BETWEEN):
-        run_until(page, server, minute)
-        heaps.append(heap_bytes(tab))
-    print(f"heap, every {BETWEEN} minutes: {[round(heap / 1e6, 1) for heap in heaps]} MB")
-    assert max(heaps[-2:]) <= (1 + MAX_GROWTH) * max(heaps[:2])
