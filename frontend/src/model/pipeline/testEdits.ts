@@ -194,8 +194,8 @@ export const EDITS: Readonly<Record<string, Edit>> = {
     random() < 0.2 ? randomPipeline(number(50, random), 5) : add(document, random, makeId),
   "Editor.tsx: 'Renamed the pipeline'": (document, random) =>
     operations.renamePipeline(document, random() < 0.2 ? 'x'.repeat(300) : `Pipeline ${number(9, random)}`),
-  "Inspector.tsx: 'Changed {name}'": (document, random, makeId) =>
-    (random() < 0.5 ? param : parallelism)(document, random, makeId),
+  "Inspector.tsx: 'Changed {name}'": param,
+  "OperatorSettings.tsx: 'Changed {name}'": parallelism,
   "Inspector.tsx: 'Renamed {old} to {name}'": (document, random) =>
     operations.renameNode(document, aNode(document, random), random() < 0.2 ? 'y'.repeat(300) : 'Name'),
   "Inspector.tsx: 'Example: {title}'": (document, random) =>
