@@ -2,7 +2,7 @@
 
 import type { Batch, BatchPhases } from '../gen/contract';
 import { t } from '../texts/t';
-import { formatDuration } from './format';
+import { formatPhase } from './format';
 
 export type BatchPhase = keyof BatchPhases;
 
@@ -31,7 +31,7 @@ export const KIND_NAMES: Readonly<Record<Batch['kind'], string>> = {
 
 /** "Plan 20 ms, Run 310 ms, ..." */
 export function batchPhasesText({ phases }: Batch): string {
-  return BATCH_PHASES.map((phase) => `${PHASE_NAMES[phase]} ${formatDuration(phases[phase])}`).join(', ');
+  return BATCH_PHASES.map((phase) => `${PHASE_NAMES[phase]} ${formatPhase(phases[phase])}`).join(', ');
 }
 
 /** Identifies a batch: the regions of a job each have one of a checkpoint. */

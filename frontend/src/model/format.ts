@@ -65,6 +65,11 @@ export function formatDuration(ms: number | null | undefined): string {
   return days < 1000 ? pair(days, 'd', hours % 24, 'h') : `${counts.format(days)}${GAP}d`;
 }
 
+/** A part of what takes seconds: as a duration, but 2.4 s. */
+export function formatPhase(ms: number): string {
+  return ms >= 1000 && ms < 9950 ? `${(ms / 1000).toFixed(1)}${GAP}s` : formatDuration(ms);
+}
+
 /** Time ago; below two seconds it is constant, to avoid flicker. */
 export function formatAge(ms: number): string {
   return ms < 2000 ? t('just now') : t('{time} ago', { time: formatDuration(ms) });

@@ -21,8 +21,8 @@ function batch(checkpoint: number, changed: Partial<Batch> = {}): Batch {
     write_records: 34,
     splits: 1,
     caught_up: false,
-    duration: 400,
-    phases: { plan: 50, run: 300, store: 30, commit: 20 },
+    duration: 2_400,
+    phases: { plan: 50, run: 2_300, store: 30, commit: 20 },
     spark_phases: {},
     positions: [],
     ...changed,
@@ -48,8 +48,8 @@ test('a row has the records, their rate, and in words what its bar shows', () =>
   show([batch(7)]);
   const [number, kind, , read, written, rate, phases] = cells(1);
   expect([number?.trim(), kind, read, written]).toEqual(['6', 'Batch', '12,000', '34']);
-  expect(rate).toMatch(/^30\.0.k\/s$/);
-  expect(phases).toMatch(/Plan 50.ms, Run 300.ms, Store 30.ms, Commit 20.ms/);
+  expect(rate).toMatch(/^5\.00.k\/s$/);
+  expect(phases).toMatch(/Plan 50.ms, Run 2\.3.s, Store 30.ms, Commit 20.ms/);
 });
 
 test('a savepoint is told from a batch, and has read nothing', () => {

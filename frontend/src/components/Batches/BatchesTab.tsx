@@ -20,7 +20,7 @@ import {
   keyOf,
   readRate,
 } from '../../model/batches';
-import { formatCompact, formatCount, formatDuration, formatRate } from '../../model/format';
+import { formatCompact, formatCount, formatPhase, formatRate } from '../../model/format';
 import { t } from '../../texts/t';
 import { EmptyState, FailureState } from '../EmptyState/EmptyState';
 import { Panel } from '../Panel/Panel';
@@ -129,7 +129,7 @@ export function BatchTable({ batches }: { readonly batches: readonly Batch[] }) 
                     <td className={classes.phases}>
                       <Bar batch={batch} scale={scale} />
                     </td>
-                    <td className="tm-num">{formatDuration(batch.duration)}</td>
+                    <td className="tm-num">{formatPhase(batch.duration)}</td>
                   </tr>
                   {isOpen && (
                     <tr className={classes.detailsRow}>
@@ -178,7 +178,7 @@ function Details({ batch }: { readonly batch: Batch }) {
         </Fact>
         {BATCH_PHASES.map((phase) => (
           <Fact key={phase} name={PHASE_NAMES[phase]}>
-            {formatDuration(batch.phases[phase])}
+            {formatPhase(batch.phases[phase])}
           </Fact>
         ))}
         <Fact name={t('Splits begun')}>{formatCompact(batch.splits)}</Fact>
@@ -194,7 +194,7 @@ function Details({ batch }: { readonly batch: Batch }) {
           <dl className={classes.facts}>
             {spark.map(([phase, duration]) => (
               <Fact key={phase} name={phase}>
-                {formatDuration(duration)}
+                {formatPhase(duration)}
               </Fact>
             ))}
           </dl>
