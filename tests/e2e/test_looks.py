@@ -185,7 +185,7 @@ def one_log(site: Site, jobs: Jobs, page: Page) -> None:
     # a failing job has one with an error in it
     files = site.get(f"/api/v1/jobs/{jobs.failed}/logs")["files"]
     site.open_job(page, jobs.failed, f"?{urlencode({'tab': 'logs', 'log': files[0]['name']})}")
-    expect(page.get_by_role("textbox", name="Log file")).to_be_visible()
+    expect(page.get_by_role("combobox", name="Log file")).to_be_visible()
     expect(page.get_by_role("button", name="Download the whole file")).to_be_visible()
 
 

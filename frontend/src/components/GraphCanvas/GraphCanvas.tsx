@@ -273,7 +273,7 @@ function BoxNode({ id }: NodeProps) {
   return (
     <>
       <Handle type="target" position={Position.Left} className={classes.handle ?? ''} isConnectable={false} />
-      <InSight>{contents?.renderNode(id)}</InSight>
+      <InSight className={classes.content}>{contents?.renderNode(id)}</InSight>
       <Handle type="source" position={Position.Right} className={classes.handle ?? ''} isConnectable={false} />
     </>
   );
