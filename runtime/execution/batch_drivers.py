@@ -112,8 +112,8 @@ def _clear(context: SparkContext, group: str, gateway: Any) -> None:
     """End what a driver has left on Spark: its queries would wait for their next batch, and call nobody."""
 
     def clear() -> None:
-        queries = SparkSession(context)._jsparkSession.sharedState().activeStreamingQueries().values().toArray()
-        for query in queries:
+        queries = SparkSession(context)._jsparkSession.sharedState().activeStreamingQueries()
+        for query in list(queries.values()):
             if str(query.name()).startswith(f"{group} "):
                 query.stop()
         context.cancelJobGroup(group_beside(group))

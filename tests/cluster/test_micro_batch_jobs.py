@@ -41,7 +41,8 @@ sink = FileSink.for_row_format(directory, Encoder.simple_string_encoder()).build
 counted.map(lambda pair: str(pair[1]), Types.STRING()).sink_to(sink).uid("files")
 env.execute("counts")
 """
-SLOTS = 6
+SLOTS, DEMO_SLOTS = 6, 2
+"""Of the TaskManager, and of the demonstration's job, which runs beside."""
 BATCHES = {
     "execution.mode": "micro-batch",
     "execution.checkpointing.interval": "500 ms",
@@ -111,6 +112,22 @@ def savepoint(stack: Stack, job: str) -> str:
     return str(result["location"])
 
 
+def test_a_cancelled_job_leaves_nothing(stack: Stack, program: str, tmp_path: Path) -> None:
+    free = SLOTS - DEMO_SLOTS
+    wait_until(lambda: not drivers(stack) and free_slots(stack) == free, 60, "only the demonstration holds slots")
+    job = stack.client.run(program, [str(tmp_path / "written"), "100000", "100"], BATCHES, 2, None)
+    wait_until(lambda: state(stack, job) == "RUNNING" and batches(stack, job) > 1, 120, "batches")
+    wait_until(lambda: free_slots(stack) == free - 2, 15, "the slots are taken")
+    wait_until(lambda: any(b["read_records"] == b["write_records"] > 0 for b in told(stack, job)), 60, "a batch's rows")
+    numbers = [batch["number"] for batch in told(stack, job)]
+    assert numbers == list(range(len(numbers) - 1, -1, -1))
+    # Spark says where the time of a batch went when the next one begins
+    assert told(stack, job)[-1]["spark_phases"]["addBatch"] > 0
+    stack.client.cancel(job)
+    wait_until(lambda: state(stack, job) == "CANCELED", 30, "the job's end")
+    wait_until(lambda: not drivers(stack) and free_slots(stack) == free, 15, "the driver's end")
+
+
 def test_killed_drivers_repeat_nothing_and_the_job_goes_on_continuously(
     stack: Stack, program: str, tmp_path: Path
 ) -> None:
@@ -137,21 +154,7 @@ def test_killed_drivers_repeat_nothing_and_the_job_goes_on_continuously(
     back = stack.client.run(program, fast, BATCHES, 1, None, RestoreRequest(location))
     wait_until(lambda: state(stack, back) == "FINISHED", 240, "the end of the input")
     assert committed(written) == list(range(100_000))
-
-
-def test_a_cancelled_job_leaves_nothing(stack: Stack, program: str, tmp_path: Path) -> None:
-    wait_until(lambda: not drivers(stack) and free_slots(stack) == SLOTS, 30, "the end of earlier jobs")
-    job = stack.client.run(program, [str(tmp_path / "written"), "100000", "100"], BATCHES, 2, None)
-    wait_until(lambda: state(stack, job) == "RUNNING" and batches(stack, job) > 1, 120, "batches")
-    wait_until(lambda: free_slots(stack) == SLOTS - 2, 15, "the slots are taken")
-    wait_until(lambda: any(b["read_records"] == b["write_records"] > 0 for b in told(stack, job)), 60, "a batch's rows")
-    numbers = [batch["number"] for batch in told(stack, job)]
-    assert numbers == list(range(len(numbers) - 1, -1, -1))
-    # Spark says where the time of a batch went when the next one begins
-    assert told(stack, job)[-1]["spark_phases"]["addBatch"] > 0
-    stack.client.cancel(job)
-    wait_until(lambda: state(stack, job) == "CANCELED", 30, "the job's end")
-    wait_until(lambda: not drivers(stack) and free_slots(stack) == SLOTS, 15, "the driver's end")
+    assert "were not ended" not in (stack.home / "logs" / "taskmanager.log").read_text()
 
 
 @pytest.mark.slow
