@@ -46,15 +46,23 @@ def switch(client: RestClient, options: argparse.Namespace, terminal: Terminal) 
     request_id = client.stop(job_id, None, "CANONICAL", drain=False)
     location = str(wait_for_request(client, job_id, request_id, terminal, "Suspending the job")["location"])
     terminal.line(f"Savepoint: {location}")
-    # two jobs must not write at once
-    wait_ended(client, job_id, terminal)
     before = dict(program["configuration"])
     after = before | {job_options.EXECUTION_MODE.key: options.execution}
+    refusal: RequestRefusedError | None = None
     try:
-        started = _started(client, program, after, location, terminal)
-    except RequestRefusedError as refused:
-        started = _started(client, program, before, location, terminal)
-        raise ClientError(f"{refused}. It goes on as before, from {location}: job {started}") from refused
+        # two jobs must not write at once
+        wait_ended(client, job_id, terminal)
+        try:
+            started = _started(client, program, after, location, terminal)
+        except RequestRefusedError as refused:
+            refusal = refused
+            started = _started(client, program, before, location, terminal)
+    except ClientError as error:
+        raise ClientError(
+            f"{error}. The job has stopped, and was not started again; its savepoint: {location}"
+        ) from error
+    if refusal is not None:
+        raise ClientError(f"{refusal}. It goes on as before, from {location}: job {started}")
     terminal.result(
         {"jobid": started, "stopped": job_id, "location": location, "execution": options.execution},
         f"Job {started} goes on in its place: {options.execution}",

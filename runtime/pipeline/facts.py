@@ -97,7 +97,7 @@ def _column_json(name: str, type_info: TypeInformation) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """Nothing is known of a stream, because of a node above it, or the node that makes it."""
+    """Says that nothing is known of a stream, because of a node above it, or the node that makes it."""
 
     because_of: str
 

@@ -36,7 +36,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Validation:
-    """What is known of a pipeline.
+    """Holds what is known of a pipeline.
 
     Attributes:
         facts: (node, output port) → what leaves it.

@@ -429,7 +429,7 @@ class StackCount:
 
 @dataclass(frozen=True, slots=True)
 class SampledStacks:
-    """What a slot did while it was sampled."""
+    """Tells what a slot did while it was sampled."""
 
     request_id: int
     count: int

@@ -75,6 +75,15 @@ def test_a_refused_start_leaves_the_job_as_it_was(tidemark: Tidemark, running: F
     assert "switched off" in told and f"job {again['jobId']}" in told
 
 
+def test_who_cannot_start_it_again_is_told_where_its_savepoint_is(
+    tidemark: Tidemark, running: FakeCluster, capsys: Captured
+) -> None:
+    running.answers[RUN] = (400, {"errors": ["no more jobs are taken"]})
+    assert tidemark("switch", JOB_ID, "micro-batch") == 1
+    told = capsys.readouterr().err
+    assert "no more jobs are taken" in told and "savepoint: file:///sp" in told
+
+
 @pytest.mark.parametrize(
     ("program", "why"),
     [

@@ -139,7 +139,7 @@ def failing(restarts: int) -> dict[str, Any]:
 
 
 class Restarted(NamedTuple):
-    """What is left of a job that was restarted."""
+    """Measures what is left of a job that was restarted."""
 
     document_bytes: int
     """Of its document, as readers get it and as it is in its row."""
@@ -151,7 +151,7 @@ class Restarted(NamedTuple):
 
 
 class Usage:
-    """What users do with a cluster for months."""
+    """Does what users do with a cluster for months."""
 
     def __init__(self, cluster: ThreadedCluster) -> None:
         self.cluster = cluster
@@ -227,7 +227,7 @@ def is_answered(operation: Operation) -> bool:
 
 @pytest.fixture(params=BOUNDS)
 def bounds(request: pytest.FixtureRequest, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Bounds:
-    """What the cluster keeps, which it reads wherever it may."""
+    """Sets what the cluster keeps."""
     wanted: Bounds = request.param
     settings.TIDEMARK_KEPT_LOGS = KEPT_LOGS
     settings.TIDEMARK_KEPT_JOBS = wanted.kept_jobs

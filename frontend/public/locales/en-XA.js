@@ -1101,6 +1101,7 @@ globalThis.tidemarkTexts = {
   "The job has its new requirements": "Thééé jööbé háášé íítšé ñééwé rééqüüííréémééñtš",
   "The job has no checkpoint yet, so nothing is known about its state.": "Thééé jööbé háášé ñöö çhééçkpööííñté ýýéét, šöö ñööthííñgé ííš kñööwñé áábööüt íítšé štáátéé.",
   "The job has stopped": "Thééé jööbé háášé štööppéédé",
+  "The job has stopped without a savepoint.": "Thééé jööbé háášé štööppéédé wííthööüüt áá šáávéépööííñt.",
   "The job of version {version}": "Thééé jööbé ööf vééršííööñ {version}",
   "The job runs with its new parallelism": "Thééé jööbé rüüñšé wííthé íítšé ñééwé pááráálléélííšmé",
   "The job was not rescaled": "Thééé jööbé wáášé ñööté rééšçááléédé",

@@ -46,7 +46,8 @@ export function SwitchExecution({ job, isOpen, onClose, onClosed }: Props) {
       const { location } = await settled(job.id, await stopJob(job.id, { ...NEW_SAVEPOINT, drain: false }, triggerId));
       // two jobs must not write at once
       await waitForEnd(job.id);
-      return location ?? '';
+      if (location == null) throw new Error(t('The job has stopped without a savepoint.'));
+      return location;
     },
     onSuccess: (savepoint) => {
       const execution = isInBatches ? 'continuous' : 'micro-batch';
