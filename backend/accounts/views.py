@@ -53,7 +53,7 @@ class FastJson(JSONRenderer):
     """
 
     ensure_ascii = True
-    _encoder = msgspec.json.Encoder(enc_hook=JSONEncoder().default)
+    _encoder = msgspec.json.Encoder(enc_hook=JSONEncoder().default, decimal_format="number")
 
     def render(self, data: Any, accepted_media_type: str | None = None, renderer_context: Any = None) -> bytes:
         if data is None:

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import enum
 import json
+from collections import OrderedDict
 from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rest_framework.exceptions import ErrorDetail
+from rest_framework.renderers import JSONRenderer
 
 from backend.accounts.views import FastJson
+
+
+class State(enum.StrEnum):
+    DONE = "done"
+
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -42,6 +52,14 @@ def test_an_answer_without_content_is_empty() -> None:
 def test_times_and_ids_are_texts() -> None:
     at, uid = datetime(2026, 1, 31, 12, 30, 15, 250_000, UTC), UUID(int=7)
     assert json.loads(FastJson().render([at, uid])) == ["2026-01-31T12:30:15.250000Z", str(uid)]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [ErrorDetail("no", code="c"), Decimal("1.10"), OrderedDict(a=1), {1: 2}, State.DONE, {State.DONE: 1}],
+)
+def test_other_values_are_written_as_by_the_frameworks_own_renderer(value: object) -> None:
+    assert json.loads(FastJson().render(value)) == json.loads(JSONRenderer().render(value))
 
 
 def test_what_is_not_json_is_refused() -> None:
