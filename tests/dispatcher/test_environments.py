@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy
 import pytest
-from django.db import connection
 from pytest_django import Settings
 from rest_framework.test import APIClient
 
@@ -246,29 +245,22 @@ def test_listed_programs_bring_no_packages(api: APIClient, settings: Settings, t
     assert answer.status_code == 403 and "python.requirements" in errors(answer)
 
 
-@pytest.mark.django_db(transaction=True)
 def test_two_submissions_at_once_get_the_same_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    # as in two web processes, which have no lock in common
+    # as in two web processes, which have no lock in common: while one resolves, the other does all of it
     monkeypatch.setattr(environments, "_resolver", threading.Semaphore(2))
-    both = threading.Barrier(2, timeout=60)
-    resolve = resolving.resolve
+    resolve, asked = resolving.resolve, iter(["by the other"])
+    others: list[str] = []
 
-    def resolve_together(*arguments: Any) -> Any:
-        both.wait()
-        return resolve(*arguments)
+    def resolve_after_another(*arguments: Any) -> Any:
+        resolved = resolve(*arguments)
+        if next(asked, None):
+            others.append(environment_of("tide-tables"))
+        return resolved
 
-    monkeypatch.setattr(resolving, "resolve", resolve_together)
-
-    def ask() -> str:
-        try:
-            return environment_of("tide-tables")
-        finally:
-            connection.close()
-
-    with ThreadPoolExecutor(2) as pool:
-        first, second = (pool.submit(ask) for _ in range(2))
-        assert first.result() == second.result() == PythonEnvironment.objects.get().path
-    assert environment_files().entries() == [first.result().partition("/")[0]]
+    monkeypatch.setattr(resolving, "resolve", resolve_after_another)
+    path = environment_of("tide-tables")
+    assert others == [path] and path == PythonEnvironment.objects.get().path
+    assert environment_files().entries() == [path.partition("/")[0]]
 
 
 # --- slots ------------------------------------------------------------------------------------------------------------
