@@ -72,6 +72,8 @@
     });
   };
   const thing = (element, box, isText) => {
+    // what is in a closed <details> has a place, and is not drawn
+    if (!element.checkVisibility()) return [];
     const visible = visiblePart(element, box, isText);
     return visible === null
       ? []

@@ -20,6 +20,7 @@ from playwright.sync_api import BrowserContext, Page, Route, expect
 
 from tests.cluster.stack import ROOT
 from tests.e2e.site import HELLO, PROGRAMS, Site, choose_action, confirm_cancel, job_state, upload
+from tests.e2e.test_editor import add, new_pipeline
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
@@ -178,7 +179,10 @@ def no_checkpoints(site: Site, jobs: Jobs, page: Page) -> None:
 
 def state(site: Site, jobs: Jobs, page: Page) -> None:
     site.open_job(page, jobs.running, "?tab=state")
-    expect(page.get_by_role("tabpanel", name="State").get_by_role("table").first).to_be_visible(timeout=START_MS)
+    panel = page.get_by_role("tabpanel", name="State")
+    panel.get_by_role("button", name="Show Some Keys").click()
+    panel.get_by_role("region", name="Some Keys").get_by_role("listitem").get_by_role("button").first.click()
+    expect(panel.get_by_role("table").first).to_be_visible(timeout=START_MS)
 
 
 def one_log(site: Site, jobs: Jobs, page: Page) -> None:
@@ -320,6 +324,8 @@ def preview_dock(site: Site, jobs: Jobs, page: Page) -> None:
     editor_node(site, jobs, page)
     page.get_by_role("button", name="Preview", exact=True).click()
     panel = page.get_by_role("tabpanel", name="Preview")
+    # from the button, whose tooltip is above all
+    panel.hover()
     expect(panel.get_by_role("status")).to_contain_text("Finished", timeout=PREVIEW_MS)
     expect(panel.locator("tbody tr").first).to_be_visible()
 
@@ -331,7 +337,8 @@ def deploy_dialog(site: Site, jobs: Jobs, page: Page) -> None:
 
 
 def compare(site: Site, jobs: Jobs, page: Page) -> None:
-    editor(site, jobs, page)
+    new_pipeline(site, page)
+    add(page, "nexmark", "Nexmark auction")
     page.get_by_role("button", name="More", exact=True).click()
     page.get_by_role("menuitem", name="Versions").click()
     page.get_by_role("list", name="Versions").get_by_role(

@@ -11,7 +11,7 @@ export function SparkExecutors({ executors }: { readonly executors: readonly Spa
   if (executors.length === 0) return null;
   return (
     <Panel title={t('Spark Executors')} flush>
-      <div className="tm-table-scroll">
+      <div className="tm-table-scroll" tabIndex={0}>
         <table className="tm-table">
           <caption className="tm-visually-hidden">{t('Spark Executors')}</caption>
           <thead>

@@ -137,7 +137,7 @@ function Slots({ taskmanager, cluster, allocated }: SlotsProps) {
       {allocated.length === 0 ? (
         <EmptyState compact icon={IconStack2} title={t('No slot is in use')} />
       ) : (
-        <div className="tm-table-scroll">
+        <div className="tm-table-scroll" tabIndex={0}>
           <table className="tm-table">
             <caption className="tm-visually-hidden">{t('Slots in use')}</caption>
             <thead>

@@ -43,7 +43,7 @@ export function Autoscaler() {
         </p>
       )}
       {wanted.length > 0 && (
-        <div className="tm-table-scroll">
+        <div className="tm-table-scroll" tabIndex={0}>
           <table className={`tm-table ${classes.table ?? ''}`}>
             <caption className="tm-visually-hidden">{t('What the autoscaler wants')}</caption>
             <thead>

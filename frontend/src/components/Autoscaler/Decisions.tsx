@@ -17,7 +17,7 @@ export function Decisions({ decisions }: { readonly decisions: readonly ScalingD
           decidedAt: times.dateTime(decisions[0]?.decided_at ?? 0),
         })}
       </summary>
-      <div className="tm-table-scroll">
+      <div className="tm-table-scroll" tabIndex={0}>
         <table className={`tm-table ${classes.table ?? ''}`}>
           <caption className="tm-visually-hidden">{t('What the autoscaler has decided')}</caption>
           <thead>

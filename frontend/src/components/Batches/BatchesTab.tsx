@@ -75,7 +75,7 @@ export function BatchTable({ batches }: { readonly batches: readonly Batch[] }) 
           </li>
         ))}
       </ul>
-      <div className="tm-table-scroll">
+      <div className="tm-table-scroll" tabIndex={0}>
         <table className="tm-table">
           <caption className="tm-visually-hidden">{t('Last batches, newest first')}</caption>
           <thead>

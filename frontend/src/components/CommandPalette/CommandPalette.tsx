@@ -66,7 +66,15 @@ export function CommandPalette({ onClose }: { readonly onClose: () => void }) {
   const { ask } = useWhenReady(found.length > 0 || isAllKnown, () => run(found[chosen]), text);
   const optionId = (at: number) => `${id}-${at}`;
   return (
-    <Dialog onClose={onClose} withCloseButton={false} size="lg" padding="sm" yOffset="12vh" aria-label={t('Commands')}>
+    <Dialog
+      onClose={onClose}
+      withCloseButton={false}
+      size="lg"
+      padding="sm"
+      yOffset="12vh"
+      title={t('Commands')}
+      classNames={{ header: 'tm-visually-hidden' }}
+    >
       <TextInput
         className={classes.input ?? ''}
         data-autofocus

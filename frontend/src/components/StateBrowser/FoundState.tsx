@@ -82,7 +82,7 @@ function Value({ state, value, times }: ValueProps) {
       {items === null ? (
         <pre className={`tm-mono ${classes.value ?? ''}`}>{textOf(value.value)}</pre>
       ) : (
-        <div className="tm-table-scroll">
+        <div className="tm-table-scroll" tabIndex={0}>
           <table className="tm-table">
             <caption className="tm-visually-hidden">{state.kind === 'map' ? t('Entries') : t('Items')}</caption>
             <thead>
@@ -133,7 +133,7 @@ interface TimersProps {
 
 function Timers({ timers, windowType, times }: TimersProps) {
   return (
-    <div className="tm-table-scroll">
+    <div className="tm-table-scroll" tabIndex={0}>
       <h3 className={classes.heading}>{t('Timers of the key')}</h3>
       <table className="tm-table">
         <caption className="tm-visually-hidden">{t('Timers of the key')}</caption>

@@ -51,20 +51,19 @@ export function TemplatePicker({ taken, onClose }: Props) {
       {data === undefined && error === null && <Skeleton height={420} radius={10} />}
       <ul className={classes.list}>
         {data?.map((template) => (
-          <li key={template.id}>
+          <li key={template.id} className={classes.card}>
+            <Picture document={template.document} />
             <UnstyledButton
-              className={classes.card ?? ''}
+              className={classes.name ?? ''}
               onClick={() => create(template)}
-              aria-label={template.name}
               aria-describedby={`template-${template.id}`}
             >
-              <Picture document={template.document} />
-              <span className={classes.name}>{template.name}</span>
-              <span id={`template-${template.id}`} className={classes.story}>
-                {template.description.slice(0, -1).join(' ')}
-              </span>
-              <span className={classes.next}>{template.description.at(-1)}</span>
+              {template.name}
             </UnstyledButton>
+            <span id={`template-${template.id}`} className={classes.story}>
+              {template.description.slice(0, -1).join(' ')}
+            </span>
+            <span className={classes.next}>{template.description.at(-1)}</span>
           </li>
         ))}
       </ul>
