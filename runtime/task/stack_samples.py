@@ -7,7 +7,6 @@ counts; elsewhere all do. Source: Flink, ThreadInfoSampleService and VertexThrea
 
 from __future__ import annotations
 
-import os
 import sys
 import sysconfig
 import threading
@@ -91,14 +90,11 @@ class StackSampler:
         started = due = time.monotonic()
         until = started + min(request.duration_ms, MAX_DURATION_MS) / 1000.0
         cpu.has_run(watched.native_id, started)
-        try:
-            while due < until:
-                due = max(due + interval_s, time.monotonic())
-                time.sleep(max(0.0, due - time.monotonic()))
-                task, frames = watched.task, watched.frames()
-                samples.add(task, frames, cpu.has_run(watched.native_id, time.monotonic()))
-        finally:
-            cpu.close()
+        while due < until:
+            due = max(due + interval_s, time.monotonic())
+            time.sleep(max(0.0, due - time.monotonic()))
+            task, frames = watched.task, watched.frames()
+            samples.add(task, frames, cpu.has_run(watched.native_id, time.monotonic()))
         return samples.result(request.request_id, thread_stacks())
 
 
@@ -136,38 +132,28 @@ class _Samples:
 class _CpuClock:
     """Tells from sample to sample whether a thread has had the CPU.
 
-    The system's file stays open: each call that lets go of the interpreter's lock waits for user code to give it back.
+    It reads the thread's own clock, which keeps the interpreter's lock: a call that lets go of it would wait until user
+    code gives it back.
     """
 
     def __init__(self) -> None:
-        self._before: tuple[int, float] | None = None
-        self._native_id = -1
-        self._file = -1
+        self._before: tuple[int, int, float] | None = None
 
     def has_run(self, native_id: int, now_s: float) -> bool:
         """Return whether it has had it for half of the time since the last call."""
         try:
-            # ns on the CPU, ns ready to run, number of turns
-            spent_ns = int(os.pread(self._opened(native_id), 100, 0).split()[0])
-        except (OSError, ValueError, IndexError):
+            spent_ns = time.clock_gettime_ns(_clock_of(native_id))
+        except OSError:
             return True
-        before, self._before = self._before, (spent_ns, now_s)
-        if before is None:
+        before, self._before = self._before, (native_id, spent_ns, now_s)
+        if before is None or before[0] != native_id:
             return True
-        return spent_ns - before[0] >= 0.5e9 * (now_s - before[1])
+        return spent_ns - before[1] >= 0.5e9 * (now_s - before[2])
 
-    def _opened(self, native_id: int) -> int:
-        if native_id != self._native_id:
-            self.close()
-            self._file, self._native_id = os.open(f"/proc/self/task/{native_id}/schedstat", os.O_RDONLY), native_id
-            self._before = None
-        return self._file
 
-    def close(self) -> None:
-        """Close the system's file."""
-        if self._file >= 0:
-            os.close(self._file)
-        self._file = self._native_id = -1
+def _clock_of(native_id: int) -> int:
+    """Return the id of a thread's clock of CPU time. Source: Linux, MAKE_THREAD_CPUCLOCK of posix-timers.h."""
+    return (~native_id << 3) | 4 | 2
 
 
 def frame_name(code: CodeType) -> str:
