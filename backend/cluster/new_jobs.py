@@ -18,7 +18,7 @@ from backend.cluster.withheld import Given, withhold
 from runtime.common import options
 from runtime.common.config_options import ConfigurationError
 from runtime.common.configuration import Configuration
-from runtime.common.execution_kind import ExecutionKind
+from runtime.common.execution_kind import ExecutionKind, runs_in_passes
 from runtime.core.ids import Attempt
 from runtime.graph.codec import job_graph_to_json
 from runtime.graph.job_graph import JobGraph
@@ -35,9 +35,12 @@ def check_options(graph: JobGraph) -> None:
         ConfigurationError: an option of the execution, of the scheduler or of the autoscaler.
     """
     configuration = Configuration.from_dict(dict(graph.configuration))
-    if ExecutionKind.of(configuration) is ExecutionKind.MICRO_BATCH and not settings.TIDEMARK_MICRO_BATCHES:
-        accepted = "continuous; micro-batches are switched off on this cluster (TIDEMARK_MICRO_BATCHES)"
-        raise ConfigurationError(options.EXECUTION_MODE.key, "micro-batch", accepted)
+    if not settings.TIDEMARK_MICRO_BATCHES and runs_in_passes(configuration, blocks_by_default=False):
+        key, accepted = options.EXECUTION_MODE.key, "continuous"
+        if ExecutionKind.of(configuration) is ExecutionKind.BATCH:
+            key, accepted = options.BATCH_SHUFFLE_MODE.key, "all_exchanges_pipelined"
+        reason = "this is switched off on this cluster (TIDEMARK_MICRO_BATCHES)"
+        raise ConfigurationError(key, graph.configuration[key], f"{accepted}; {reason}")
     AutoscalerSettings.of(configuration)
     Patience.of(configuration)
 

@@ -23,7 +23,7 @@ from backend.cluster.resource_manager import ResourceManager
 from backend.cluster.slot_pool import SlotRequest, Stage
 from runtime.common import options
 from runtime.common.configuration import Configuration
-from runtime.common.execution_kind import ExecutionKind
+from runtime.common.execution_kind import runs_in_passes
 from runtime.core.ids import Attempt, SlotId
 from runtime.jobmaster.actions import SlotProcess
 from runtime.jobmaster.adoption import ADOPTION_TIMEOUT_MS
@@ -97,11 +97,9 @@ class ClusterSlotProvider:
         self._record_placements = record_placements
         self._post = post
         self._epoch = epoch
-        self._in_micro_batches = ExecutionKind.of(configuration) is ExecutionKind.MICRO_BATCH
-        # what drives micro-batches ends with its leader; the next one goes on from the last batch
-        self._orphan_timeout_ms = (
-            0 if self._in_micro_batches else configuration.get(options.SLOT_ORPHAN_TIMEOUT).to_millis()
-        )
+        self._in_passes = runs_in_passes(configuration, blocks_by_default=False)
+        # what drives passes ends with its leader; the next one goes on from the last snapshot
+        self._orphan_timeout_ms = 0 if self._in_passes else configuration.get(options.SLOT_ORPHAN_TIMEOUT).to_millis()
         self._lease_ms = configuration.get(options.HEARTBEAT_TIMEOUT).to_millis()
         self._window_bytes = configuration.get(options.CHANNEL_WINDOW_BYTES)
         self._floating_bytes = configuration.get(options.FLOATING_BYTES_PER_GATE)
@@ -361,9 +359,7 @@ class ClusterSlotProvider:
         slots = {region.index: tuple(region.slots) for region in regions}
         by_index = tuple(slots.get(index, ()) for index in range(max(slots, default=-1) + 1))
         has_run = self._has_run or self._begun
-        return SlotRequest(
-            self._job_id, attempt, self._since_ms, by_index, has_run, is_undivided=self._in_micro_batches
-        )
+        return SlotRequest(self._job_id, attempt, self._since_ms, by_index, has_run, is_undivided=self._in_passes)
 
     def _deploy(self, stages: Sequence[Stage]) -> None:
         with self._lock:
@@ -376,7 +372,7 @@ class ClusterSlotProvider:
         deployment: dict[str, Any] = {
             "control_address": self._control.address,
             "orphan_timeout_ms": self._orphan_timeout_ms,
-            "in_micro_batches": self._in_micro_batches,
+            "in_passes": self._in_passes,
             "local": self._host in LOOPBACK,
             "lease_ms": self._lease_ms,
             "window_bytes": self._window_bytes,

@@ -163,7 +163,7 @@ class TaskManager:
             floating_bytes=deployment["floating_bytes"],
             epoch=epoch,
             orphan_timeout_ms=deployment["orphan_timeout_ms"],
-            in_micro_batches=deployment["in_micro_batches"],
+            in_passes=deployment["in_passes"],
             forward_logs=True,
         )
         with self._lock:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from rest_framework import exceptions
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -13,9 +10,12 @@ from backend.accounts.errors import Conflict
 from backend.accounts.views import ProductView
 from backend.cluster import services
 from backend.cluster.events import MAX_SAMPLED_MS
+from backend.cluster.models import Job
 from backend.contract.operation import operation
 from backend.live.answers import StacksAnswer, StacksRequest, StacksWanted
 from backend.live.api import check_job
+from runtime.common.configuration import Configuration
+from runtime.common.execution_kind import runs_in_passes
 
 
 class StacksView(ProductView):
@@ -28,9 +28,10 @@ class StacksView(ProductView):
 
     @operation(StacksWanted, body=StacksRequest, status=202)
     def post(self, request: Request, job_id: str, vertex_id: str) -> Response:
-        document = _check(job_id, vertex_id)
-        if document.get("checkpoints", {}).get("config", {}).get("micro_batches"):
-            raise Conflict("The tasks of a job in micro-batches run in passes, in processes that cannot be sampled.")
+        _check(job_id, vertex_id)
+        for options in Job.objects.filter(id=job_id).values_list("graph__configuration", flat=True):
+            if runs_in_passes(Configuration.from_dict(options), blocks_by_default=False):
+                raise Conflict("The tasks of this job run in passes, in processes that cannot be sampled.")
         body = request.data
         duration = body.get("duration") if isinstance(body, dict) else None
         if type(duration) is not int or not 0 <= duration <= MAX_SAMPLED_MS:
@@ -39,10 +40,9 @@ class StacksView(ProductView):
         return Response({"duration": duration}, status=202)
 
 
-def _check(job_id: str, vertex_id: str) -> Mapping[str, Any]:
-    """Return the job's document; raise NotFound unless there is such a vertex."""
+def _check(job_id: str, vertex_id: str) -> None:
+    """Raise NotFound unless there is such a vertex."""
     check_job(job_id)
     document, _ = services.read_job(job_id)
     if all(vertex["id"] != vertex_id for vertex in document["vertices"]):
         raise exceptions.NotFound(f"The job has no vertex {vertex_id[:100]}.")
-    return document

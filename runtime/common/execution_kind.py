@@ -9,9 +9,9 @@ from __future__ import annotations
 import enum
 
 from runtime.common.configuration import Configuration
-from runtime.common.options import EXECUTION_MODE, RUNTIME_MODE
+from runtime.common.options import BATCH_SHUFFLE_MODE, EXECUTION_MODE, RUNTIME_MODE
 
-__all__ = ["ExecutionKind"]
+__all__ = ["ExecutionKind", "runs_in_passes"]
 
 
 class ExecutionKind(enum.Enum):
@@ -30,3 +30,17 @@ class ExecutionKind(enum.Enum):
         if configuration.get(RUNTIME_MODE) == "batch":
             return cls.BATCH
         return cls.MICRO_BATCH if configuration.get(EXECUTION_MODE) == "micro-batch" else cls.CONTINUOUS
+
+
+def runs_in_passes(configuration: Configuration, *, blocks_by_default: bool) -> bool:
+    """Return whether no task lives as long as its job: in micro-batches, and in batches whose exchanges block.
+
+    Args:
+        configuration: of the job.
+        blocks_by_default: whether exchanges of a batch block where `execution.batch-shuffle-mode` is not set.
+    """
+    kind = ExecutionKind.of(configuration)
+    if kind is not ExecutionKind.BATCH:
+        return kind is ExecutionKind.MICRO_BATCH
+    mode = configuration.get(BATCH_SHUFFLE_MODE)
+    return blocks_by_default if mode is None else mode == "all_exchanges_blocking"

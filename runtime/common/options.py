@@ -296,6 +296,15 @@ RUNTIME_MODE: ConfigOption[str] = (
 """Execution mode of a program. Streaming reads bounded sources to their end, too; batch reads bounded ones only, emits
 final results only and takes no checkpoints; automatic is batch if all sources are bounded."""
 
+BATCH_SHUFFLE_MODE: ConfigOption[str | None] = (
+    ConfigOptions.key("execution.batch-shuffle-mode")
+    .choice_type("all_exchanges_blocking", "all_exchanges_pipelined")
+    .no_default_value()
+)
+"""How the tasks of a batch exchange records. Blocking: a stage of tasks begins when the one before it has ended, whose
+output Spark's shuffle keeps. Pipelined: all tasks run at the same time. If not set, it is blocking on Spark, but
+pipelined on a MiniCluster or a session cluster. The key is Flink's, which knows hybrid exchanges, too."""
+
 EXECUTION_MODE: ConfigOption[str] = (
     ConfigOptions.key("execution.mode").choice_type("continuous", "micro-batch").default_value("continuous")
 )

@@ -16,7 +16,7 @@ from typing import TypeVar
 from runtime.checkpoint.settings import CheckpointSettings
 from runtime.common import options
 from runtime.common.configuration import Configuration
-from runtime.common.execution_kind import ExecutionKind
+from runtime.common.execution_kind import runs_in_passes
 from runtime.core.checkpoint_options import SnapshotKind
 from runtime.core.clock import SYSTEM_CLOCK, Clock
 from runtime.core.ids import JobId, VertexId
@@ -288,13 +288,13 @@ def _start(
         driver, run = cluster.driver, cluster.run
     else:
         slots = ExecutionGraph(graph, first_attempt).slot_count
-        is_micro_batch = ExecutionKind.of(configuration) is ExecutionKind.MICRO_BATCH
-        # shuffles carry those of micro-batches; slots have channels of their own
-        acquire = partial(acquire_context, configuration, slots, carries_records=is_micro_batch)
+        in_passes = runs_in_passes(configuration, blocks_by_default=True)
+        # shuffles carry those of passes; slots have channels of their own
+        acquire = partial(acquire_context, configuration, slots, carries_records=in_passes)
         context = acquire()
 
         def create_provider(post: Callable[[JobMasterEvent], None]) -> SlotProvider:
-            if is_micro_batch:
+            if in_passes:
                 return SparkMicroBatchSlots(acquire, graph.job_id, post)
             return SparkSlots(acquire, graph.job_id, configuration, post)
 

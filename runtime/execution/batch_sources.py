@@ -13,7 +13,7 @@ from runtime.core.clock import Clock
 from runtime.core.ids import OperatorId
 from runtime.execution.passes.plan import SplitShare
 from runtime.operators.operator import OperatorFactory
-from runtime.operators.source_coordinator import AssignSplit, NoMoreSplits, NoSplitNow, SourceCoordinator
+from runtime.operators.source_coordinator import SourceCoordinator
 from runtime.operators.source_operator import SourceOperatorFactory
 from runtime.state.snapshot import OperatorSnapshot, OperatorStateSnapshot
 from runtime.task.messages import TaskDeployment
@@ -98,10 +98,18 @@ class BatchSources:
         coordinator.deal_ahead(_SPLITS_AHEAD)
         return coordinator.snapshot()
 
+    def deal_all(self, known: OperatorId) -> None:
+        """Deal all splits of a bounded source.
+
+        Raises:
+            Exception: whatever the enumerator raised.
+        """
+        self._coordinators[known].deal_all()
+
     def shares(self) -> Mapping[tuple[OperatorId, int], SplitShare]:
         """Return what each subtask of a source may read in the next batch."""
         return {
-            (known, subtask): _share_of(coordinator, subtask)
+            (known, subtask): coordinator.dealt_ahead(subtask)
             for known, coordinator in self._coordinators.items()
             for subtask in range(self._parallelism[known])
         }
@@ -122,12 +130,3 @@ class BatchSources:
             self._discovery_due_ms.pop(known, None)
         else:
             self._discovery_due_ms[known] = self._clock.now_ms() + delay_ms
-
-
-def _share_of(coordinator: SourceCoordinator, subtask: int) -> SplitShare:
-    share: list[AssignSplit | NoSplitNow | NoMoreSplits] = []
-    given: list[int] = []
-    while isinstance(answer := coordinator.next_ahead(subtask, given), AssignSplit):
-        share.append(answer)
-        given.append(answer.number)
-    return (*share, answer)

@@ -22,6 +22,7 @@ from runtime.common import options
 from runtime.common.accumulators import GROUP as ACCUMULATORS
 from runtime.common.accumulators import is_accumulator
 from runtime.common.configuration import Configuration
+from runtime.common.execution_kind import ExecutionKind
 from runtime.common.secrets import providing
 from runtime.core.checkpoint_options import AfterSnapshot, CheckpointOptions
 from runtime.core.clock import Clock
@@ -189,7 +190,7 @@ class MicroBatchHost:
         self._max_rows = 1
         self._takes_one = False
         self._started = 0
-        self._only_ends = self._is_over = False
+        self._only_ends = self._is_bounded = self._is_over = False
         #: messages that have to wait until the batch of another snapshot is over
         self._queued: list[tuple[_HostedSlot, JobMasterMessage]] = []
         self._batch: _Batch | None = None
@@ -376,6 +377,7 @@ class MicroBatchHost:
             self._max_rows = configuration.get(options.MICRO_BATCH_MAX_ROWS)
             self._takes_one = configuration.get(options.MICRO_BATCH_TRIGGER) == "once"
             self._only_ends = deploy.stopped_by is not None
+            self._is_bounded = ExecutionKind.of(configuration) is ExecutionKind.BATCH
             compression = "zstd" if configuration.get(options.SNAPSHOT_COMPRESSION) else "none"
             self._facts = JobFacts(
                 deploy.job_id,
@@ -428,6 +430,8 @@ class MicroBatchHost:
                 slot.reports.slot_failed(describe_failure(error, slot=slot.slot_id))
         if ended and not self._sources.first_searches:
             self._handle_queued()
+            if self._is_bounded and self._started == len(self._slots):
+                self._read_all()
         return ended
 
     def _run_tasks(self) -> None:
@@ -436,19 +440,44 @@ class MicroBatchHost:
                 self._report(task, TaskState.RUNNING)
         if self._only_ends:
             self._end_only()
+        elif self._is_bounded:
+            self._read_all()
         else:
             self._passes.running()
 
     def _end_only(self) -> None:
         """Commit what the savepoint that the job stops with holds, and end; nothing is read or emitted."""
-        barrier = CheckpointBarrier(CheckpointId(0), self.clock.now_ms(), CheckpointOptions("", ""))
-        run = self._new_pass(barrier, PassKind.SNAPSHOT)
+        run = self._new_pass(_no_barrier(self.clock), PassKind.SNAPSHOT)
         self._batch = self._new_batch(run, run.commit_restored(), self._ended_only)
 
     def _ended_only(self, batch: _Batch) -> None:
         self._last = batch.run
         for task in self._deployments:
             self._report(task, TaskState.FINISHED)
+        self._batch_over()
+
+    # --- a batch that is the whole job --------------------------------------------------------------------------------
+
+    def _read_all(self) -> None:
+        """Begin the only pass, once the sources have found their splits."""
+        if self._sources.first_searches:
+            return
+        for known, slot in self._coordinator_slots.items():
+            try:
+                self._sources.deal_all(known)
+            except Exception as error:
+                slot.reports.slot_failed(describe_failure(error, slot=slot.slot_id))
+                return
+        run = self._new_pass(_no_barrier(self.clock), PassKind.BOUNDED)
+        self._batch = self._new_batch(run, run.run(), self._all_read)
+
+    def _all_read(self, batch: _Batch) -> None:
+        run = batch.run
+        self._restore_from(run)
+        for task, outcome in run.outcomes.items():
+            self._report(task, TaskState.FINISHED, outcome.metrics)
+        self._publish(run)
+        self._last = run
         self._batch_over()
 
     # --- a batch ------------------------------------------------------------------------------------------------------
@@ -512,7 +541,7 @@ class MicroBatchHost:
             max_rows=self._max_rows,
             deployments=deployments,
             restores=self._restores,
-            shares=self._sources.shares() if kind is PassKind.DATA else {},
+            shares=self._sources.shares() if kind in (PassKind.DATA, PassKind.BOUNDED) else {},
             slots={deployment.task: self._slot_of[deployment.task].slot_id for deployment in deployments},
         )
         return self._passes.begin(plan)
@@ -582,11 +611,15 @@ class MicroBatchHost:
             # every slot is told
             return
         batch.store_ms = batch.phase_over(self.clock.monotonic_ms())
-        barrier = batch.run.plan.barrier
-        graph = graph_of(JobId(self.facts.job_id), list(self._in_order()))
-        states = {task: outcome.state for task, outcome in batch.run.outcomes.items()}
-        self._restores = restores_of(graph, checkpoint_id, barrier.timestamp_ms, barrier.options, states)
+        self._restore_from(batch.run)
         batch.work, batch.then = batch.run.commit(checkpoint_id, self._restores), self._committed
+
+    def _restore_from(self, run: JobPass) -> None:
+        """Have what comes next restore what the tasks of a pass have ended with."""
+        barrier = run.plan.barrier
+        graph = graph_of(JobId(self.facts.job_id), list(self._in_order()))
+        states = {task: outcome.state for task, outcome in run.outcomes.items()}
+        self._restores = restores_of(graph, barrier.checkpoint_id, barrier.timestamp_ms, barrier.options, states)
 
     def _committed(self, batch: _Batch) -> None:
         run = batch.run
@@ -669,13 +702,17 @@ class MicroBatchHost:
                 self._report(task, TaskState.CANCELED)
 
     def _commit(self, slot: _HostedSlot) -> None:
-        if not slot.reports.has_committed and self._last is not None:
-            try:
-                self._last.commit_finished(slot.tasks)
-            except PassFailedError as failed:
-                slot.reports.slot_failed(failed.info)
-                return
-        slot.reports.committed()
+        """Commit what tasks of a slot hold back until the job has finished; again for who asks again."""
+        run = self._last
+        if slot.reports.has_committed or run is None:
+            slot.reports.committed()
+            return
+
+        def committed(_: _Batch) -> None:
+            slot.reports.committed()
+            self._batch_over()
+
+        self._batch = self._new_batch(run, run.commit_finished(slot.tasks, self._restores), committed)
 
     def _job_finished(self) -> None:
         is_told, self._is_over = self._is_over, True
@@ -739,6 +776,11 @@ class MicroBatchHost:
             if merge is not None and isinstance(before, (int, float)):
                 added_up[name] = merge((before, now)) if isinstance(now, (int, float)) else before
         return added_up
+
+
+def _no_barrier(clock: Clock) -> CheckpointBarrier:
+    """Return what stands for a barrier where no snapshot is taken."""
+    return CheckpointBarrier(CheckpointId(0), clock.now_ms(), CheckpointOptions("", ""))
 
 
 def _merge_of(name: str) -> Callable[[tuple[float, float]], float] | None:

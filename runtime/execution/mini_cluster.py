@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from runtime.checkpoint.settings import CheckpointSettings
 from runtime.common import options
 from runtime.common.configuration import Configuration
-from runtime.common.execution_kind import ExecutionKind
+from runtime.common.execution_kind import runs_in_passes
 from runtime.common.secrets import SecretStore
 from runtime.core.clock import Clock
 from runtime.core.ids import Attempt, SlotId
@@ -114,7 +114,7 @@ class MiniCluster:
             home = CheckpointHome.of(settings, graph.job_id, slots_are_local=True)
 
         def create_provider(post: Callable[[JobMasterEvent], None]) -> _SteppedSlots | MicroBatchSlots:
-            if ExecutionKind.of(configuration) is ExecutionKind.MICRO_BATCH:
+            if runs_in_passes(configuration, blocks_by_default=False):
                 providers.append(MicroBatchSlots(post, clock, self._woken.set))
             else:
                 providers.append(_SteppedSlots(post, clock, self._woken.set, window_bytes))

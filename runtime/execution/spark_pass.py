@@ -5,6 +5,7 @@ What the tasks report comes back with the action's result. The host's thread; ac
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Any
@@ -12,12 +13,16 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from runtime.execution.passes.levels import FRAME, SORTED_BY, Level, partitions_of
-from runtime.execution.passes.plan import PassPlan, TaskPrinted
-from runtime.execution.passes.remote_pass import RemotePass, Reports
+from runtime.execution.passes.plan import PassKind, PassPlan, TaskPrinted
+from runtime.execution.passes.remote_pass import RemotePass, Reports, first_line
 from runtime.execution.passes.stage_functions import Commit, RunLevel
 from runtime.execution.spark_query import Work, map_rows
 
+logger = logging.getLogger(__name__)
+
 Submit = Callable[[Work], "Future[Any]"]
+MAX_LOSSES = 3
+"""How often tasks of a batch that Spark has lost are run again before the whole batch begins anew."""
 
 
 class SparkPass(RemotePass):
@@ -61,7 +66,7 @@ class SparkPass(RemotePass):
                 if number:
                     frame = frame.repartitionById(partitions[number], "consumer").sortWithinPartitions(*SORTED_BY)
                 frame = map_rows(frame, function)
-            return _reports(frame)
+            return self._collected(_report_rows(frame))
 
         return self._submit(act)
 
@@ -69,9 +74,23 @@ class SparkPass(RemotePass):
         function, partitions = Commit(plan, is_over), len(plan.deployments)
 
         def act(session: SparkSession) -> Reports:
-            return _reports(map_rows(beginning(session, partitions), function))
+            return _reports(_report_rows(map_rows(beginning(session, partitions), function)))
 
         return self._submit_beside(act) if is_over else self._submit(act)
+
+    def _collected(self, rows: DataFrame) -> Reports:
+        """Return the reports; of a batch, also if Spark has lost some workers. What has ended is not run again: Spark
+        keeps the output of a stage for the frame that was collected.
+        """
+        for _ in range(MAX_LOSSES if self.plan.kind is PassKind.BOUNDED else 0):
+            try:
+                return _reports(rows)
+            except Exception as error:
+                if self._is_abandoned:
+                    raise
+                self.was_repeated = True
+                logger.warning("Spark has lost tasks of a batch, and runs them again: %s", first_line(error))
+        return _reports(rows)
 
     def abandon(self) -> None:
         if not self._is_abandoned:
@@ -94,7 +113,11 @@ def beginning(session: SparkSession, partitions: int) -> DataFrame:
     )
 
 
+def _report_rows(frame: DataFrame) -> DataFrame:
+    return frame.where(frame.kind != FRAME).select("vertex", "producer", "sequence", "payload")
+
+
 def _reports(frame: DataFrame) -> Reports:
-    rows = frame.where(frame.kind != FRAME).select("vertex", "producer", "sequence", "payload").collect()
+    rows = frame.collect()
     rows.sort(key=lambda row: (row.vertex, row.producer, row.sequence))
     return [bytes(row.payload) for row in rows]

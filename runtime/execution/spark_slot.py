@@ -55,7 +55,7 @@ class SlotSpec:
     """Of the leader that deploys the slots."""
     orphan_timeout_ms: float = 0.0
     """How long the slots go on without a JobMaster."""
-    in_micro_batches: bool = False
+    in_passes: bool = False
     """True: one process hosts all of them, and runs their tasks in passes."""
     forward_logs: bool = False
     """Whether log output goes to the client too, as channel "log"; else to the worker's stderr, Spark's log."""

@@ -116,7 +116,7 @@ class SparkStages:
         count = len(spec.slots)
         error: str | None = None
         try:
-            if spec.in_micro_batches:
+            if spec.in_passes:
                 error = self._drivers.run(self._context, group, spec)
             else:
                 self._context.setJobGroup(group, f"Tidemark {group}")

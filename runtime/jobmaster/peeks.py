@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from runtime.common import options
 from runtime.common.configuration import Configuration
-from runtime.common.execution_kind import ExecutionKind
+from runtime.common.execution_kind import ExecutionKind, runs_in_passes
 from runtime.common.types import RowKind
 from runtime.core.clock import Clock
 from runtime.core.ids import Attempt, OperatorId, SlotId, VertexId
@@ -121,8 +121,9 @@ class JobPeeks:
         self._refusal = ""
         if not configuration.get(options.PEEK_ENABLED):
             self._refusal = f"the job does not let its rows be seen: {options.PEEK_ENABLED.key} is false"
-        elif ExecutionKind.of(configuration) is ExecutionKind.MICRO_BATCH:
-            self._refusal = "the tasks of a job in micro-batch execution run in passes, which cannot be looked into"
+        elif runs_in_passes(configuration, blocks_by_default=False):
+            kind = ExecutionKind.of(configuration).value
+            self._refusal = f"the tasks of a job in {kind} execution run in passes, which cannot be looked into"
         self._writers: dict[int | OperatorId, VertexId] = {edge.edge_id: edge.source for edge in graph.edges}
         for vertex in graph.vertices:
             for inner in vertex.chain_edges:

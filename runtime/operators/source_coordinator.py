@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from runtime.operators.source import NoSplit, Source, SourceSplit
+from runtime.operators.source import NoSplit, Source, SourceError, SourceSplit
 from runtime.operators.watermark_alignment import AlignmentGroup, AlignWatermark, ReportWatermark, SourceWatermark
 from runtime.state.snapshot import OperatorSnapshot, OperatorStateSnapshot, Redistribution
 from runtime.state.state_meta import json_of
@@ -155,27 +155,37 @@ class SourceCoordinator:
         for place in range(splits):
             for subtask in range(self._parallelism):
                 dealt = self._ahead.setdefault(subtask, [])
-                if len(dealt) > place:
-                    continue
-                split = self._enumerator.next_split(subtask)
-                if isinstance(split, SourceSplit):
-                    dealt.append((self._next_number, split))
-                    self._next_number += 1
-                    self._after_ahead[subtask] = NoSplitNow()
-                else:
-                    self._after_ahead[subtask] = NoSplitNow() if split is NoSplit.LATER else NoMoreSplits()
+                if len(dealt) <= place:
+                    self._deal_ahead(subtask, dealt)
 
-    def next_ahead(self, subtask: int, given: Sequence[int]) -> AssignSplit | NoSplitNow | NoMoreSplits:
-        """Return what a subtask reads next of what was dealt ahead.
+    def deal_all(self) -> None:
+        """Deal all splits of a bounded source, in turn, before anybody asks.
 
-        Args:
-            subtask: which one.
-            given: numbers of the splits that the batch was given already.
+        Raises:
+            SourceError: the enumerator does not know all of them yet.
         """
-        for number, split in self._ahead.get(subtask, ()):
-            if number not in given:
-                return AssignSplit(number, self._source.split_to_json(split))
-        return self._after_ahead.get(subtask, NoSplitNow())
+        asking = list(range(self._parallelism))
+        while asking:
+            asking = [each for each in asking if self._deal_ahead(each, self._ahead.setdefault(each, []))]
+        if NoSplitNow() in self._after_ahead.values():
+            raise SourceError("the source does not know yet where its input ends, which a batch needs")
+
+    def _deal_ahead(self, subtask: int, dealt: list[tuple[int, SourceSplit]]) -> bool:
+        """Deal a subtask another split; returns whether there was one."""
+        split = self._enumerator.next_split(subtask)
+        if not isinstance(split, SourceSplit):
+            self._after_ahead[subtask] = NoSplitNow() if split is NoSplit.LATER else NoMoreSplits()
+            return False
+        dealt.append((self._next_number, split))
+        self._next_number += 1
+        self._after_ahead[subtask] = NoSplitNow()
+        return True
+
+    def dealt_ahead(self, subtask: int) -> Sequence[AssignSplit | NoSplitNow | NoMoreSplits]:
+        """Return what a subtask may read of what was dealt ahead, and last the answer to its next request."""
+        dealt = self._ahead.get(subtask, ())
+        assigned = [AssignSplit(number, self._source.split_to_json(split)) for number, split in dealt]
+        return [*assigned, self._after_ahead.get(subtask, NoSplitNow())]
 
     def confirm(self, numbers: Sequence[int]) -> None:
         """Forget splits that were dealt ahead: they are in the snapshots of their readers."""

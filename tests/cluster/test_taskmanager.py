@@ -106,7 +106,7 @@ class Rig:
             "local": True,
             "lease_ms": 5000.0,
             "orphan_timeout_ms": 30_000.0,
-            "in_micro_batches": False,
+            "in_passes": False,
             "window_bytes": 1 << 20,
             "floating_bytes": 4 << 20,
         }

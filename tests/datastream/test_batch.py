@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runtime.common import Time, Types, WatermarkStrategy
+from runtime.common.options import BATCH_SHUFFLE_MODE
 from runtime.common.types import Row
 from runtime.connectors import DataGeneratorSource, sequence
 from runtime.connectors.collection import CollectionSource
@@ -43,6 +44,7 @@ from runtime.testing import (
     run_job,
     watermark,
 )
+from runtime.testing.jobs import JobMode
 from tests.datastream.running import ROW_BY_ROW, at_each_parallelism, environment, row_by_row
 from tests.job_runs import record_run
 
@@ -50,10 +52,24 @@ PAIRS = Types.TUPLE([Types.STRING(), Types.LONG()])
 MAX = 2**63 - 1
 
 
+BATCH = BATCH_ON_MINI_CLUSTER
+"""Set by `exchanges`."""
+
+
+@pytest.fixture(params=["pipelined", "blocking"], autouse=True, scope="module")
+def exchanges(request: pytest.FixtureRequest) -> Iterator[dict[str, str]]:
+    """Exchanges of the batches of each test, as an option."""
+    option = {BATCH_SHUFFLE_MODE.key: f"all_exchanges_{request.param}"}
+    mode = JobMode(f"batch, {request.param}", {**BATCH_ON_MINI_CLUSTER.options, **option})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tests.datastream.test_batch.BATCH", mode)
+        yield option
+
+
 def batch(build: Any, parallelism: int = 1, **options: str) -> list[Any]:
     """Run a program as a batch; returns what it delivers."""
     record_run("mini-cluster")
-    return run_job(build, parallelism=parallelism, mode=BATCH_ON_MINI_CLUSTER, options=options).values
+    return run_job(build, parallelism=parallelism, mode=BATCH, options=options).values
 
 
 def pairs(env: StreamExecutionEnvironment, *values: tuple[str, int]) -> DataStream:
@@ -133,7 +149,7 @@ def test_changelogs_come_down_to_the_rows_that_stand(parallelism: int) -> None:
         ]
 
     record_run("mini-cluster")
-    result = run_job(build, parallelism=parallelism, mode=BATCH_ON_MINI_CLUSTER)
+    result = run_job(build, parallelism=parallelism, mode=BATCH)
     counts, top, last = ([tuple(row) for row in output] for output in result.outputs)
     assert sorted(counts) == [("a", 5), ("b", 5)]
     assert sorted(top) == [("a", 6), ("a", 8), ("b", 7), ("b", 9)]
@@ -260,7 +276,7 @@ def test_a_batch_that_fails_begins_anew_and_its_output_comes_once() -> None:
 
     record_run("mini-cluster")
     options = {"restart-strategy.type": "fixed-delay", "execution.checkpointing.interval": "10 ms"}
-    result = run_job(build, mode=BATCH_ON_MINI_CLUSTER, options=options)
+    result = run_job(build, mode=BATCH, options=options)
     assert sorted(result.values) == [("a", 4), ("b", 2)] and result.restarts == 1
 
 
@@ -271,7 +287,7 @@ def test_a_batch_that_fails_without_a_restart_strategy_has_failed() -> None:
     with pytest.raises(JobExecutionError, match="power cut"):
         run_job(
             lambda env: env.from_source(source, WatermarkStrategy.no_watermarks(), "script"),
-            mode=BATCH_ON_MINI_CLUSTER,
+            mode=BATCH,
             options={"execution.checkpointing.interval": "1 s"},
         )
 
@@ -355,9 +371,9 @@ def test_generated_programs_deliver_what_a_stream_delivers(
 
 
 @pytest.mark.spark
-def test_a_batch_on_spark_delivers_what_the_mini_cluster_does() -> None:
+def test_a_batch_on_spark_delivers_what_the_mini_cluster_does(exchanges: dict[str, str]) -> None:
     values = [("abc"[i % 3], (i * 7) % 60) for i in range(200)]
     build = program(values, ["tumbling", "process"])
     record_run("spark local")
-    on_spark = run_job(build, parallelism=2, mode=BATCH_ON_SPARK).values
+    on_spark = run_job(build, parallelism=2, mode=BATCH_ON_SPARK, options=exchanges).values
     assert sorted(on_spark) == sorted(batch(build, 2)) and on_spark

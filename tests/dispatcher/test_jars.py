@@ -301,7 +301,10 @@ def test_micro_batches_can_be_switched_off(api: APIClient, settings: Settings) -
     settings.TIDEMARK_MICRO_BATCHES = False
     answer = api.post(f"/v1/jars/{name}/run", request, format="json")
     assert answer.status_code == 400 and not Job.objects.exists()
-    assert "micro-batches are switched off on this cluster" in answer.json()["errors"][0]
+    assert "switched off on this cluster (TIDEMARK_MICRO_BATCHES)" in answer.json()["errors"][0]
+    blocking = {"execution.runtime-mode": "batch", "execution.batch-shuffle-mode": "ALL_EXCHANGES_BLOCKING"}
+    answer = api.post(f"/v1/jars/{name}/run", {"flinkConfiguration": blocking}, format="json")
+    assert answer.status_code == 400 and "all_exchanges_pipelined; this is switched off" in answer.json()["errors"][0]
     settings.TIDEMARK_MICRO_BATCHES = True
     assert api.post(f"/v1/jars/{name}/run", request, format="json").status_code == 200
 

@@ -26,10 +26,7 @@ SOURCE = ScriptedSource(["a"], ["b"], ["c"], ["d"], ["e"])
 
 def taken(coordinator: SourceCoordinator, subtask: int) -> list[AssignSplit]:
     """Return all that a subtask is given in one batch."""
-    given: list[AssignSplit] = []
-    while isinstance(answer := coordinator.next_ahead(subtask, [split.number for split in given]), AssignSplit):
-        given.append(answer)
-    return given
+    return [answer for answer in coordinator.dealt_ahead(subtask) if isinstance(answer, AssignSplit)]
 
 
 def restored(coordinator: SourceCoordinator, received: list[int]) -> SourceCoordinator:
@@ -45,7 +42,15 @@ def test_subtasks_are_dealt_splits_in_turn() -> None:
     coordinator = SourceCoordinator(SOURCE, 2, None)
     coordinator.deal_ahead(2)
     assert [[split.split for split in taken(coordinator, subtask)] for subtask in (0, 1)] == [["0", "2"], ["1", "3"]]
-    assert coordinator.next_ahead(0, [split.number for split in taken(coordinator, 0)]) == NoSplitNow()
+    assert coordinator.dealt_ahead(0)[-1] == NoSplitNow()
+
+
+def test_all_splits_of_a_batch_are_dealt_at_once() -> None:
+    coordinator = SourceCoordinator(SOURCE, 2, None)
+    coordinator.deal_all()
+    dealt = [[split.split for split in taken(coordinator, subtask)] for subtask in (0, 1)]
+    assert dealt == [["0", "2", "4"], ["1", "3"]]
+    assert coordinator.dealt_ahead(1)[-1] == NoMoreSplits()
 
 
 def test_a_batch_that_is_run_again_is_given_the_same_splits() -> None:
@@ -63,7 +68,7 @@ def test_what_a_batch_has_read_is_followed_by_more_until_there_is_none() -> None
         coordinator.confirm([split.number for split in taken(coordinator, subtask)])
     coordinator.deal_ahead(2)
     assert [split.split for split in taken(coordinator, 0)] == ["4"]
-    assert coordinator.next_ahead(1, ()) == NoMoreSplits()
+    assert coordinator.dealt_ahead(1) == [NoMoreSplits()]
 
 
 def test_splits_that_no_reader_has_received_are_dealt_again_after_a_restore() -> None:

@@ -80,8 +80,14 @@ def test_a_planted_cause_is_named_within_ten_seconds_of_real_time(
     TAKES.append(lambda ms: time.sleep(ms / 1000.0))
     job = Diagnosed(program, parallelism, SystemClock())
     began_ms = job.clock.monotonic_ms()
-    found: list[Finding] = []
-    while not found and job.clock.monotonic_ms() - began_ms < WITHIN_MS:
+    planted, found = [(cause, True)] if cause else [], list[Finding]()
+
+    def named() -> list[tuple[str, bool]]:
+        return [(finding.cause.value, name in job.name_of(finding)) for finding in found[:1]]
+
+    # a first verdict may come from a second in which hardly a record was counted; a healthy job has none all the time
+    while (named() != planted or not cause) and job.clock.monotonic_ms() - began_ms < WITHIN_MS:
         found = job.findings()
-    assert [(f.cause.value, name in job.name_of(f)) for f in found[:1]] == ([(cause, True)] if cause else []), found
+        assert cause or not found, found
+    assert named() == planted, found
     job.end()

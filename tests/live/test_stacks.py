@@ -113,9 +113,17 @@ def test_flinks_route_takes_samples_when_there_are_no_fresh_ones(
     assert api.get(f"/v1/{vertex}/flamegraph?subtaskindex=99").status_code == 404
 
 
-def test_a_job_in_micro_batches_is_not_sampled(job: Job, vertex: str, api: APIClient) -> None:
-    document = job.document or {}
-    document["checkpoints"]["config"]["micro_batches"] = True
-    job.save(update_fields=["document"])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"execution.mode": "micro-batch"},
+        {"execution.runtime-mode": "batch", "execution.batch-shuffle-mode": "all_exchanges_blocking"},
+    ],
+)
+def test_a_job_whose_tasks_run_in_passes_is_not_sampled(
+    job: Job, vertex: str, api: APIClient, options: dict[str, str]
+) -> None:
+    job.graph["configuration"] |= options
+    job.save(update_fields=["graph"])
     answer = api.post(f"/api/v1/{vertex}/stacks", {"duration": 100}, format="json")
     assert answer.status_code == 409 and "passes" in str(answer.json())

@@ -1,7 +1,8 @@
 """JobPass: one batch through a job: every task restored, given its input, and snapshotted behind it.
 
 A pass of the kind DATA has the sources read; SNAPSHOT and DRAIN do not, so that savepoints lie between two batches: a
-SNAPSHOT leaves everything as it is, timers that are due included, and a DRAIN ends event time. `LocalPass` runs the
+SNAPSHOT leaves everything as it is, timers that are due included, and a DRAIN ends event time. BOUNDED is a whole job
+that takes no snapshots: everything is read, and the tasks end. `LocalPass` runs the
 tasks in this process, level by level; what they emit is kept until their consumers are run. One thread.
 """
 
@@ -76,8 +77,12 @@ class JobPass(ABC):
         """
 
     @abstractmethod
-    def commit_finished(self, tasks: Collection[TaskId]) -> None:
+    def commit_finished(self, tasks: Collection[TaskId], restores: Mapping[TaskId, TaskRestore]) -> Iterator[Turn]:
         """Close tasks of a job that has finished, and make visible what is held back until then.
+
+        Args:
+            tasks: which ones.
+            restores: what all tasks would restore from what they ended with.
 
         Raises:
             PassFailedError: a task failed.
@@ -158,9 +163,10 @@ class LocalPass(JobPass):
                 self._current = None
                 yield Turn.WORKED
 
-    def commit_finished(self, tasks: Collection[TaskId]) -> None:
+    def commit_finished(self, tasks: Collection[TaskId], restores: Mapping[TaskId, TaskRestore]) -> Iterator[Turn]:
         for step in (OperatorChain.close_finished, OperatorChain.commit_finished):
             self._tell(step, tasks)
+            yield Turn.WORKED
 
     def job_finished(self) -> None:
         self._tell(OperatorChain.job_finished, [task.task_id for task in self._kept])

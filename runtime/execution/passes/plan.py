@@ -32,6 +32,8 @@ class PassKind(enum.Enum):
     SNAPSHOT = "snapshot"
     """Reads nothing and fires no timers, for a savepoint."""
     DRAIN = "drain"
+    BOUNDED = "bounded"
+    """Reads everything, for a batch: the tasks end, and no snapshot is taken behind them."""
 
     @classmethod
     def of(cls, options: CheckpointOptions) -> PassKind:
@@ -43,7 +45,7 @@ class PassKind(enum.Enum):
     @property
     def fires_timers(self) -> bool:
         """Return whether timers of processing time that are due fire."""
-        return self in (PassKind.DATA, PassKind.DRAIN)
+        return self in (PassKind.DATA, PassKind.DRAIN, PassKind.BOUNDED)
 
 
 class PassFailedError(Exception):
@@ -78,7 +80,8 @@ class PassPlan:
 
     facts: JobFacts
     number: int
-    """Unique within the attempt: the id of the snapshot behind the pass."""
+    """Unique within the attempt: the id of the snapshot behind the pass. Of a batch, whose tasks may be run again, each
+    run of a task has another one."""
     now_ms: int
     """Wall-clock time of the whole pass."""
     barrier: CheckpointBarrier

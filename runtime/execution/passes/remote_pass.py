@@ -12,10 +12,10 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 
 from runtime.checkpoint.handles import TaskRestore
-from runtime.core.ids import CheckpointId, TaskId
+from runtime.core.ids import Attempt, CheckpointId, TaskId
 from runtime.execution.passes.job_pass import JobPass
 from runtime.execution.passes.levels import REPORTS, Level, Report, levels_of
-from runtime.execution.passes.plan import PassFailedError, PassPlan, TaskFailed, TaskOutcome, TaskPrinted
+from runtime.execution.passes.plan import PassFailedError, PassKind, PassPlan, TaskFailed, TaskOutcome, TaskPrinted
 from runtime.execution.passes.task_run import Turn
 from runtime.operators.sink_operator import COMMITTABLES_STATE
 from runtime.task.messages import FailureInfo
@@ -38,6 +38,9 @@ class RemotePass(JobPass):
         self._take_print = take_print
         self._wake = wake
         self._restores: Mapping[TaskId, TaskRestore] = plan.restores
+        self._has_committed = False
+        #: whether some tasks may have been run more than once
+        self.was_repeated = False
 
     @abstractmethod
     def run_levels(self, levels: Sequence[Level]) -> Future[Reports]:
@@ -67,13 +70,20 @@ class RemotePass(JobPass):
     def commit_restored(self) -> Iterator[Turn]:
         yield from self._commit()
 
-    def commit_finished(self, tasks: Collection[TaskId]) -> None:
-        """Do nothing: all was committed with the last snapshot, and no task is open."""
+    def commit_finished(self, tasks: Collection[TaskId], restores: Mapping[TaskId, TaskRestore]) -> Iterator[Turn]:
+        # no task is open; without a last snapshot, with which all was committed, the first call commits all there is
+        if self.plan.kind is PassKind.BOUNDED and not self._has_committed:
+            self._restores = restores
+            yield from self._commit()
+            self._has_committed = True
 
     def job_finished(self) -> None:
         plan = self._committing(is_over=True)
-        # only older attempts may have left something
-        if self.plan.facts.attempt > 0 and plan.deployments:
+        # only older attempts, and older runs of a task, may have left something
+        if self.was_repeated:
+            facts = dataclasses.replace(plan.facts, attempt=Attempt(plan.facts.attempt + 1))
+            plan = dataclasses.replace(plan, facts=facts)
+        if plan.facts.attempt > 0 and plan.deployments:
             self._take_all(self.run_commits(plan, is_over=True))
 
     def close(self) -> None:
@@ -103,7 +113,7 @@ class RemotePass(JobPass):
         try:
             encoded = future.result()
         except Exception as error:
-            message = f"the batch could not be run on {self.place}: {_first_line(error)}"
+            message = f"the batch could not be run on {self.place}: {first_line(error)}"
             raise self._failed(TaskFailed(None, FailureInfo(message, str(error)))) from error
         failed: list[TaskFailed] = []
         for report in (report for reports in encoded for report in REPORTS.decode(reports)):
@@ -135,6 +145,7 @@ def _has_committables(task: TaskId, restore: TaskRestore) -> bool:
     )
 
 
-def _first_line(error: Exception) -> str:
+def first_line(error: Exception) -> str:
+    """Return the first line of an error of Spark's, which has the stack traces of the JVM behind it."""
     lines = [line for line in str(error).splitlines() if line.strip()]
     return lines[0] if lines else type(error).__name__

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pyarrow as pa
 from pyspark import TaskContext
 
 from runtime.execution.passes.levels import Level, LevelRun, commit
-from runtime.execution.passes.plan import PassPlan
+from runtime.execution.passes.plan import PassKind, PassPlan
 
 
 class RunLevel:
@@ -26,7 +27,12 @@ class RunLevel:
         self._level = pickle.dumps(level, protocol=pickle.HIGHEST_PROTOCOL)
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        yield from LevelRun(pickle.loads(self._level), _partition()).run(batches)
+        level: Level = pickle.loads(self._level)
+        context = _context()
+        if level.plan.kind is PassKind.BOUNDED:
+            # what the same task has left behind in another run has other names
+            level = replace(level, plan=replace(level.plan, number=1 + context.taskAttemptId()))
+        yield from LevelRun(level, context.partitionId()).run(batches)
 
 
 class Commit:
@@ -44,10 +50,10 @@ class Commit:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for _ in batches:
             pass
-        yield from commit(pickle.loads(self._plan), _partition(), self._is_over)
+        yield from commit(pickle.loads(self._plan), _context().partitionId(), self._is_over)
 
 
-def _partition() -> int:
+def _context() -> TaskContext:
     context = TaskContext.get()
     assert context is not None
-    return int(context.partitionId())
+    return context

@@ -13,6 +13,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from runtime.checkpoint.batch_trace import MAX_POSITIONS, SplitPosition
+from runtime.checkpoint.handles import CheckpointMetrics, TaskStateHandle
 from runtime.core.clock import Clock
 from runtime.core.ids import TaskId, VertexId
 from runtime.execution.passes.channels import TakeFrame
@@ -53,6 +54,7 @@ class TaskPass:
     ) -> None:
         self._plan = plan
         self._deployment = deployment
+        self._prepared: TaskStateHandle | None = None
         task, head = deployment.task, deployment.vertex.head.operator_id
         host = PassHost(plan, clock, client, take, plan.shares.get((head, task.subtask_index), ()), directory)
         try:
@@ -74,12 +76,18 @@ class TaskPass:
     @property
     def outcome(self) -> TaskOutcome:
         """Return what the task has to say when `process` has ended."""
-        run, acknowledged = self.run, self.run.host.acknowledged
-        assert acknowledged is not None
+        run = self.run
+        if self._plan.kind is PassKind.BOUNDED:
+            assert self._prepared is not None
+            state, metrics = self._prepared, CheckpointMetrics()
+        else:
+            acknowledged = run.host.acknowledged
+            assert acknowledged is not None
+            state, metrics = acknowledged.state, acknowledged.metrics
         return TaskOutcome(
             self.task_id,
-            acknowledged.state,
-            acknowledged.metrics,
+            state,
+            metrics,
             run.task.metrics(),
             run.is_finished,
             run.has_caught_up,
@@ -95,7 +103,7 @@ class TaskPass:
         return [SplitPosition(self.task_id, split, json.dumps(position)) for split, position in known]
 
     def process(self, frames: Iterable[tuple[ChannelId, bytes | pa.Buffer]]) -> Iterator[Turn]:
-        """Run the task: a source reads its share, another task takes the frames; both then take the snapshot.
+        """Run the task: a source reads its share, another task takes the frames; both then take the snapshot, or end.
 
         Args:
             frames: for the task, in the order in which it is to read them; none for a source.
@@ -110,6 +118,11 @@ class TaskPass:
 
     def _process(self, frames: Iterable[tuple[ChannelId, bytes | pa.Buffer]]) -> Iterator[Turn]:
         run, plan = self.run, self._plan
+        if plan.kind is PassKind.BOUNDED:
+            yield from run.take(frames) if self._deployment.in_edges else run.read_all()
+            yield from run.end()
+            self._prepared = run.prepared()
+            return
         if self._deployment.in_edges:
             run.has_caught_up = True
             run.announce(plan.barrier)

@@ -11,6 +11,7 @@ import dataclasses
 import enum
 import pickle
 import shutil
+import sys
 import threading
 import uuid
 from collections import deque
@@ -20,7 +21,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from runtime.checkpoint.handles import CheckpointMetrics, TaskRestore, TaskStateHandle
+from runtime.checkpoint.handles import CheckpointMetrics, OperatorSubtaskState, TaskRestore, TaskStateHandle
 from runtime.checkpoint.state_files import (
     DEFAULT_RETRIES,
     TaskStateReader,
@@ -33,7 +34,7 @@ from runtime.core.clock import Clock
 from runtime.core.elements import CheckpointBarrier
 from runtime.core.ids import CheckpointId, OperatorId, TaskId
 from runtime.execution.passes.channels import PassNetwork, TakeFrame
-from runtime.execution.passes.plan import PassPlan, SplitShare
+from runtime.execution.passes.plan import PassKind, PassPlan, SplitShare
 from runtime.network.channel import ChannelId, NetworkEnvironment
 from runtime.operators.operator import ClientChannel
 from runtime.operators.source_coordinator import AssignSplit, NoSplitNow, RequestSplit
@@ -128,9 +129,9 @@ class PassHost:
         self.job_parameters = dict(facts.job_parameters)
         self.state_compression = facts.state_compression
         self.pass_number = plan.number
-        self.time = FrozenClock(plan.now_ms)
-        self.clock: Clock = PassClock(plan.now_ms, clock)
-        self.timers = TimerQueue(self.time)
+        self._frozen = None if plan.kind is PassKind.BOUNDED else FrozenClock(plan.now_ms)
+        self.clock: Clock = clock if self._frozen is None else PassClock(plan.now_ms, clock)
+        self.timers = TimerQueue(self._frozen or clock)
         #: nothing: in a pass, barriers wait for nobody
         self.jobmaster_time = JobMasterTime(self.clock)
         self.uploads: Uploads = InlineUploads()
@@ -150,6 +151,12 @@ class PassHost:
         self._share = deque(share)
         self._files = default_file_system()
         self._directory = directory / f"pass-{plan.number}-{uuid.uuid4().hex[:8]}"
+
+    def pass_by(self, elapsed_ms: float) -> None:
+        """Let time go on for timers, if it stands still."""
+        if self._frozen is not None:
+            self._frozen.pass_by(elapsed_ms)
+        self.fires_timers = True
 
     @property
     def client(self) -> ClientChannel:
@@ -280,6 +287,35 @@ class TaskRun:
             self.host.inputs.inputs[channel_id].push(element)
             yield from self._settle()
 
+    def read_all(self) -> Iterator[Turn]:
+        """Have the source emit all that it has, and end.
+
+        Raises:
+            Exception: an operator failed.
+        """
+        while not (self.is_finished or self.task.is_ending):
+            yield from self.read(sys.maxsize)
+            yield from self._wait(lambda: self.task.is_source_waiting and not self.host.posted)
+
+    def end(self) -> Iterator[Turn]:
+        """Go on until the task has ended its output, once all of its input was given.
+
+        Raises:
+            Exception: an operator failed, or the input has not ended.
+        """
+        yield from self._wait(lambda: not self.is_finished and (self.task.is_ending or self._has_pending()))
+        if not self.is_finished:
+            raise RuntimeError(f"task {self.task.name} has been given all of its input, and has not ended")
+
+    def prepared(self) -> TaskStateHandle:
+        """Return what the sinks of a task that has ended have prepared; it is committed when all tasks have ended."""
+        operators = {
+            chained.operator_id: OperatorSubtaskState(operator_states=operator.snapshot_state().operator_states)
+            for operator, chained in self.task.chained_operators
+            if operator.commits_at_the_end
+        }
+        return TaskStateHandle(operators, is_finished=True)
+
     def announce(self, barrier: CheckpointBarrier) -> None:
         """Let a task that ends before its barriers come take its snapshot then; not for sources.
 
@@ -348,8 +384,7 @@ class TaskRun:
         """Let others work, and time go on for who has limited how long they may take."""
         started_ms = self.host.clock.monotonic_ms()
         yield Turn.WAITS
-        self.host.time.pass_by(self.host.clock.monotonic_ms() - started_ms)
-        self.host.fires_timers = True
+        self.host.pass_by(self.host.clock.monotonic_ms() - started_ms)
 
     def _has_pending(self) -> bool:
         running = self.task.state is TaskState.RUNNING

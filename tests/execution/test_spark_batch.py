@@ -1,0 +1,108 @@
+"""Batches on Spark with blocking exchanges: stage after stage, lost workers are made up for, output comes once."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from runtime.common import Encoder, Types, WatermarkStrategy
+from runtime.connectors import NumberSequenceSource
+from runtime.connectors.collection import CollectionSource
+from runtime.datastream import DataStream, StreamExecutionEnvironment
+from runtime.datastream.connectors.file_system import FileSink
+from runtime.execution.errors import JobExecutionError
+from runtime.testing import BATCH_ON_SPARK, run_job
+from tests.execution.test_spark_micro_batch import NO_RESTART, RESTARTS, TIMEOUT_S, lines
+from tests.job_runs import record_run
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+
+PLAIN = WatermarkStrategy.no_watermarks()
+
+
+def in_stages(build: Any, options: Mapping[str, str] = NO_RESTART, parallelism: int = 2) -> Any:
+    record_run("spark local")
+    return run_job(build, parallelism=parallelism, mode=BATCH_ON_SPARK, options=options, timeout_s=TIMEOUT_S)
+
+
+def times_called(path: Path) -> int:
+    return len(path.read_text().splitlines()) if path.exists() else 0
+
+
+def note(path: Path) -> None:
+    with path.open("a") as file:
+        file.write("called\n")
+
+
+def counted_in_files(tmp_path: Path, fail: Any) -> Any:
+    """A program of three stages: numbers, counts of each remainder, lines in files; `fail` is called in the last."""
+
+    def build(env: StreamExecutionEnvironment) -> None:
+        def read(n: int) -> tuple[int, int]:
+            note(tmp_path / "read")
+            return n % 5, 1
+
+        def told(pair: tuple[int, int]) -> str:
+            fail()
+            return f"{pair[0]}: {pair[1]}"
+
+        pairs = Types.TUPLE([Types.LONG(), Types.LONG()])
+        numbers = env.from_source(NumberSequenceSource(0, 99), PLAIN, "numbers").map(read, pairs)
+        counts = numbers.key_by(lambda pair: pair[0], Types.LONG()).sum(1)
+        sink = FileSink.for_row_format(str(tmp_path / "out"), Encoder.simple_string_encoder()).build()
+        counts.rebalance().map(told, Types.STRING()).sink_to(sink)
+
+    return build
+
+
+EXPECTED = [f"{n}: 20" for n in range(5)]
+
+
+def test_a_lost_worker_costs_its_stage_and_nothing_else(tmp_path: Path) -> None:
+    def dies_once() -> None:
+        note(tmp_path / "told")
+        if times_called(tmp_path / "told") == 2:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    result = in_stages(counted_in_files(tmp_path, dies_once))
+    assert result.restarts == 0
+    assert lines(tmp_path / "out") == EXPECTED
+    # the stage of the source has not been run again
+    assert times_called(tmp_path / "read") == 100
+    # nor is anything left of the files that were begun by the lost worker
+    assert not [path for path in (tmp_path / "out").rglob("*") if path.is_file() and path.name.startswith(".")]
+
+
+def test_a_worker_that_dies_again_and_again_fails_the_batch(tmp_path: Path) -> None:
+    def dies() -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    with pytest.raises(JobExecutionError, match="could not be run on Spark"):
+        in_stages(counted_in_files(tmp_path, dies))
+    assert lines(tmp_path / "out") == []
+
+
+def test_a_function_that_fails_begins_the_batch_anew(tmp_path: Path) -> None:
+    def fails_once() -> None:
+        note(tmp_path / "told")
+        if times_called(tmp_path / "told") == 1:
+            raise ValueError("once")
+
+    result = in_stages(counted_in_files(tmp_path, fails_once), RESTARTS)
+    assert result.restarts == 1 and "ValueError: once" in result.failures[0]
+    assert lines(tmp_path / "out") == EXPECTED
+    assert times_called(tmp_path / "read") == 200
+
+
+def test_more_subtasks_than_cores_run_one_after_the_other() -> None:
+    def build(env: StreamExecutionEnvironment) -> DataStream:
+        numbers = env.from_source(CollectionSource(list(range(30)), Types.LONG()), PLAIN, "numbers")
+        return numbers.rebalance().map(lambda n: n * n, Types.LONG()).rebalance().map(lambda n: n + 1, Types.LONG())
+
+    found = in_stages(build, {**NO_RESTART, "spark.master": "local[1]"}, parallelism=3).values
+    assert sorted(found) == [n * n + 1 for n in range(30)]
