@@ -23,7 +23,7 @@ from runtime.core.ids import JobId, VertexId
 from runtime.execution.continuous import SparkSlots
 from runtime.execution.errors import ApplicationError, JobCanceledError, JobExecutionError, UnknownTargetError
 from runtime.execution.mini_cluster import MiniCluster
-from runtime.execution.spark_micro_batch import SparkMicroBatchSlots
+from runtime.execution.spark_hosted_slots import SparkHostedSlots
 from runtime.execution.spark_session import acquire_context, is_local
 from runtime.execution.tenure import Application, Tenure, begin
 from runtime.graph.job_graph import JobGraph
@@ -295,7 +295,7 @@ def _start(
 
         def create_provider(post: Callable[[JobMasterEvent], None]) -> SlotProvider:
             if in_passes:
-                return SparkMicroBatchSlots(acquire, graph.job_id, post)
+                return SparkHostedSlots(acquire, graph.job_id, post)
             return SparkSlots(acquire, graph.job_id, configuration, post)
 
         driver = JobMasterDriver(

@@ -26,8 +26,8 @@ from pyspark.java_gateway import launch_gateway
 from runtime.core.clock import SYSTEM_CLOCK
 from runtime.core.garbage import collect_garbage_less_often
 from runtime.core.ids import Attempt, SlotId
-from runtime.execution.micro_batch import MicroBatchHost
-from runtime.execution.spark_micro_batch import SparkPasses
+from runtime.execution.slot_host import SlotHost
+from runtime.execution.spark_passes import SparkPasses
 from runtime.execution.spark_slot import SlotSpec
 from runtime.task.control_client import connect_control
 from runtime.task.control_link import ControlLostError
@@ -69,7 +69,7 @@ def drive(group: str, spec: SlotSpec) -> None:
     }
     for link in links.values():
         link.set_listener(wake)
-    host = MicroBatchHost(
+    host = SlotHost(
         spec.attempt,
         links,
         SYSTEM_CLOCK,

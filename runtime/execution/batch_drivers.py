@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 import runtime
 from runtime.execution.batch_driver import encode_order
 from runtime.execution.session_health import JvmCall
-from runtime.execution.spark_micro_batch import group_beside
+from runtime.execution.spark_passes import group_beside
 from runtime.execution.spark_slot import SlotSpec
 
 logger = logging.getLogger(__name__)

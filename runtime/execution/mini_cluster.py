@@ -19,9 +19,9 @@ from runtime.common.execution_kind import runs_in_passes
 from runtime.common.secrets import SecretStore
 from runtime.core.clock import Clock
 from runtime.core.ids import Attempt, SlotId
+from runtime.execution.hosted_slots import HostedSlots
 from runtime.execution.local_link import LocalControlLink
 from runtime.execution.local_slots import LocalSlots
-from runtime.execution.micro_batch_slots import MicroBatchSlots
 from runtime.graph.job_graph import JobGraph
 from runtime.jobmaster.checkpoint_home import CheckpointHome
 from runtime.jobmaster.client_outputs import ClientOutputs
@@ -105,7 +105,7 @@ class MiniCluster:
         self._clock = clock
         self._advance: Callable[[int], None] | None = getattr(clock, "advance", None)
         self._woken = threading.Event()
-        providers: list[_SteppedSlots | MicroBatchSlots] = []
+        providers: list[_SteppedSlots | HostedSlots] = []
 
         configuration = Configuration.from_dict(dict(graph.configuration))
         window_bytes = configuration.get(options.CHANNEL_WINDOW_BYTES)
@@ -113,9 +113,9 @@ class MiniCluster:
             settings = CheckpointSettings.from_configuration(configuration)
             home = CheckpointHome.of(settings, graph.job_id, slots_are_local=True)
 
-        def create_provider(post: Callable[[JobMasterEvent], None]) -> _SteppedSlots | MicroBatchSlots:
+        def create_provider(post: Callable[[JobMasterEvent], None]) -> _SteppedSlots | HostedSlots:
             if runs_in_passes(configuration, blocks_by_default=False):
-                providers.append(MicroBatchSlots(post, clock, self._woken.set))
+                providers.append(HostedSlots(post, clock, self._woken.set))
             else:
                 providers.append(_SteppedSlots(post, clock, self._woken.set, window_bytes))
             return providers[0]

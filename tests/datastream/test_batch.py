@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,7 @@ from runtime.datastream.window import (
     TumblingProcessingTimeWindows,
 )
 from runtime.execution.errors import JobCanceledError, JobExecutionError
+from runtime.execution.hosted_slots import HostedSlots
 from runtime.jobmaster.driver import JobRequestError
 from runtime.testing import (
     BATCH_ON_MINI_CLUSTER,
@@ -47,6 +49,7 @@ from runtime.testing import (
 from runtime.testing.jobs import JobMode
 from tests.datastream.running import ROW_BY_ROW, at_each_parallelism, environment, row_by_row
 from tests.job_runs import record_run
+from tests.support.shuffled_passes import ShuffledPasses
 
 PAIRS = Types.TUPLE([Types.STRING(), Types.LONG()])
 MAX = 2**63 - 1
@@ -56,13 +59,18 @@ BATCH = BATCH_ON_MINI_CLUSTER
 """Set by `exchanges`."""
 
 
-@pytest.fixture(params=["pipelined", "blocking"], autouse=True, scope="module")
+@pytest.fixture(params=["pipelined", "blocking", "blocking, by level"], autouse=True, scope="module")
 def exchanges(request: pytest.FixtureRequest) -> Iterator[dict[str, str]]:
     """Exchanges of the batches of each test, as an option."""
-    option = {BATCH_SHUFFLE_MODE.key: f"all_exchanges_{request.param}"}
+    exchange, _, by_level = request.param.partition(", ")
+    option = {BATCH_SHUFFLE_MODE.key: f"all_exchanges_{exchange}"}
     mode = JobMode(f"batch, {request.param}", {**BATCH_ON_MINI_CLUSTER.options, **option})
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("tests.datastream.test_batch.BATCH", mode)
+        if by_level:
+            # as Spark runs them
+            slots = partial(HostedSlots, make_passes=ShuffledPasses)
+            patch.setattr("runtime.execution.mini_cluster.HostedSlots", slots)
         yield option
 
 

@@ -30,7 +30,7 @@ from runtime.datastream.async_retry_strategies import FixedDelayRetryStrategy
 from runtime.datastream.connectors.file_system import FileSink
 from runtime.datastream.micro_batch_programs import check_micro_batch
 from runtime.datastream.state import ValueStateDescriptor
-from runtime.execution.micro_batch_slots import MicroBatchSlots
+from runtime.execution.hosted_slots import HostedSlots
 from runtime.jobmaster.actions import RequestAnswered
 from runtime.jobmaster.events import AfterSavepoint
 from runtime.jobmaster.job_state import JobState
@@ -49,8 +49,8 @@ PLAIN = WatermarkStrategy.no_watermarks()
 def passes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Run tests with passes in the host, and with passes as Spark runs them."""
     if request.param == "level by level":
-        slots = partial(MicroBatchSlots, make_passes=ShuffledPasses)
-        monkeypatch.setattr("runtime.execution.mini_cluster.MicroBatchSlots", slots)
+        slots = partial(HostedSlots, make_passes=ShuffledPasses)
+        monkeypatch.setattr("runtime.execution.mini_cluster.HostedSlots", slots)
 
 
 def in_batches(build: Any, parallelism: int = 1, max_rows: int = 1_000, **options: str) -> Any:
@@ -62,7 +62,7 @@ def in_batches(build: Any, parallelism: int = 1, max_rows: int = 1_000, **option
 
 def num_batches(job: RunningJob) -> int:
     slots = job.cluster._slots
-    assert isinstance(slots, MicroBatchSlots)
+    assert isinstance(slots, HostedSlots)
     return sum(host.num_completed for host in slots.hosts)
 
 

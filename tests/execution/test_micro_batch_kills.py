@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runtime.execution.micro_batch import LocalPasses, MakePasses
-from runtime.execution.micro_batch_slots import MicroBatchSlots
+from runtime.execution.attempt_passes import LocalPasses
+from runtime.execution.hosted_slots import HostedSlots
+from runtime.execution.slot_host import MakePasses
 from tests.checkpoint.running_jobs import KEEP_CHECKPOINTS, JobClock, RunningJob, checkpoints_in
 from tests.execution.test_micro_batch import MICRO, counting, lines
 from tests.support.shuffled_passes import ShuffledPasses
@@ -62,8 +63,8 @@ def killed_and_run(directory: Path, lives: list[int], parallelisms: list[int], b
 @pytest.mark.slow
 @pytest.mark.parametrize("make_passes", [LocalPasses, ShuffledPasses], ids=["in one process", "level by level"])
 def test_a_job_that_is_killed_at_any_moment_goes_on(make_passes: MakePasses, monkeypatch: pytest.MonkeyPatch) -> None:
-    slots = partial(MicroBatchSlots, make_passes=make_passes)
-    monkeypatch.setattr("runtime.execution.mini_cluster.MicroBatchSlots", slots)
+    slots = partial(HostedSlots, make_passes=make_passes)
+    monkeypatch.setattr("runtime.execution.mini_cluster.HostedSlots", slots)
 
     @settings(max_examples=25, deadline=None)
     @given(

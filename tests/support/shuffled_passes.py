@@ -9,11 +9,12 @@ from typing import TypeVar
 
 import pyarrow as pa
 
-from runtime.execution.micro_batch import MicroBatchHost, Passes
+from runtime.execution.attempt_passes import AttemptPasses
 from runtime.execution.passes.job_pass import JobPass
 from runtime.execution.passes.levels import FRAME, SCHEMA, SORTED_BY, Level, LevelRun, commit, nothing, partitions_of
 from runtime.execution.passes.plan import PassPlan, TaskPrinted
 from runtime.execution.passes.remote_pass import RemotePass, Reports
+from runtime.execution.slot_host import SlotHost
 
 T = TypeVar("T")
 
@@ -54,10 +55,10 @@ class ShuffledPass(RemotePass):
         """Do nothing: nothing is left of a level that has run."""
 
 
-class ShuffledPasses(Passes):
+class ShuffledPasses(AttemptPasses):
     """Makes such passes for a host."""
 
-    def __init__(self, host: MicroBatchHost) -> None:
+    def __init__(self, host: SlotHost) -> None:
         self._host = host
 
     def begin(self, plan: PassPlan) -> JobPass:

@@ -1,4 +1,4 @@
-"""MicroBatchSlots: the slots of a job in micro-batches, hosted in the loop of a MiniCluster."""
+"""HostedSlots: the slots of a job whose tasks run in passes, hosted in the loop of a MiniCluster."""
 
 from __future__ import annotations
 
@@ -6,15 +6,16 @@ from collections.abc import Callable, Sequence
 
 from runtime.core.clock import Clock
 from runtime.core.ids import Attempt, SlotId
+from runtime.execution.attempt_passes import LocalPasses
 from runtime.execution.local_link import LocalControlLink
 from runtime.execution.local_slots import LocalSlots
-from runtime.execution.micro_batch import LocalPasses, MakePasses, MicroBatchHost
+from runtime.execution.slot_host import MakePasses, SlotHost
 from runtime.jobmaster.events import JobMasterEvent
 from runtime.jobmaster.execution_graph import Region
 from runtime.task.slot import MAX_WAIT_MS
 
 
-class MicroBatchSlots(LocalSlots[MicroBatchHost]):
+class HostedSlots(LocalSlots[SlotHost]):
     """One host for the tasks of each region, instead of slots.
 
     Args:
@@ -36,14 +37,14 @@ class MicroBatchSlots(LocalSlots[MicroBatchHost]):
         self._make_passes = make_passes
 
     @property
-    def hosts(self) -> Sequence[MicroBatchHost]:
+    def hosts(self) -> Sequence[SlotHost]:
         """Return the hosts that have not left."""
         return list({id(host): host for host, _ in self.slots.values()}.values())
 
     def request_slots(self, attempt: Attempt, regions: Sequence[Region]) -> None:
         for region in regions:
             links = {slot: LocalControlLink(slot, attempt, self._post) for slot in region.slots}
-            host = MicroBatchHost(attempt, links, self._clock, self._make_passes)
+            host = SlotHost(attempt, links, self._clock, self._make_passes)
             for slot, link in links.items():
                 self.slots[slot, attempt] = (host, link)
 
@@ -77,5 +78,5 @@ class MicroBatchSlots(LocalSlots[MicroBatchHost]):
         """Return how long there is nothing to do if no message comes."""
         return min((host.idle_ms() for host in self.hosts), default=MAX_WAIT_MS)
 
-    def _release(self, host: MicroBatchHost, slot: SlotId) -> None:
+    def _release(self, host: SlotHost, slot: SlotId) -> None:
         host.release(slot)

@@ -1,46 +1,32 @@
-"""Micro-batches on Spark: the JobMaster's slots are hosted in this process, the tasks of each pass run on Spark.
+"""SparkPasses: the passes of one attempt on Spark, and the query that drives those that are micro-batches.
 
-A thread steps the hosts (`micro_batch`); each has a query (`spark_query`) whose batches are checkpoints of the
-JobMaster: the query calls, the host asks the JobMaster for a checkpoint, and the pass that ends with it reads. A
-checkpoint or savepoint that was asked for by somebody else reads nothing, and is no batch of the query.
+The query's (`spark_query`) batches are checkpoints of the JobMaster: the query calls, the host asks the JobMaster for a
+checkpoint, and the pass that ends with it reads. A checkpoint or savepoint that was asked for by somebody else reads
+nothing, and is no batch of the query. A batch that is the whole job has no query.
 """
 
 from __future__ import annotations
 
-import logging
-import queue
-import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
-from py4j.protocol import Py4JError
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from runtime.checkpoint.settings import CheckpointSettings
 from runtime.common import options
-from runtime.core.clock import SYSTEM_CLOCK
-from runtime.core.ids import Attempt, JobId, SlotId
-from runtime.execution.errors import ExecutionError
-from runtime.execution.micro_batch import MicroBatchHost, Passes
-from runtime.execution.micro_batch_slots import MicroBatchSlots
+from runtime.execution.attempt_passes import AttemptPasses
 from runtime.execution.passes.job_pass import JobPass
 from runtime.execution.passes.plan import PassKind, PassPlan, TaskPrinted
 from runtime.execution.session_health import JvmCall
+from runtime.execution.slot_host import SlotHost
 from runtime.execution.spark_pass import SparkPass
 from runtime.execution.spark_query import BatchQuery, QueryBatch, QueryFacts, Work, new_session, run_order
-from runtime.jobmaster.actions import SlotProcess
-from runtime.jobmaster.events import JobMasterEvent, StageEnded
-from runtime.jobmaster.execution_graph import Region
-from runtime.jobmaster.placement import PlacedRegion
-from runtime.task.messages import FailureInfo, JobMasterMessage, TriggerCheckpoint
-
-logger = logging.getLogger(__name__)
+from runtime.task.messages import FailureInfo, TriggerCheckpoint
 
 _ASK_AGAIN_MS = 200.0
 """Time after which a checkpoint for a batch is asked for again: while regions restart the JobMaster takes none."""
-_CLOSE_TIMEOUT_S = 5.0
 
 
 def group_beside(group: str) -> str:
@@ -48,7 +34,7 @@ def group_beside(group: str) -> str:
     return f"{group}-beside"
 
 
-class SparkPasses(Passes):
+class SparkPasses(AttemptPasses):
     """The passes of one attempt, and the query that drives them. The host's thread, but for what is posted.
 
     Args:
@@ -59,7 +45,7 @@ class SparkPasses(Passes):
     """
 
     def __init__(
-        self, host: MicroBatchHost, context: SparkContext, group: str, post: Callable[[Callable[[], None]], None]
+        self, host: SlotHost, context: SparkContext, group: str, post: Callable[[Callable[[], None]], None]
     ) -> None:
         self._host = host
         self._context = context
@@ -171,7 +157,7 @@ class SparkPasses(Passes):
 
     def _run_beside(self, future: Future[Any], work: Work) -> None:
         try:
-            self._context.setJobGroup(self._group_beside, "a savepoint or a commit", interruptOnCancel=False)
+            self._context.setJobGroup(self._group_beside, "a batch, a savepoint or a commit", interruptOnCancel=False)
             if self._session is None:
                 self._session = new_session(self._context)
         except Exception as error:
@@ -189,90 +175,3 @@ class SparkPasses(Passes):
 
 def _nothing() -> None:
     """Do nothing; the thread looks at its hosts when it is woken."""
-
-
-class SparkMicroBatchSlots:
-    """Implements SlotProvider: hosts the slots of a job in micro-batches; a thread of its own steps the hosts.
-
-    Args:
-        acquire: gives a context that is sound.
-        job_id: names the thread.
-        post: takes events, from any thread.
-    """
-
-    def __init__(
-        self,
-        acquire: Callable[[], SparkContext],
-        job_id: JobId,
-        post: Callable[[JobMasterEvent], None],
-    ) -> None:
-        acquire()
-        self._acquire = acquire
-        self._job_id = job_id
-        self._post_event = post
-        self._actions: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
-        self._context: SparkContext | None = None
-        self._hosted = MicroBatchSlots(post, SYSTEM_CLOCK, lambda: None, self._passes_of)
-        self._is_closed = False
-        self._thread = threading.Thread(target=self._run, name=f"micro-batches-{job_id[:8]}", daemon=True)
-        self._thread.start()
-
-    def request_slots(self, attempt: Attempt, regions: Sequence[Region]) -> None:
-        try:
-            context = self._acquire()
-        except (ExecutionError, Py4JError, OSError) as error:
-            # no session can be had, or it was lost just now: the restart strategy says what is next
-            for region in regions:
-                self._post_event(StageEnded(region.index, attempt, str(error) or repr(error)))
-            return
-
-        def request() -> None:
-            self._context = context
-            self._hosted.request_slots(attempt, regions)
-
-        self._actions.put(request)
-
-    def send(self, slot: SlotId, attempt: Attempt, message: JobMasterMessage) -> None:
-        self._actions.put(lambda: self._hosted.send(slot, attempt, message))
-
-    def refuse(self, slot: SlotId, attempt: Attempt, cause: str) -> None:
-        self._actions.put(lambda: self._hosted.refuse(slot, attempt, cause))
-
-    def record_placement(self, regions: Sequence[PlacedRegion]) -> None:
-        """Do nothing: the slots of an application end with it."""
-
-    def adopt_slots(self, regions: Sequence[PlacedRegion]) -> None:
-        """Do nothing: there is nobody to adopt."""
-
-    def kill_slots(self, attempt: Attempt, processes: Sequence[SlotProcess]) -> None:
-        self._actions.put(lambda: self._hosted.kill_slots(attempt, processes))
-
-    def release_attempt(self, attempt: Attempt, regions: Sequence[Region] | None = None) -> None:
-        self._actions.put(lambda: self._hosted.release_attempt(attempt, regions))
-
-    def close(self) -> None:
-        def close() -> None:
-            self._hosted.close()
-            self._is_closed = True
-
-        self._actions.put(close)
-        self._thread.join(_CLOSE_TIMEOUT_S)
-
-    def _passes_of(self, host: MicroBatchHost) -> SparkPasses:
-        assert self._context is not None
-        return SparkPasses(host, self._context, f"{self._job_id}-{id(host):x}", self._actions.put)
-
-    def _run(self) -> None:
-        while not self._is_closed:
-            try:
-                action = self._actions.get(timeout=self._hosted.idle_ms() / 1000.0)
-            except queue.Empty:
-                action = _nothing
-            try:
-                action()
-                while self._hosted.step():
-                    pass
-            except Exception as error:
-                # a bug of ours: without its hosts, the attempt ends
-                logger.exception("the thread of the job's micro-batches has made an error")
-                self._hosted.lose_all(f"{type(error).__name__}: {error}")

@@ -1,17 +1,17 @@
-"""MicroBatchHost: takes the place of all slots of an attempt, and runs the job's tasks in passes.
+"""SlotHost: takes the place of all slots of an attempt, and runs the job's tasks in passes.
 
 The JobMaster is the one of a continuous job: it deploys tasks to slots, takes periodic checkpoints, savepoints and
 rescalings, restarts after failures. What is different is behind the slots: no task lives between two snapshots. When a
 checkpoint begins, a pass (`runtime.execution.passes.job_pass`) restores the tasks from the last one, has the sources
 read what is there, and ends with the checkpoint's barrier. So each checkpoint is a batch, and
-`execution.checkpointing.interval` says how often there is one; savepoints lie between batches. The loop's thread only.
+`execution.checkpointing.interval` says how often there is one; savepoints lie between batches. In a job of the kind BATCH
+there is one pass and no checkpoint. The loop's thread only.
 """
 
 from __future__ import annotations
 
 import logging
 import os
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,8 +19,6 @@ from pathlib import Path
 from runtime.checkpoint.batch_trace import BatchTrace
 from runtime.checkpoint.handles import TaskRestore
 from runtime.common import options
-from runtime.common.accumulators import GROUP as ACCUMULATORS
-from runtime.common.accumulators import is_accumulator
 from runtime.common.configuration import Configuration
 from runtime.common.execution_kind import ExecutionKind
 from runtime.common.secrets import providing
@@ -28,11 +26,14 @@ from runtime.core.checkpoint_options import AfterSnapshot, CheckpointOptions
 from runtime.core.clock import Clock
 from runtime.core.elements import CheckpointBarrier
 from runtime.core.ids import Attempt, CheckpointId, JobId, OperatorId, SlotId, TaskId
+from runtime.execution.attempt_passes import AttemptPasses, LocalPasses
 from runtime.execution.batch_sources import BatchSources
-from runtime.execution.passes.job_pass import JobPass, LocalPass
-from runtime.execution.passes.plan import JobFacts, PassFailedError, PassKind, PassPlan, TaskOutcome
+from runtime.execution.passes.counts import PassCounts
+from runtime.execution.passes.job_pass import JobPass
+from runtime.execution.passes.plan import JobFacts, PassFailedError, PassKind, PassPlan
 from runtime.execution.passes.restores import graph_of, restores_of
 from runtime.execution.passes.task_run import Turn
+from runtime.execution.passes.traces import PhaseTimes, trace_of
 from runtime.operators.operator import ClientChannel
 from runtime.state.snapshot import OperatorStateSnapshot
 from runtime.task.control_link import ControlLink, LeaderChanged
@@ -69,8 +70,6 @@ _POLL_MS = 5.0
 """Time between two looks at what is done elsewhere: the sources' first searches for splits, calls of functions."""
 _ASK_AGAIN_MS = 200.0
 """Time after which the JobMaster is asked again for what it has not begun: while regions restart it takes nothing."""
-_SUMMED = ("numRecordsIn", "numRecordsOut", "numBytesIn", "numBytesOut", "numBuffersOut", "numLateRecordsDropped")
-"""Ends of the names of metrics that count: passes are added up."""
 
 
 class _HostedSlot:
@@ -100,12 +99,9 @@ class _Batch:
     """What is being done; None = the pass waits for the JobMaster."""
     then: Callable[[_Batch], None]
     """What comes when that is done."""
-    plan_ms: float
-    """Time until it began."""
+    times: PhaseTimes
     since_ms: float
     """Monotonic time at which its present phase began."""
-    run_ms: float = 0.0
-    store_ms: float = 0.0
     is_waiting: bool = False
     """Whether the work cannot go on before another thread, or the client, has done something."""
 
@@ -119,45 +115,10 @@ class _Batch:
         return self.run.plan.barrier.checkpoint_id
 
 
-class Passes(ABC):
-    """Makes the passes of one attempt."""
-
-    @abstractmethod
-    def begin(self, plan: PassPlan) -> JobPass:
-        """Return a pass; nothing of it has been done yet."""
-
-    def kind_of(self, trigger: TriggerCheckpoint) -> PassKind:
-        """Return the kind of the pass that ends with a snapshot of the JobMaster."""
-        return PassKind.of(trigger.options)
-
-    def running(self) -> None:
-        """Note that all tasks run: batches may begin."""
-
-    def completed(self, run: JobPass) -> None:
-        """Note that a pass is over: what it has prepared is committed."""
-
-    def tick(self) -> None:
-        """Act on the time that has passed."""
-
-    def close(self) -> None:
-        """Release everything; idempotent."""
+MakePasses = Callable[["SlotHost"], AttemptPasses]
 
 
-class LocalPasses(Passes):
-    """Runs the tasks of a host in its thread."""
-
-    def __init__(self, host: MicroBatchHost) -> None:
-        self._host = host
-
-    def begin(self, plan: PassPlan) -> JobPass:
-        host = self._host
-        return LocalPass(plan, host.clock, host.client_of, host.local_directory())
-
-
-MakePasses = Callable[["MicroBatchHost"], Passes]
-
-
-class MicroBatchHost:
+class SlotHost:
     """All slots of one attempt.
 
     Args:
@@ -197,8 +158,7 @@ class MicroBatchHost:
         self._newest = CheckpointId(0)
         #: the last pass, whose sinks are open until the next one begins
         self._last: JobPass | None = None
-        #: by task, what its passes so far have counted
-        self._counted: dict[TaskId, dict[str, object]] = {}
+        self._counts = PassCounts()
         #: batches that were completed, and whether the last of them found nothing more to read
         self.num_completed = 0
         self.has_caught_up = False
@@ -528,7 +488,7 @@ class MicroBatchHost:
     def _new_batch(self, run: JobPass, work: Iterator[Turn], then: Callable[[_Batch], None]) -> _Batch:
         now_ms, due_ms = self.clock.monotonic_ms(), self._due_since_ms
         self._due_since_ms = None
-        return _Batch(run, work, then, 0.0 if due_ms is None else now_ms - due_ms, now_ms)
+        return _Batch(run, work, then, PhaseTimes(0.0 if due_ms is None else now_ms - due_ms), now_ms)
 
     def _new_pass(self, barrier: CheckpointBarrier, kind: PassKind) -> JobPass:
         deployments = list(self._in_order())
@@ -583,7 +543,7 @@ class MicroBatchHost:
     def _acknowledge(self, batch: _Batch) -> None:
         plan = batch.run.plan
         checkpoint_id = plan.barrier.checkpoint_id
-        batch.run_ms = batch.phase_over(self.clock.monotonic_ms())
+        batch.times.run = batch.phase_over(self.clock.monotonic_ms())
         for task, outcome in batch.run.outcomes.items():
             self._slot_of[task].reports.acknowledge(task, checkpoint_id, outcome.state, outcome.checkpoint)
         if plan.kind is PassKind.SNAPSHOT and plan.barrier.options.after is AfterSnapshot.GO_ON:
@@ -593,7 +553,7 @@ class MicroBatchHost:
             return
         for task, outcome in batch.run.outcomes.items():
             if outcome.is_finished:
-                self._report(task, TaskState.FINISHED, self._added_up(task, outcome.metrics))
+                self._report(task, TaskState.FINISHED, self._counts.with_earlier(task, outcome.metrics))
         self._publish(batch.run)
 
     def _batch_over(self) -> None:
@@ -610,7 +570,7 @@ class MicroBatchHost:
         if batch is None or batch.checkpoint_id != checkpoint_id or batch.then == self._committed:
             # every slot is told
             return
-        batch.store_ms = batch.phase_over(self.clock.monotonic_ms())
+        batch.times.store = batch.phase_over(self.clock.monotonic_ms())
         self._restore_from(batch.run)
         batch.work, batch.then = batch.run.commit(checkpoint_id, self._restores), self._committed
 
@@ -626,48 +586,18 @@ class MicroBatchHost:
         for task, outcome in run.outcomes.items():
             if outcome.splits:
                 self._sources.confirm(self._deployments[task].vertex.head.operator_id, outcome.splits)
-        self._tell(batch.checkpoint_id, self._trace_of(batch))
+        batch.times.commit = batch.phase_over(self.clock.monotonic_ms())
+        self._tell(batch.checkpoint_id, trace_of(run, batch.times, self._first_slot.reports.redact))
         self._last = run
         self.num_completed += 1
         self.has_caught_up = run.has_caught_up
         if run.plan.barrier.options.after is AfterSnapshot.SUSPEND:
             for task in self._deployments:
-                self._report(task, TaskState.FINISHED, self._added_up(task, {}))
+                self._report(task, TaskState.FINISHED, self._counts.with_earlier(task, {}))
         self._passes.completed(run)
         if run.plan.kind is PassKind.DATA and not (self.has_more or self.has_finished):
             self._ask_to_stop()
         self._batch_over()
-
-    def _trace_of(self, batch: _Batch) -> BatchTrace:
-        run, plan = batch.run, batch.run.plan
-        trace = BatchTrace(
-            region=plan.deployments[0].vertex.vertex_id,
-            number=run.number,
-            kind=plan.kind.value,
-            time_ms=plan.now_ms,
-            num_read=sum(self._count(task, "numRecordsOut", outcome) for task, outcome in run.outcomes.items()),
-            num_written=sum(self._count(task, "numRecordsSend", outcome) for task, outcome in run.outcomes.items()),
-            num_splits=sum(len(outcome.splits) for outcome in run.outcomes.values()),
-            has_caught_up=run.has_caught_up,
-            plan_ms=batch.plan_ms,
-            run_ms=batch.run_ms,
-            store_ms=batch.store_ms,
-            commit_ms=batch.phase_over(self.clock.monotonic_ms()),
-            spark_ms={},
-            positions=[position for outcome in run.outcomes.values() for position in outcome.positions],
-        ).bounded()
-        redact = self._first_slot.reports.redact
-        # a split's id may be an address
-        return replace(trace, positions=[replace(p, split=redact(p.split)) for p in trace.positions])
-
-    def _count(self, task: TaskId, metric: str, outcome: TaskOutcome) -> int:
-        """Return what operators of a task have counted in a pass, of a metric that sources or sinks alone have."""
-        deployment = self._deployments[task]
-        operators = deployment.vertex.operators
-        if metric == "numRecordsOut":
-            operators = () if deployment.in_edges else operators[:1]
-        counts = (outcome.metrics.get(f"{operator.operator_id}.{metric}", 0) for operator in operators)
-        return sum(count for count in counts if isinstance(count, int))
 
     def _tell(self, checkpoint_id: CheckpointId, trace: BatchTrace) -> None:
         if trace.kind == PassKind.DATA.value:
@@ -762,33 +692,14 @@ class MicroBatchHost:
 
     def _publish(self, run: JobPass) -> None:
         for slot in self._slots.values():
-            slot.publish({task: self._added_up(task, run.outcomes[task].metrics) for task in slot.tasks})
+            slot.publish({task: self._counts.with_earlier(task, run.outcomes[task].metrics) for task in slot.tasks})
         for task, outcome in run.outcomes.items():
-            added_up = self._added_up(task, outcome.metrics)
-            self._counted[task] = {name: added_up[name] for name in added_up if _merge_of(name) is not None}
-
-    def _added_up(self, task: TaskId, metrics: Mapping[str, object]) -> dict[str, object]:
-        """Return the metrics of a pass, with what earlier passes have counted."""
-        counted = self._counted.get(task, {})
-        added_up = {**counted, **metrics}
-        for name in counted.keys() & metrics.keys():
-            merge, before, now = _merge_of(name), counted[name], metrics[name]
-            if merge is not None and isinstance(before, (int, float)):
-                added_up[name] = merge((before, now)) if isinstance(now, (int, float)) else before
-        return added_up
+            self._counts.add(task, outcome.metrics)
 
 
 def _no_barrier(clock: Clock) -> CheckpointBarrier:
     """Return what stands for a barrier where no snapshot is taken."""
     return CheckpointBarrier(CheckpointId(0), clock.now_ms(), CheckpointOptions("", ""))
-
-
-def _merge_of(name: str) -> Callable[[tuple[float, float]], float] | None:
-    """Return how the values of a metric in two passes make one; None: the later one counts."""
-    if is_accumulator(name):
-        part = name.partition(f".{ACCUMULATORS}.")[2].split(".", 2)[1]
-        return {"minimum": min, "maximum": max}.get(part, sum)
-    return sum if name.endswith(_SUMMED) else None
 
 
 def _snapshot_of(message: JobMasterMessage) -> CheckpointId | None:
