@@ -4,8 +4,8 @@ The JobMaster is the one of a continuous job: it deploys tasks to slots, takes p
 rescalings, restarts after failures. What is different is behind the slots: no task lives between two snapshots. When a
 checkpoint begins, a pass (`runtime.execution.passes.job_pass`) restores the tasks from the last one, has the sources
 read what is there, and ends with the checkpoint's barrier. So each checkpoint is a batch, and
-`execution.checkpointing.interval` says how often there is one; savepoints lie between batches. In a job of the kind BATCH
-there is one pass and no checkpoint. The loop's thread only.
+`execution.checkpointing.interval` says how often there is one; savepoints lie between batches. A job of the kind BATCH
+has one pass and no checkpoint. The loop's thread only.
 """
 
 from __future__ import annotations

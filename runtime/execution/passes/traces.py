@@ -1,4 +1,4 @@
-"""The trace of a pass that was a batch: what it has read and written, and where its time went. Pure."""
+"""The trace of a pass that was a batch: what it has read and written, and where its time went."""
 
 from __future__ import annotations
 
