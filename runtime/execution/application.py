@@ -16,7 +16,7 @@ from typing import TypeVar
 from runtime.checkpoint.settings import CheckpointSettings
 from runtime.common import options
 from runtime.common.configuration import Configuration
-from runtime.common.execution_kind import runs_in_passes
+from runtime.common.execution_kind import ExecutionKind, runs_in_passes
 from runtime.core.checkpoint_options import SnapshotKind
 from runtime.core.clock import SYSTEM_CLOCK, Clock
 from runtime.core.ids import JobId, VertexId
@@ -289,8 +289,9 @@ def _start(
     else:
         slots = ExecutionGraph(graph, first_attempt).slot_count
         in_passes = runs_in_passes(configuration, blocks_by_default=True)
-        # shuffles carry those of passes; slots have channels of their own
-        acquire = partial(acquire_context, configuration, slots, carries_records=in_passes)
+        # queries are planned in the JVM, again for each batch; else it moves bytes
+        plans_queries = ExecutionKind.of(configuration) is ExecutionKind.MICRO_BATCH
+        acquire = partial(acquire_context, configuration, slots, plans_queries=plans_queries, at_once=not in_passes)
         context = acquire()
 
         def create_provider(post: Callable[[JobMasterEvent], None]) -> SlotProvider:

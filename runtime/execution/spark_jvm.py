@@ -1,7 +1,7 @@
 """Options with which the JVM of an embedded session starts quickly.
 
 Most of a start was loading and verifying Spark's classes. `class_archive` writes an archive of them (class-data
-sharing) when Tidemark is set up, and every JVM that finds it maps it. A JVM that carries no records needs neither the
+sharing) when Tidemark is set up, and every JVM that finds it maps it. A JVM that plans no queries needs neither the
 optimizing compiler nor a parallel collector, whose threads take the cores from everybody else while it starts.
 """
 
@@ -62,18 +62,18 @@ def archive_path(java: Path, settings: Mapping[str, str]) -> Path:
     return Path(sys.prefix) / "share" / "tidemark" / f"spark-{name}.jsa"
 
 
-def quick_options(java: Path, settings: Mapping[str, str], *, carries_records: bool) -> str:
+def quick_options(java: Path, settings: Mapping[str, str], *, plans_queries: bool) -> str:
     """Return the options of the session's JVM: ours, then the user's, which win.
 
     Args:
         java: see `find_java`.
         settings: of Spark.
-        carries_records: whether records go through the JVM.
+        plans_queries: whether the JVM plans queries of Spark SQL, and is at work itself.
     """
     own = settings.get(JAVA_OPTIONS, "")
     everywhere = f"{own} {_options_of_the_environment()}"
     options = []
-    if not carries_records and not _OWN_CHOICE.search(everywhere):
+    if not plans_queries and not _OWN_CHOICE.search(everywhere):
         options.append(LIGHT)
     archive = archive_path(java, settings)
     if archive.exists() and not _ARCHIVE.search(everywhere):

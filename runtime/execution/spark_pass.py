@@ -10,13 +10,13 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark import RDD, SparkContext
 
-from runtime.execution.passes.levels import FRAME, SORTED_BY, Level, partitions_of
+from runtime.execution.passes.levels import Level, Row, partitions_of, reports_of
 from runtime.execution.passes.plan import PassKind, PassPlan, TaskPrinted
 from runtime.execution.passes.remote_pass import RemotePass, Reports, first_line
-from runtime.execution.passes.stage_functions import Commit, RunLevel
-from runtime.execution.spark_query import Work, map_rows
+from runtime.execution.passes.stage_functions import Commit, RunLevel, is_report, order_of, partition_of
+from runtime.execution.spark_query import Work
 
 logger = logging.getLogger(__name__)
 
@@ -60,37 +60,36 @@ class SparkPass(RemotePass):
         partitions = [partitions_of(level.plan.deployments) for level in levels]
         functions = [RunLevel(level) for level in levels]
 
-        def act(session: SparkSession) -> Reports:
-            frame = beginning(session, partitions[0])
-            for number, function in enumerate(functions):
-                if number:
-                    frame = frame.repartitionById(partitions[number], "consumer").sortWithinPartitions(*SORTED_BY)
-                frame = map_rows(frame, function)
-            return self._collected(_report_rows(frame))
+        def act(context: SparkContext) -> Reports:
+            rows = beginning(context, partitions[0]).mapPartitions(functions[0])
+            for number, function in enumerate(functions[1:], 1):
+                rows = rows.repartitionAndSortWithinPartitions(partitions[number], partition_of, keyfunc=order_of)
+                rows = rows.mapPartitions(function)
+            return self._collected(rows.filter(is_report))
 
         return self._submit(act)
 
     def run_commits(self, plan: PassPlan, is_over: bool) -> Future[Reports]:
         function, partitions = Commit(plan, is_over), len(plan.deployments)
 
-        def act(session: SparkSession) -> Reports:
-            return _reports(_report_rows(map_rows(beginning(session, partitions), function)))
+        def act(context: SparkContext) -> Reports:
+            return reports_of(beginning(context, partitions).mapPartitions(function).filter(is_report).collect())
 
         return self._submit_beside(act) if is_over else self._submit(act)
 
-    def _collected(self, rows: DataFrame) -> Reports:
+    def _collected(self, rows: RDD[Row]) -> Reports:
         """Return the reports; of a batch, also if Spark has lost some workers. What has ended is not run again: Spark
-        keeps the output of a stage for the frame that was collected.
+        keeps the output of a stage for the rows that are collected twice.
         """
         for _ in range(MAX_LOSSES if self.plan.kind is PassKind.BOUNDED else 0):
             try:
-                return _reports(rows)
+                return reports_of(rows.collect())
             except Exception as error:
                 if self._is_abandoned:
                     raise
                 self.was_repeated = True
                 logger.warning("Spark has lost tasks of a batch, and runs them again: %s", first_line(error))
-        return _reports(rows)
+        return reports_of(rows.collect())
 
     def abandon(self) -> None:
         if not self._is_abandoned:
@@ -98,26 +97,6 @@ class SparkPass(RemotePass):
             self._on_abandon()
 
 
-def beginning(session: SparkSession, partitions: int) -> DataFrame:
-    """Return one row for each partition of a level without input."""
-    return session.range(0, partitions, 1, partitions).selectExpr(
-        "0 AS consumer",
-        "-1 AS level",
-        "0 AS vertex",
-        "false AS is_late",
-        "0L AS sequence",
-        "0 AS edge",
-        "0 AS producer",
-        "3 AS kind",
-        "X'' AS payload",
-    )
-
-
-def _report_rows(frame: DataFrame) -> DataFrame:
-    return frame.where(frame.kind != FRAME).select("vertex", "producer", "sequence", "payload")
-
-
-def _reports(frame: DataFrame) -> Reports:
-    rows = frame.collect()
-    rows.sort(key=lambda row: (row.vertex, row.producer, row.sequence))
-    return [bytes(row.payload) for row in rows]
+def beginning(context: SparkContext, partitions: int) -> RDD[int]:
+    """Return one number for each partition of a level without input."""
+    return context.parallelize(range(partitions), partitions)

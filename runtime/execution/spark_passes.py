@@ -12,7 +12,6 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 from pyspark import SparkContext
-from pyspark.sql import SparkSession
 
 from runtime.checkpoint.settings import CheckpointSettings
 from runtime.common import options
@@ -22,7 +21,7 @@ from runtime.execution.passes.plan import PassKind, PassPlan, TaskPrinted
 from runtime.execution.session_health import JvmCall
 from runtime.execution.slot_host import SlotHost
 from runtime.execution.spark_pass import SparkPass
-from runtime.execution.spark_query import BatchQuery, QueryBatch, QueryFacts, Work, new_session, run_order
+from runtime.execution.spark_query import BatchQuery, QueryBatch, QueryFacts, Work, run_order
 from runtime.task.messages import FailureInfo, TriggerCheckpoint
 
 _ASK_AGAIN_MS = 200.0
@@ -58,8 +57,6 @@ class SparkPasses(AttemptPasses):
         #: runs what is no batch
         self._beside = ThreadPoolExecutor(1, "passes")
         self._running_beside: Future[Any] | None = None
-        #: of that thread
-        self._session: SparkSession | None = None
         self._name, self._group_beside = f"{group} {id(self):x}", group_beside(group)
         self._is_closed = self._has_given_up = False
 
@@ -158,12 +155,10 @@ class SparkPasses(AttemptPasses):
     def _run_beside(self, future: Future[Any], work: Work) -> None:
         try:
             self._context.setJobGroup(self._group_beside, "a batch, a savepoint or a commit", interruptOnCancel=False)
-            if self._session is None:
-                self._session = new_session(self._context)
         except Exception as error:
             future.set_exception(error)
         else:
-            run_order(future, work, self._session)
+            run_order(future, work, self._context)
 
     def _cancel_beside(self) -> None:
         if self._running_beside is not None and not self._running_beside.done():

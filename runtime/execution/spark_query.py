@@ -17,29 +17,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 from pyspark import SparkContext, cloudpickle
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import _parse_datatype_string
-from pyspark.sql.udf import UserDefinedFunction
-from pyspark.util import PythonEvalType
 
 from runtime.execution.passes import spark_source
-from runtime.execution.passes.levels import COLUMNS, FLUSH_BYTES
 from runtime.execution.passes.spark_source import FORMAT, BatchSource, say_more
 from runtime.execution.session_health import JvmCall
 
 logger = logging.getLogger(__name__)
 
 SESSION_SETTINGS = {
-    # one stage per level, whatever its size: a partition is the subtask of its number
+    # its rows are none
     "spark.sql.adaptive.enabled": "false",
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
-    "spark.sql.execution.arrow.maxBytesPerBatch": str(4 * FLUSH_BYTES),
     "spark.sql.session.timeZone": "UTC",
 }
-_DDL_TYPES = {pa.int32(): "int", pa.int64(): "bigint", pa.bool_(): "boolean", pa.binary(): "binary"}
-DDL = ", ".join(f"{name} {_DDL_TYPES[kind]}" for name, kind in COLUMNS)
 _STARTS = 6
 """How often a query is started whose source's process was too slow to connect; Spark waits 10 s for it."""
 _SLOW_START = "failed to connect back"
@@ -47,8 +38,7 @@ _SLOW_START = "failed to connect back"
 # the source's process then needs nothing of this package, whose import would take it a second
 cloudpickle.register_pickle_by_value(spark_source)
 
-MapRows = Callable[..., Any]
-Work = Callable[[SparkSession], Any]
+Work = Callable[[SparkContext], Any]
 """Something to run as Spark actions."""
 
 
@@ -60,27 +50,19 @@ def new_session(context: SparkContext) -> SparkSession:
     return session
 
 
-def map_rows(frame: DataFrame, function: MapRows) -> DataFrame:
-    """Apply a function to the Arrow batches of each partition; as `mapInArrow`, which asks for pandas needlessly."""
-    kind = PythonEvalType.SQL_MAP_ARROW_ITER_UDF
-    mapped = UserDefinedFunction(function, _parse_datatype_string(DDL), name="level", evalType=kind)
-    columns = mapped(*[frame[column] for column in frame.columns])
-    return DataFrame(frame._jdf.mapInArrow(columns._jc, False, None), frame.sparkSession)
-
-
 class QueryBatch:
     """One call of the query.
 
     Args:
         number: Spark's.
-        session: the query's.
+        context: the query's.
         before_ms: where the time of the batch before it went, by Spark's names for its phases; {}: there was none.
     """
 
-    def __init__(self, number: int, session: SparkSession, before_ms: Mapping[str, float]) -> None:
+    def __init__(self, number: int, context: SparkContext, before_ms: Mapping[str, float]) -> None:
         self.number = number
         self.before_ms = before_ms
-        self._session = session
+        self._context = context
         self._orders: queue.SimpleQueue[tuple[Future[Any], Work] | None] = queue.SimpleQueue()
         self._error: str | None = None
 
@@ -98,15 +80,15 @@ class QueryBatch:
     def serve(self) -> None:
         """Run what is submitted until the call ends; in the query's thread."""
         while (order := self._orders.get()) is not None:
-            run_order(*order, self._session)
+            run_order(*order, self._context)
         if self._error is not None:
             raise RuntimeError(self._error)
 
 
-def run_order(future: Future[Any], work: Work, session: SparkSession) -> None:
+def run_order(future: Future[Any], work: Work, context: SparkContext) -> None:
     """Run something, and say what came of it."""
     try:
-        result = work(session)
+        result = work(context)
     except BaseException as error:
         future.set_exception(error)
     else:
@@ -206,7 +188,7 @@ class BatchQuery:
         return writer.start()
 
     def _call(self, frame: DataFrame, number: int) -> None:
-        batch = QueryBatch(number, frame.sparkSession, self._ms_of(number - 1))
+        batch = QueryBatch(number, self._context, self._ms_of(number - 1))
         self._on_batch(batch)
         batch.serve()
 

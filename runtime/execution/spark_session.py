@@ -100,7 +100,9 @@ def is_local(master: str) -> bool:
     return LOCAL_MASTER.fullmatch(master) is not None
 
 
-def acquire_context(configuration: Configuration, slots: int, *, carries_records: bool = True) -> SparkContext:
+def acquire_context(
+    configuration: Configuration, slots: int, *, plans_queries: bool = True, at_once: bool = True
+) -> SparkContext:
     """Return the process's SparkContext, with room for `slots` tasks at once.
 
     A context that the program made itself is used as it is, as long as it can run anything; then one of ours takes its
@@ -109,7 +111,8 @@ def acquire_context(configuration: Configuration, slots: int, *, carries_records
     Args:
         configuration: of the job.
         slots: tasks at once.
-        carries_records: whether records will go through the JVM; one that starts for other jobs is a light one.
+        plans_queries: whether the JVM will plan queries; one that starts for jobs without is a light one.
+        at_once: whether the tasks have to run at the same time; else those of a master with fewer slots take turns.
 
     Raises:
         JavaMissingError: no Java was found.
@@ -119,6 +122,8 @@ def acquire_context(configuration: Configuration, slots: int, *, carries_records
     with _lock:
         active = SparkContext._active_spark_context
         master = configuration.get(SPARK_MASTER)
+        if master and not at_once:
+            slots = min(slots, _capacity(master, slots))
         if active is not None and (defect := session_defect(active, ANSWER_TIMEOUT_S)) is not None:
             logger.warning("restarting Spark: %s", defect)
             if active is not _context:
@@ -138,7 +143,7 @@ def acquire_context(configuration: Configuration, slots: int, *, carries_records
         _context = None
         _forget_dead_jvm()
         master = master or f"local[{_with_room(slots)},1]"
-        _context, _slots = _start(master, configuration, slots, carries_records), _capacity(master, slots)
+        _context, _slots = _start(master, configuration, slots, plans_queries), _capacity(master, slots)
         return _context
 
 
@@ -193,7 +198,7 @@ def _capacity(master: str, slots: int) -> int:
     return (os.cpu_count() or 1) if given == "*" else int(given)
 
 
-def _start(master: str, configuration: Configuration, slots: int, carries_records: bool) -> SparkContext:
+def _start(master: str, configuration: Configuration, slots: int, plans_queries: bool) -> SparkContext:
     java = find_java()
     _quieten_py4j()
     if not is_local(master):
@@ -209,7 +214,7 @@ def _start(master: str, configuration: Configuration, slots: int, carries_record
         settings |= {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"} | PRELOADING_SETTINGS
     user = {k: v for k, v in configuration.to_dict().items() if k.startswith("spark.") and k != SPARK_MASTER.key}
     settings |= user | FIXED_SETTINGS | {"spark.cores.max": str(slots), "spark.pyspark.python": sys.executable}
-    if options := quick_options(java, settings, carries_records=carries_records):
+    if options := quick_options(java, settings, plans_queries=plans_queries):
         settings[JAVA_OPTIONS] = options
     log = _open_log()
     try:

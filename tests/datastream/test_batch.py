@@ -53,6 +53,7 @@ from tests.support.shuffled_passes import ShuffledPasses
 
 PAIRS = Types.TUPLE([Types.STRING(), Types.LONG()])
 MAX = 2**63 - 1
+IN_MANY_YEARS = 4_000_000_000_000
 
 
 BATCH = BATCH_ON_MINI_CLUSTER
@@ -177,7 +178,8 @@ class Story(KeyedProcessFunction):
         assert ctx.timer_service().current_watermark() == -(2**63)
         self.story.update(f"{self.story.value() or value[0]} {value[1]}")
         ctx.timer_service().register_event_time_timer(value[1] + 100)
-        ctx.timer_service().register_processing_time_timer(ctx.timer_service().current_processing_time() + 3_600_000)
+        assert 0 < ctx.timer_service().current_processing_time() < IN_MANY_YEARS
+        ctx.timer_service().register_processing_time_timer(IN_MANY_YEARS)
 
     def on_timer(self, timestamp: int, ctx: KeyedProcessFunction.OnTimerContext) -> Iterable[str]:
         assert ctx.timer_service().current_watermark() == MAX

@@ -38,7 +38,7 @@ def test_a_users_options_win(own: str, is_light: bool, name: str | None, monkeyp
         monkeypatch.delenv(each, raising=False)
     if name is not None:
         monkeypatch.setenv(name, own)
-    options = quick_options(find_java(), {} if name is not None else {JAVA_OPTIONS: own}, carries_records=False)
+    options = quick_options(find_java(), {} if name is not None else {JAVA_OPTIONS: own}, plans_queries=False)
     assert (LIGHT in options) is is_light
     assert name is not None or options.endswith(own)
     # Java takes them
@@ -46,8 +46,8 @@ def test_a_users_options_win(own: str, is_light: bool, name: str | None, monkeyp
     assert done.returncode == 0, done.stdout
 
 
-def test_a_jvm_that_carries_records_keeps_its_compiler() -> None:
-    assert LIGHT not in quick_options(find_java(), {}, carries_records=True)
+def test_a_jvm_that_plans_queries_keeps_its_compiler() -> None:
+    assert LIGHT not in quick_options(find_java(), {}, plans_queries=True)
 
 
 def test_an_archive_is_for_one_java_and_one_class_path(tmp_path: Path) -> None:

@@ -7,13 +7,12 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import TypeVar
 
-import pyarrow as pa
-
 from runtime.execution.attempt_passes import AttemptPasses
 from runtime.execution.passes.job_pass import JobPass
-from runtime.execution.passes.levels import FRAME, SCHEMA, SORTED_BY, Level, LevelRun, commit, nothing, partitions_of
+from runtime.execution.passes.levels import Level, LevelRun, Row, commit, partitions_of, reports_of
 from runtime.execution.passes.plan import PassPlan, TaskPrinted
 from runtime.execution.passes.remote_pass import RemotePass, Reports
+from runtime.execution.passes.stage_functions import is_report, order_of, partition_of
 from runtime.execution.slot_host import SlotHost
 
 T = TypeVar("T")
@@ -31,23 +30,22 @@ class ShuffledPass(RemotePass):
 
     def run_levels(self, levels: Sequence[Level]) -> Future[Reports]:
         def run() -> Reports:
-            partitions = [[nothing()] for _ in range(partitions_of(levels[0].plan.deployments))]
+            partitions: list[list[Row]] = [[] for _ in range(partitions_of(levels[0].plan.deployments))]
             for number, level in enumerate(levels):
-                emitted: list[pa.RecordBatch] = []
-                for partition, batches in enumerate(partitions):
-                    emitted += LevelRun(_copied(level), partition).run(iter(batches))
-                table = pa.Table.from_batches(emitted, SCHEMA)
+                emitted: list[Row] = []
+                for partition, rows in enumerate(partitions):
+                    emitted += LevelRun(_copied(level), partition).run(iter(rows))
                 if number + 1 == len(levels):
-                    return _reports(table)
-                partitions = _shuffled(table, partitions_of(levels[number + 1].plan.deployments))
+                    return reports_of(filter(is_report, emitted))
+                partitions = _shuffled(emitted, partitions_of(levels[number + 1].plan.deployments))
             raise AssertionError("a pass has a level")
 
         return _done(run)
 
     def run_commits(self, plan: PassPlan, is_over: bool) -> Future[Reports]:
         def run() -> Reports:
-            batches = [b for task in range(len(plan.deployments)) for b in commit(_copied(plan), task, is_over)]
-            return _reports(pa.Table.from_batches(batches, SCHEMA))
+            rows = [row for task in range(len(plan.deployments)) for row in commit(_copied(plan), task, is_over)]
+            return reports_of(filter(is_report, rows))
 
         return _done(run)
 
@@ -68,19 +66,11 @@ class ShuffledPasses(AttemptPasses):
         self._host.client_of(printed.task).send(printed.channel, printed.payload)
 
 
-def _shuffled(table: pa.Table, partitions: int) -> list[list[pa.RecordBatch]]:
-    places = [consumer % partitions for consumer in table.column("consumer").to_pylist()]
-    by_place = []
-    for partition in range(partitions):
-        rows = table.take([index for index, place in enumerate(places) if place == partition])
-        # small batches: what is behind a task's frames begins in the middle of one
-        by_place.append(rows.sort_by([(column, "ascending") for column in SORTED_BY]).to_batches(max_chunksize=3))
-    return by_place
-
-
-def _reports(table: pa.Table) -> Reports:
-    rows = [row for row in table.to_pylist() if row["kind"] != FRAME]
-    return [row["payload"] for row in sorted(rows, key=lambda row: (row["vertex"], row["producer"], row["sequence"]))]
+def _shuffled(emitted: list[Row], partitions: int) -> list[list[Row]]:
+    by_place: list[list[Row]] = [[] for _ in range(partitions)]
+    for row in emitted:
+        by_place[partition_of(row[0]) % partitions].append(_copied(row))
+    return [sorted(rows, key=lambda row: order_of(row[0])) for rows in by_place]
 
 
 def _copied(value: T) -> T:

@@ -3,7 +3,8 @@
 A level is the tasks that are equally far behind the sources. What they emit becomes rows; a shuffle brings each to the
 partition of its consumer, sorted as the consumer reads it. Rows for later levels, and reports for the driver, are
 handed on. A task that fails does not fail its partition: its report goes down all levels, which then run nothing, so
-that the driver learns in words what has happened. In a Spark worker; knows nothing of Spark.
+that the driver learns in words what has happened. In a Spark worker; knows nothing of Spark, which sees pairs of Python
+objects and bytes.
 """
 
 from __future__ import annotations
@@ -15,10 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Final
-
-import pyarrow as pa
-import pyarrow.compute as pc
+from typing import Final, NamedTuple
 
 from runtime.core.clock import SYSTEM_CLOCK
 from runtime.core.closed_codec import ClosedCodec
@@ -36,22 +34,30 @@ from runtime.task.working_directory import WorkingDirectory
 Report = TaskOutcome | TaskFailed | TaskPrinted
 REPORTS: Final[ClosedCodec[Report]] = ClosedCodec((TaskOutcome, TaskFailed, TaskPrinted))
 
-FRAME, REPORT, FAILURE, NOTHING = range(4)
-"""Kinds of rows. FAILURE has a report, too; NOTHING begins a level that has no input."""
-COLUMNS: Final = (
-    ("consumer", pa.int32()),
-    ("level", pa.int32()),
-    ("vertex", pa.int32()),
-    ("is_late", pa.bool_()),
-    ("sequence", pa.int64()),
-    ("edge", pa.int32()),
-    ("producer", pa.int32()),
-    ("kind", pa.int32()),
-    ("payload", pa.binary()),
-)
-SCHEMA: Final = pa.schema(COLUMNS)
-SORTED_BY: Final = ("level", "vertex", "is_late", "sequence", "edge", "producer")
-"""Order of the rows of a partition: failures, the tasks' frames task by task, then what is handed on."""
+FRAME, REPORT, FAILURE = range(3)
+"""Kinds of rows. FAILURE has a report, too."""
+
+
+class Place(NamedTuple):
+    """The place of a row: its partition, and what it is sorted by there."""
+
+    consumer: int
+    """The partition of the next level."""
+    level: int
+    vertex: int
+    is_late: bool
+    sequence: int
+    edge: int
+    producer: int
+
+    @property
+    def order(self) -> tuple[int, ...]:
+        """Return what the rows of a partition are sorted by: failures, frames task by task, what is handed on."""
+        return self[1:]
+
+
+Row = tuple[Place, tuple[int, bytes]]
+"""Kind and payload behind their place."""
 FLUSH_BYTES: Final = 8 << 20
 """Rows that leave a task together. More: memory; less: Spark's cost for each batch of rows."""
 _BEFORE_ALL, _BEHIND_ALL = -1, 1 << 20
@@ -109,35 +115,26 @@ def import_files(facts: JobFacts) -> None:
     import_job_files(facts.configuration)
 
 
-def nothing() -> pa.RecordBatch:
-    """Return rows that begin a level without input."""
-    rows = Rows()
-    rows.add(0, _BEFORE_ALL, 0, False, 0, 0, 0, NOTHING, b"")
-    return rows.take()
-
-
 class Rows:
     """Rows that leave a partition; any thread."""
 
     def __init__(self) -> None:
-        self._columns: list[list[Any]] = [[] for _ in COLUMNS]
+        self._rows: list[Row] = []
         self._lock = threading.Lock()
         self.num_bytes = 0
 
-    def add(self, *values: Any) -> None:
-        """Add a row; its values are in the order of COLUMNS."""
+    def add(self, place: Place, kind: int, payload: bytes) -> None:
+        """Add a row."""
         with self._lock:
-            for column, value in zip(self._columns, values, strict=True):
-                column.append(value)
-            self.num_bytes += len(values[-1])
+            self._rows.append((place, (kind, payload)))
+            self.num_bytes += len(payload)
 
-    def take(self) -> pa.RecordBatch:
+    def take(self) -> list[Row]:
         """Remove and return all rows."""
         with self._lock:
-            columns, self._columns = self._columns, [[] for _ in COLUMNS]
+            rows, self._rows = self._rows, []
             self.num_bytes = 0
-        arrays = [pa.array(column, kind) for column, (_, kind) in zip(columns, COLUMNS, strict=True)]
-        return pa.record_batch(arrays, schema=SCHEMA)
+        return rows
 
 
 class LevelRun:
@@ -155,19 +152,20 @@ class LevelRun:
         self._order = FrameOrder([edge for d in self._plan.deployments for edge in d.out_edges])
         self._rows = Rows()
         self._has_failed = False
-        self._behind: pa.RecordBatch | None = None
+        #: the first row for a later level
+        self._behind: Row | None = None
         facts = self._plan.facts
         import_files(facts)
         name = f"{facts.job_id[:8]}-{facts.attempt}-pass-{self._plan.number}"
         self._directory = WorkingDirectory(facts.configuration, name, partition)
 
-    def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def run(self, rows: Iterable[Row]) -> Iterator[Row]:
         """Run the partition's tasks, and yield what they emit.
 
         Args:
-            batches: rows for the partition, as COLUMNS, in the order of SORTED_BY.
+            rows: those of the partition, in their order.
         """
-        rest = iter(batches)
+        rest = iter(rows)
         frames = self._frames(rest)
         groups = itertools.groupby(frames, key=lambda frame: frame[0])
         group = next(groups, None)
@@ -185,39 +183,28 @@ class LevelRun:
                     yield from self._run_task(deployment, ())
         finally:
             self._directory.close()
-        yield self._rows.take()
+        yield from self._rows.take()
         # a level that has failed reads the rest as well: its producers' rows are of no use to anybody
         for _ in frames:
             pass
-        for batch in itertools.chain(() if self._behind is None else (self._behind,), rest):
-            yield from self._handed_on(batch)
+        for row in itertools.chain(() if self._behind is None else (self._behind,), rest):
+            # what was printed is handed on all the same
+            if not self._has_failed or row[1][0] == REPORT:
+                yield row
 
-    def _frames(self, batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, ChannelId, pa.Buffer]]:
-        """Yield the frames for the partition's tasks; what is behind them is left in `batches` and `_behind`."""
-        for batch in batches:
-            kinds, levels = batch.column("kind").to_pylist(), batch.column("level").to_pylist()
-            vertices, edges = batch.column("vertex").to_pylist(), batch.column("edge").to_pylist()
-            producers, payloads = batch.column("producer").to_pylist(), batch.column("payload")
-            for index in range(batch.num_rows):
-                if levels[index] > self._level.number:
-                    self._behind = batch.slice(index)
-                    return
-                if kinds[index] == FAILURE:
-                    self._relay_failure(payloads[index].as_py())
-                elif kinds[index] == FRAME and not self._has_failed:
-                    channel_id = ChannelId(edges[index], producers[index], self._partition)
-                    yield vertices[index], channel_id, payloads[index].as_buffer()
+    def _frames(self, rows: Iterator[Row]) -> Iterator[tuple[int, ChannelId, bytes]]:
+        """Yield the frames for the partition's tasks; what is behind them is left in `rows` and `_behind`."""
+        for row in rows:
+            place, (kind, payload) = row
+            if place.level > self._level.number:
+                self._behind = row
+                return
+            if kind == FAILURE:
+                self._relay_failure(payload)
+            elif kind == FRAME and not self._has_failed:
+                yield place.vertex, ChannelId(place.edge, place.producer, self._partition), payload
 
-    def _handed_on(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        if self._has_failed:
-            # printed all the same
-            batch = batch.filter(pc.equal(batch.column("kind"), REPORT))
-        if batch.num_rows:
-            yield batch
-
-    def _run_task(
-        self, deployment: TaskDeployment, frames: Iterable[tuple[ChannelId, pa.Buffer]]
-    ) -> Iterator[pa.RecordBatch]:
+    def _run_task(self, deployment: TaskDeployment, frames: Iterable[tuple[ChannelId, bytes]]) -> Iterator[Row]:
         reports = Reports(self._rows, self._level.vertices[deployment.vertex.vertex_id][1], deployment, self._plan)
         with reports.taking_prints():
             try:
@@ -227,7 +214,7 @@ class LevelRun:
                         task.run.host.woken.wait(_POLL_S)
                         task.run.host.woken.clear()
                     if self._rows.num_bytes >= FLUSH_BYTES:
-                        yield self._rows.take()
+                        yield from self._rows.take()
                 outcome = task.outcome
                 task.guarded(partial(task.run.close, after_failure=False))
             except PassFailedError as failed:
@@ -239,18 +226,19 @@ class LevelRun:
         self._has_failed = True
         payload = REPORTS.encode([failed])
         for partition in range(max(1, self._level.next_partitions)):
-            self._rows.add(partition, _BEFORE_ALL, 0, False, 0, 0, 0, FAILURE, payload)
+            self._rows.add(Place(partition, _BEFORE_ALL, 0, False, 0, 0, 0), FAILURE, payload)
 
     def _relay_failure(self, payload: bytes) -> None:
         self._has_failed = True
         # every partition of this level has one, and every partition of the next one needs one
         for partition in range(max(1, self._level.next_partitions)) if self._partition == 0 else ():
-            self._rows.add(partition, _BEFORE_ALL, 0, False, 0, 0, 0, FAILURE, payload)
+            self._rows.add(Place(partition, _BEFORE_ALL, 0, False, 0, 0, 0), FAILURE, payload)
 
     def _take_frame(self, channel_id: ChannelId, frame: bytes) -> None:
         target, (is_late, sequence, edge, producer) = self._order.of(channel_id)
         level, vertex = self._level.vertices[target.vertex_id]
-        self._rows.add(channel_id.consumer, level, vertex, is_late, sequence, edge, producer, FRAME, frame)
+        place = Place(channel_id.consumer, level, vertex, is_late, sequence, edge, producer)
+        self._rows.add(place, FRAME, frame)
 
 
 class Reports:
@@ -274,7 +262,8 @@ class Reports:
         """Send a report to the driver."""
         index = self._task.subtask_index
         payload = REPORTS.encode([report])
-        self._rows.add(0, _BEHIND_ALL, self._vertex, True, next(self._sequence), 0, index, REPORT, payload)
+        place = Place(0, _BEHIND_ALL, self._vertex, True, next(self._sequence), 0, index)
+        self._rows.add(place, REPORT, payload)
 
     def send(self, channel: str, payload: bytes) -> None:
         self.add(TaskPrinted(self._task, channel, payload))
@@ -294,7 +283,7 @@ class Reports:
             sys.stdout = stdout
 
 
-def commit(plan: PassPlan, task: int, is_over: bool) -> Iterator[pa.RecordBatch]:
+def commit(plan: PassPlan, task: int, is_over: bool) -> Iterator[Row]:
     """Have one task commit what it restores, and nothing else; yields its reports.
 
     Args:
@@ -318,8 +307,14 @@ def commit(plan: PassPlan, task: int, is_over: bool) -> Iterator[pa.RecordBatch]
         reports.add(TaskFailed(failed.task, failed.info))
     finally:
         directory.close()
-    yield rows.take()
+    yield from rows.take()
 
 
 def _nobody(_: ChannelId, __: bytes) -> None:
     raise AssertionError("a task that only commits has emitted something")
+
+
+def reports_of(rows: Iterable[Row]) -> list[bytes]:
+    """Return the payloads of what a pass has told the driver, those of one task in order."""
+    told = sorted(rows, key=lambda row: (row[0].vertex, row[0].producer, row[0].sequence))
+    return [payload for _, (_, payload) in told]

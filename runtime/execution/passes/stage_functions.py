@@ -8,11 +8,11 @@ from __future__ import annotations
 import pickle
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
-import pyarrow as pa
 from pyspark import TaskContext
 
-from runtime.execution.passes.levels import Level, LevelRun, commit
+from runtime.execution.passes.levels import FRAME, Level, LevelRun, Place, Row, commit
 from runtime.execution.passes.plan import PassKind, PassPlan
 
 
@@ -26,13 +26,14 @@ class RunLevel:
     def __init__(self, level: Level) -> None:
         self._level = pickle.dumps(level, protocol=pickle.HIGHEST_PROTOCOL)
 
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def __call__(self, rows: Iterator[Any]) -> Iterator[Row]:
         level: Level = pickle.loads(self._level)
         context = _context()
         if level.plan.kind is PassKind.BOUNDED:
             # what the same task has left behind in another run has other names
             level = replace(level, plan=replace(level.plan, number=1 + context.taskAttemptId()))
-        yield from LevelRun(level, context.partitionId()).run(batches)
+        # what the first level is given are numbers of its partitions
+        yield from LevelRun(level, context.partitionId()).run(() if level.number == 0 else rows)
 
 
 class Commit:
@@ -47,10 +48,23 @@ class Commit:
         self._plan = pickle.dumps(plan, protocol=pickle.HIGHEST_PROTOCOL)
         self._is_over = is_over
 
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for _ in batches:
-            pass
+    def __call__(self, _: Iterator[Any]) -> Iterator[Row]:
         yield from commit(pickle.loads(self._plan), _context().partitionId(), self._is_over)
+
+
+def partition_of(place: Place) -> int:
+    """Return where a row goes."""
+    return place.consumer
+
+
+def order_of(place: Place) -> tuple[int, ...]:
+    """Return what the rows of a partition are sorted by."""
+    return place.order
+
+
+def is_report(row: Row) -> bool:
+    """Return whether a row is for the driver."""
+    return row[1][0] != FRAME
 
 
 def _context() -> TaskContext:
