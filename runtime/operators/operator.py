@@ -22,6 +22,7 @@ from runtime.metrics import MetricGroup
 from runtime.operators.input_order import InputOrder
 from runtime.operators.output import Input, Output
 from runtime.state.backend import KeyedStateBackend
+from runtime.state.key_groups import KeyGroupRange, key_group_range
 from runtime.state.snapshot import CANONICAL_SNAPSHOT, OperatorSnapshot, SnapshotRequest
 from runtime.state.timer_slice import ENDLESS, TimerSlice
 
@@ -102,6 +103,11 @@ class OperatorContext:
     """Number of the batch that this instance is made for, unique within the attempt; 0 = it lives as long as that."""
     late_sampler: LateSampler | None = None
     """Keeps samples of the records that the operator drops as late; None: nobody wants any."""
+
+    @property
+    def key_groups(self) -> KeyGroupRange:
+        """Return the key groups whose records come to this subtask if its input is keyed."""
+        return key_group_range(self.max_parallelism, self.parallelism, self.subtask_index)
 
 
 class StreamOperator(ABC):

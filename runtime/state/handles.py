@@ -48,7 +48,7 @@ class KeyedStateHandle:
     """Keyed state of one operator subtask, as its backend wrote it."""
 
     format: str
-    """canonical | hashmap | rocksdb: the format, which decides who can read it; see runtime.state.readers."""
+    """canonical | hashmap | rocksdb | segments: decides who can read it; see runtime.state.readers."""
     key_groups: KeyGroupRange
     """The key groups whose state it contains."""
     max_parallelism: int

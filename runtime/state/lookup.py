@@ -36,6 +36,7 @@ from runtime.state.rocksdb.rows import (
     timers_of,
 )
 from runtime.state.rocksdb.snapshot import ROCKSDB_FORMAT
+from runtime.state.segments.snapshot import SEGMENTS_FORMAT, read_segments
 from runtime.state.snapshot import KeyedSnapshot, KeyGroupSnapshot, StateEntry, TimerEntry
 from runtime.state.state_meta import COLUMNAR, StateMeta
 
@@ -200,7 +201,8 @@ def columnar_entries(
 def _groups(
     handle: KeyedStateHandle, files: StateFileReader, wanted: Iterable[int] | None = None
 ) -> Iterator[KeyedSnapshot]:
-    """Yield key groups of files of blocks, each as a snapshot of its own; those without state are left out."""
+    """Yield key groups of files of blocks or of segments, each as a snapshot of its own; those without state are left
+    out."""
     if handle.format == CANONICAL_FORMAT:
         opened = _canonical(handle, files)
         present = set(opened.key_groups)
@@ -214,6 +216,13 @@ def _groups(
         for number in parts.key_groups if wanted is None else wanted:
             _check_time()
             yield parts.snapshot(number)
+    elif handle.format == SEGMENTS_FORMAT:
+        whole = read_segments(handle, handle.key_groups, files)
+        for number in whole.groups if wanted is None else wanted:
+            _check_time()
+            if number in whole.groups:
+                key_group = KeyGroup(number)
+                yield KeyedSnapshot(handle.max_parallelism, whole.metas, {key_group: whole.groups[key_group]})
     else:
         raise StateError(f"keyed state was saved in the format {handle.format!r}, which this program does not read")
 

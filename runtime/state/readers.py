@@ -23,6 +23,7 @@ from runtime.state.key_groups import KeyGroupRange
 from runtime.state.rocksdb.restore import download_rocksdb_state
 from runtime.state.rocksdb.rows import MayDecode
 from runtime.state.rocksdb.snapshot import ROCKSDB_FORMAT, RocksDBSnapshot, RocksDBSource
+from runtime.state.segments.snapshot import SEGMENTS_FORMAT, read_segments
 from runtime.state.snapshot import KeyedSnapshot, KeyGroupSnapshot, StateMeta
 
 
@@ -63,6 +64,9 @@ def load_keyed_state(
                 f"state was saved with max parallelism {handle.max_parallelism} and cannot be restored with "
                 f"{max_parallelism}: set the max parallelism that it was saved with"
             )
+    if len(wanted) == 1 and wanted[0].format == SEGMENTS_FORMAT and wanted[0].key_groups == key_groups:
+        # as it is, so that its operator goes on from its segments
+        return read_segments(wanted[0], key_groups, files)
     if wanted and all(handle.format == ROCKSDB_FORMAT for handle in wanted):
         sources = [download_rocksdb_state(handle, files, _fresh(working_directory), may_decode) for handle in wanted]
         if len(set(_times_of(sources))) == len(dict(_times_of(sources))):
@@ -184,6 +188,8 @@ def _load(
         return CanonicalFile.of_path(path).snapshot(wanted)
     if handle.format == HASHMAP_FORMAT:
         return read_hashmap_state(handle, wanted, files)
+    if handle.format == SEGMENTS_FORMAT:
+        return read_segments(handle, key_groups, files)
     if handle.format == ROCKSDB_FORMAT:
         source = download_rocksdb_state(handle, files, _fresh(working_directory), may_decode)
         return RocksDBSnapshot.of([source], key_groups, max_parallelism)

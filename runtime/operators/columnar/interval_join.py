@@ -25,8 +25,10 @@ from polars.exceptions import PolarsError
 
 from runtime.common.typeinfo import RowTypeInfo
 from runtime.core.batch import Mark, RecordBatch
+from runtime.core.checkpoint_options import SnapshotKind
 from runtime.core.column_keys import ColumnKeys
 from runtime.core.elements import MAX_WATERMARK, MIN_WATERMARK
+from runtime.core.ids import CheckpointId
 from runtime.graph.changelog import ChangelogInput
 from runtime.operators.columnar.frame_collector import FrameCollector
 from runtime.operators.columnar.frames import FrameReader
@@ -36,7 +38,16 @@ from runtime.operators.columnar.join_columns import JoinSides
 from runtime.operators.columnar.keyed_rows import in_ranges
 from runtime.operators.columnar.late_rows import LateRows
 from runtime.operators.columnar.panes import Times
-from runtime.operators.columnar.segments import Header, columnar_state, keyed_snapshot, restored_frames, together
+from runtime.operators.columnar.segment_log import Content, LoggedState, SegmentLog, restored_rows
+from runtime.operators.columnar.segments import (
+    Header,
+    cast_to,
+    check_readable,
+    columnar_state,
+    keyed_snapshot,
+    restored_frames,
+    together,
+)
 from runtime.operators.columnar.watermarks_at import moved_marks, watermarks_at
 from runtime.operators.columnar.window_join import How
 from runtime.operators.columnar.windows import LONG
@@ -45,6 +56,7 @@ from runtime.operators.operator import OperatorContext
 from runtime.operators.output import Output
 from runtime.operators.output_tag import OutputTag
 from runtime.operators.two_input import TwoInputBatchOperator
+from runtime.state.segments.snapshot import SegmentsSnapshot, StateRules
 from runtime.state.snapshot import CANONICAL_SNAPSHOT, OperatorSnapshot, SnapshotRequest
 from runtime.state.state_meta import DeclaredStates
 
@@ -123,9 +135,12 @@ class ColumnIntervalJoinOperator(TwoInputBatchOperator):
             [*((new, self._readers[side].schema[old]) for old, new in self._renamed[side].items()), *bounds]
             for side in (0, 1)
         ]
+        self._column_names = [[name for name, _ in schema] for schema in self._schemas]
         buffered = [pl.DataFrame(schema=[*self._schemas[side], (_TOLD, pl.Boolean())]) for side in (0, 1)]
         self._buffers = [JoinBuffer(buffered[side], self._key_names[side]) for side in (0, 1)]
         self._watermark = MIN_WATERMARK
+        #: the watermark that had told it of restored rows, greater than the present one if event time was set back
+        self._told_until = MIN_WATERMARK
         self._is_outer = any(spec.outer)
         #: by side: how far the watermark goes beyond a row's time until no partner can come; of an outer join until one
         #: that came would be late, so that a row has a partner if and only if neither is late
@@ -141,6 +156,13 @@ class ColumnIntervalJoinOperator(TwoInputBatchOperator):
         sides = zip(self._spec.late_tags, self._spec.sides.types, strict=True)
         self._late = [LateRows(context, output, tag, type_info) for tag, type_info in sides]
         self._collector = FrameCollector(output, self._spec.sides.output_type)
+        states = []
+        for side, name in enumerate(STATE_NAMES):
+            kept = self._spec.buffered_type(side)
+            keys = ColumnKeys(self._key_names[side], kept)
+            states.append(LoggedState(columnar_state(name, kept), keys, StateRules(expiry=EXPIRES)))
+        self._keys = [state.keys for state in states]
+        self._log = SegmentLog(states, context.key_groups, context.max_parallelism)
 
     # --- state --------------------------------------------------------------------------------------------------------
 
@@ -148,14 +170,48 @@ class ColumnIntervalJoinOperator(TwoInputBatchOperator):
         if snapshot is None:
             return
         self._watermark = snapshot.watermark
-        if snapshot.keyed is not None:
+        if isinstance(snapshot.keyed, SegmentsSnapshot):
+            self._restore_segments(snapshot.keyed)
+        elif snapshot.keyed is not None:
             for side, name in enumerate(STATE_NAMES):
                 kept = self._spec.buffered_type(side)
                 for header, rows in restored_frames(name, kept, self._schemas[side], snapshot.keyed, STATE_NAMES):
+                    self._told_until = max(self._told_until, header.watermark)
                     is_told = self._due(side) <= header.watermark
                     self._buffers[side].add(rows.with_columns(is_told.alias(_TOLD)))
 
+    def _restore_segments(self, keyed: SegmentsSnapshot) -> None:
+        """Take the oldest segment of each side as it is, and what has come since."""
+        self._told_until = told_until = keyed.listed.header.watermark
+        for side, name in enumerate(STATE_NAMES):
+            check_readable(name, self._spec.buffered_type(side), keyed, STATE_NAMES)
+            # rows of an inner join are told of nothing
+            is_told = (self._due(side) <= told_until if self._is_outer else pl.lit(False)).alias(_TOLD)
+            schema, buffer = self._schemas[side], self._buffers[side]
+            frames = keyed.frames(name)
+            if frames:
+                rows = restored_rows(frames[0], self._keys[side], schema, self.context.max_parallelism)
+                buffer.restore(rows._replace(rows=rows.rows.with_columns(is_told)))
+                newer = [cast_to(frame, schema) for frame in frames[1:]]
+                if newer:
+                    buffer.add(pl.concat(newer).with_columns(is_told))
+        self._log.restore(keyed, sum(buffer.num_rows for buffer in self._buffers))
+
+    def notify_checkpoint_complete(self, checkpoint_id: CheckpointId) -> None:
+        self._log.complete(checkpoint_id)
+
+    def notify_checkpoint_aborted(self, checkpoint_id: CheckpointId) -> None:
+        self._log.abort(checkpoint_id)
+
     def snapshot_state(self, request: SnapshotRequest = CANONICAL_SNAPSHOT) -> OperatorSnapshot:
+        if request.kind is not SnapshotKind.CANONICAL:
+            num_rows = sum(buffer.num_rows for buffer in self._buffers)
+            if num_rows and self._told_until <= self._watermark:
+                header = Header(self._watermark, 0)
+                alive_from = dict.fromkeys(STATE_NAMES, min(self._watermark, MAX_WATERMARK - 1) + 1)
+                content = Content(header, num_rows, self._all_rows, alive_from, {})
+                return OperatorSnapshot.of(self._log.snapshot(request, content), watermark=self._watermark)
+            self._log.forget()
         max_parallelism = self.context.max_parallelism
         saved = []
         for side, name in enumerate(STATE_NAMES):
@@ -169,6 +225,10 @@ class ColumnIntervalJoinOperator(TwoInputBatchOperator):
                 part = part.drop(_TOLD)
                 saved.append(keyed_snapshot(name, part, kept, keys, max_parallelism, Header(watermark, 0)))
         return OperatorSnapshot(together(saved), watermark=self._watermark)
+
+    def _all_rows(self) -> dict[str, pl.DataFrame]:
+        sides = zip(STATE_NAMES, self._buffers, strict=True)
+        return {name: buffer.all_rows().drop(_TOLD) for name, buffer in sides}
 
     def _due(self, side: int) -> pl.Expr:
         """Return the watermark with which it shows whether a row of an outer join has a partner."""
@@ -269,7 +329,10 @@ class ColumnIntervalJoinOperator(TwoInputBatchOperator):
         # a row that has already expired when it arrives is dropped when the watermark rises
         expires = np.maximum(_shifted(times, self._reach[side]), _shifted(watermarks, 1)) + self._longer[side]
         buffered = [pl.Series(TIME, times), pl.Series(EXPIRES, expires), pl.lit(False).alias(_TOLD)]
-        self._buffers[side].add(frame.with_columns(buffered))
+        rows = frame.with_columns(buffered)
+        self._buffers[side].add(rows)
+        if self._log.is_tracking:
+            self._log.add(STATE_NAMES[side], rows.select(self._column_names[side]))
         return num_marked
 
     def _emit(self, side: int, rows: _Rows, marks: Sequence[Mark]) -> int:
@@ -292,7 +355,7 @@ class ColumnIntervalJoinOperator(TwoInputBatchOperator):
         lower, upper = self._bounds[side]
         firsts, lasts = _shifted(rows.times, lower), _shifted(rows.times, upper)
         buffer, keys = self._buffers[1 - side], rows.frame.select(self._key_names[side])
-        others = buffer.find(buffer.hashes(keys), int(firsts.min()), int(lasts.max()))
+        others = buffer.find(keys, int(firsts.min()), int(lasts.max()))
         if not others.height:
             return
         numbers, other_numbers = self._numbered(side, keys, others)

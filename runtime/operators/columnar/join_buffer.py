@@ -1,18 +1,19 @@
 """JoinBuffer: the rows of one side of a join, found by key and time until event time has passed them.
 
 Frames sorted by the hash of their keys, merged as in `keyed_rows`; expired rows are dropped when their frame is merged
-or has expired as a whole. The hash is Polars' own and never leaves the process. Used by the task's thread.
+or has expired as a whole. The hash is Polars' own and never leaves the process; a restored frame has the canonical one,
+in whose order it was written, until it is merged. Used by the task's thread.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 import polars as pl
 
-from runtime.operators.columnar.keyed_rows import Hashes, places_of
+from runtime.operators.columnar.keyed_rows import Hashes, Restored, places_of
 
 TIME = "__time"
 """Event time of a row, ms."""
@@ -28,6 +29,8 @@ class _Segment(NamedTuple):
     last_time: int
     expires: int
     """Time at which all of it has expired."""
+    is_restored: bool = False
+    """Whether the hashes are canonical ones."""
 
 
 class JoinBuffer:
@@ -44,6 +47,19 @@ class JoinBuffer:
         #: oldest and longest first
         self._segments: list[_Segment] = []
         self._watermark: int | None = None
+        self._restored_hashes: Callable[[pl.DataFrame], Hashes] = self.hashes
+
+    @property
+    def num_rows(self) -> int:
+        """Return how many rows are held, expired ones that have not been dropped among them."""
+        return sum(segment.rows.height for segment in self._segments)
+
+    def restore(self, restored: Restored) -> None:
+        """Take rows as they are, without reading their keys; there are no others yet."""
+        rows = restored.rows.select(self.empty.columns)
+        if rows.height:
+            self._segments = [_Segment(restored.hashes, rows, *_bounds(rows), is_restored=True)]
+            self._restored_hashes = restored.hashes_of
 
     def add(self, rows: pl.DataFrame) -> None:
         """Keep rows."""
@@ -56,12 +72,20 @@ class JoinBuffer:
             if rows.height:
                 self._segments.append(self._segment(rows))
 
-    def find(self, hashes: Hashes, first_time: int, last_time: int) -> pl.DataFrame:
-        """Return rows that may have one of these hashes and times, in the order of arrival within a key."""
+    def find(self, keys: pl.DataFrame, first_time: int, last_time: int) -> pl.DataFrame:
+        """Return rows that may have one of these keys and times, in the order of arrival within a key.
+
+        Args:
+            keys: in the columns of the key, whatever they are called; not necessarily different.
+            first_time: of the rows, ms.
+            last_time: of the rows, ms.
+        """
         found = [self.empty]
+        hashes = self.hashes(keys)
         for segment in self._segments:
             if segment.last_time >= first_time and segment.first_time <= last_time:
-                rows = segment.rows[places_of(segment.hashes, hashes)]
+                wanted = self._hashes_of_restored(keys) if segment.is_restored else hashes
+                rows = segment.rows[places_of(segment.hashes, wanted)]
                 found.append(rows.filter(pl.col(TIME).is_between(first_time, last_time)))
         return pl.concat(found, rechunk=True)
 
@@ -79,12 +103,19 @@ class JoinBuffer:
         hashes: Hashes = keys.hash_rows().to_numpy()
         return hashes
 
+    def _hashes_of_restored(self, keys: pl.DataFrame) -> Hashes:
+        return self._restored_hashes(keys.rename(dict(zip(keys.columns, self._keys, strict=True))))
+
     def _alive(self, rows: pl.DataFrame) -> pl.DataFrame:
         return rows if self._watermark is None else rows.filter(pl.col(EXPIRES) > self._watermark)
 
     def _segment(self, rows: pl.DataFrame) -> _Segment:
         hashes = self.hashes(rows.select(self._keys))
         order = np.argsort(hashes, kind="stable")
-        times = rows.get_column(TIME).to_numpy()
-        expires = rows.get_column(EXPIRES).to_numpy()
-        return _Segment(hashes[order], rows[order], int(times.min()), int(times.max()), int(expires.max()))
+        return _Segment(hashes[order], rows[order], *_bounds(rows))
+
+
+def _bounds(rows: pl.DataFrame) -> tuple[int, int, int]:
+    """Return the first and the last time of some rows, at least one, and that at which all have expired."""
+    times = rows.get_column(TIME).to_numpy()
+    return int(times.min()), int(times.max()), int(rows.get_column(EXPIRES).to_numpy().max())

@@ -2,13 +2,13 @@
 
 A log-structured merge tree of frames in memory: each write adds a segment, sorted by the hash of its keys; a key's
 newest segment has all its rows. Segments are merged when a newer one is half as long as its predecessor, so there are
-few of them and a row is copied a logarithmic number of times. The hash is Polars' own and never leaves the process.
-Used by the task's thread.
+few of them and a row is copied a logarithmic number of times. The hash is Polars' own and never leaves the process; a
+restored segment has the canonical one, in whose order it was written, until it is merged. Used by the task's thread.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -22,6 +22,18 @@ class _Segment(NamedTuple):
     hashes: Hashes
     """Ascending."""
     rows: pl.DataFrame
+    is_restored: bool = False
+    """Whether the hashes are those of `Restored`."""
+
+
+class Restored(NamedTuple):
+    """Rows in the order of canonical hashes."""
+
+    hashes: Hashes
+    """Ascending."""
+    rows: pl.DataFrame
+    hashes_of: Callable[[pl.DataFrame], Hashes]
+    """Returns such hashes of keys, which are in the columns of the key."""
 
 
 class KeyedRows:
@@ -35,8 +47,19 @@ class KeyedRows:
     def __init__(self, empty: pl.DataFrame, keys: Sequence[str]) -> None:
         self._empty = empty
         self._keys = list(keys)
-        #: oldest and longest first
+        #: oldest and longest first; only the first may be a restored one
         self._segments: list[_Segment] = []
+        self._restored_hashes: Callable[[pl.DataFrame], Hashes] = self._hashes
+
+    @property
+    def num_rows(self) -> int:
+        """Return how many rows are held, those that have been replaced but not merged away among them."""
+        return sum(segment.rows.height for segment in self._segments)
+
+    def restore(self, restored: Restored) -> None:
+        """Take rows as they are, without reading them; there are no others yet."""
+        self._segments = [_Segment(restored.hashes, restored.rows.select(self._empty.columns), is_restored=True)]
+        self._restored_hashes = restored.hashes_of
 
     def find(self, keys: pl.DataFrame) -> pl.DataFrame:
         """Return the rows of some keys, those of a key in the order in which they were written.
@@ -46,7 +69,8 @@ class KeyedRows:
         """
         found = [self._empty]
         for segment in reversed(self._segments):
-            rows = segment.rows[places_of(segment.hashes, self._hashes(keys))]
+            hashes = self._restored_hashes(keys) if segment.is_restored else self._hashes(keys)
+            rows = segment.rows[places_of(segment.hashes, hashes)]
             # different keys may have the same hash
             rows = rows.join(keys, on=self._keys, how="semi", nulls_equal=True, maintain_order="left")
             if rows.height:

@@ -9,8 +9,7 @@ Used by the task's thread.
 from __future__ import annotations
 
 import json
-import struct
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -28,6 +27,9 @@ from runtime.operators.columnar.frames import arrow_of
 from runtime.operators.columnar.window_plan import WindowPlan
 from runtime.state.errors import StateMigrationError
 from runtime.state.key_groups import assign_key_groups
+from runtime.state.segments.files import Header as Header
+from runtime.state.segments.files import pack_rows, to_ipc, unpack_rows
+from runtime.state.segments.snapshot import SegmentsSnapshot
 from runtime.state.snapshot import KeyedSnapshot, KeyGroupSnapshot, StateEntry
 from runtime.state.state_meta import COLUMNAR, StateMeta
 
@@ -41,7 +43,6 @@ _MAX_SHARED = 2
 beforehand."""
 _MERGED_ROWS = 1 << 18
 """Partials of several windows that are merged at a time; bounds memory to some 20 MB."""
-_HEADER = struct.Struct("<qq")
 _TIME = "__time"
 _MARKS = b"marks"
 Numbers = npt.NDArray[np.int64]
@@ -56,14 +57,6 @@ class PaneId(NamedTuple):
     """End of the windows that had already fired before a restore set event time back; otherwise a smaller number."""
 
 
-class Header(NamedTuple):
-    """Part of a snapshot beside the rows of a key group."""
-
-    watermark: int
-    sequence: int
-    """Number of rows that had arrived."""
-
-
 class SegmentStore:
     """The segments of one operator, by pane.
 
@@ -73,12 +66,19 @@ class SegmentStore:
 
     def __init__(self, plan: WindowPlan) -> None:
         self._plan = plan
+        #: told of all partials that are kept
+        self.on_add: Callable[[PaneId, pl.DataFrame], None] = _tell_nobody
         self._panes: dict[PaneId, list[pl.DataFrame]] = {}
         #: panes with a segment that may hold several partials of a key
         self._repeating: set[PaneId] = set()
 
     def __iter__(self) -> Iterator[PaneId]:
         return iter(self._panes)
+
+    @property
+    def num_rows(self) -> int:
+        """Return the number of partials, of which several may be of one key and pane."""
+        return sum(segment.height for segments in self._panes.values() for segment in segments)
 
     def add(self, pane: PaneId, partials: pl.DataFrame, repeating: bool = False) -> None:
         """Keep partials.
@@ -88,6 +88,7 @@ class SegmentStore:
         """
         segments = self._panes.setdefault(pane, [])
         segments.append(partials)
+        self.on_add(pane, partials)
         if repeating:
             self._repeating.add(pane)
         if len(segments) >= MAX_SEGMENTS:
@@ -182,9 +183,18 @@ class SegmentStore:
 
     def add_all(self, segments: pl.DataFrame, fired_until: int) -> None:
         """Take in a frame that `all_segments` returned, or a part of it."""
-        for (start,), partials in segments.partition_by(PANE, as_dict=True, include_key=False).items():
+        first = segments.get_column(PANE)
+        if first.min() == first.max():
+            parts = {(first[0],): segments.drop(PANE)} if segments.height else {}
+        else:
+            parts = segments.partition_by(PANE, as_dict=True, include_key=False)
+        for (start,), partials in parts.items():
             # merged once before it is used: a top-N may keep fewer rows than the one that saved it
             self.add(PaneId(start, fired_until), partials, repeating=True)
+
+
+def _tell_nobody(_pane: PaneId, _partials: pl.DataFrame) -> None:
+    pass
 
 
 def with_panes(frame: pl.DataFrame, panes: Numbers) -> pl.DataFrame:
@@ -225,7 +235,7 @@ def keyed_snapshot(
     stops = [*starts[1:].tolist(), columns.num_rows]
     saved: dict[KeyGroup, KeyGroupSnapshot] = {}
     for group, start, stop in zip(present.tolist(), starts.tolist(), stops, strict=True):
-        value = _HEADER.pack(*header) + _to_ipc(columns.slice(start, stop - start))
+        value = pack_rows(header, columns.slice(start, stop - start))
         saved[KeyGroup(group)] = KeyGroupSnapshot({name: [StateEntry(b"", b"", value)]})
     return KeyedSnapshot(max_parallelism, metas, saved)
 
@@ -258,43 +268,58 @@ def restored_frames(
     Raises:
         StateMigrationError: the snapshot has other state.
     """
+    check_readable(name, type_info, snapshot, names)
+    if isinstance(snapshot, SegmentsSnapshot):
+        rows = snapshot.rows(name)
+        if rows is not None:
+            yield snapshot.listed.header, cast_to(rows, schema)
+        return
+    frames: dict[Header, list[pl.DataFrame]] = {}
+    for group in snapshot.groups.values():
+        for entry in group.states.get(name, ()):
+            header, table = unpack_rows(entry.value)
+            frames.setdefault(header, []).append(cast_to(pl.DataFrame(table), schema))
+    for header, found in frames.items():
+        yield header, pl.concat(found)
+
+
+def check_readable(name: str, type_info: TypeInformation, snapshot: KeyedSnapshot, names: Collection[str] = ()) -> None:
+    """Check that a snapshot has no state but that of a type, under a name; for the arguments see `restored_frames`.
+
+    Raises:
+        StateMigrationError: the snapshot has other state.
+    """
     for saved in snapshot.metas.values():
         if saved.name != name and saved.name in names:
             continue
         if saved.name != name or not saved.is_readable_as(columnar_state(name, type_info)):
             raise StateMigrationError(saved.name, saved.describe(), columnar_state(name, type_info).describe())
-    frames: dict[Header, list[pl.DataFrame]] = {}
-    for group in snapshot.groups.values():
-        for entry in group.states.get(name, ()):
-            header = Header(*_HEADER.unpack_from(entry.value))
-            frames.setdefault(header, []).append(_from_ipc(entry.value[_HEADER.size :], schema))
-    for header, found in frames.items():
-        yield header, pl.concat(found)
 
 
 def saved_frames(name: str, snapshot: KeyedSnapshot) -> Iterator[tuple[Header, pl.DataFrame]]:
     """Yield what `keyed_snapshot` saved, key group by key group, as it is: for people who look into a snapshot."""
     for group in snapshot.groups.values():
         for entry in group.states.get(name, ()):
-            with pa.ipc.open_stream(entry.value[_HEADER.size :]) as reader:
-                yield Header(*_HEADER.unpack_from(entry.value)), pl.DataFrame(reader.read_all())
+            header, table = unpack_rows(entry.value)
+            yield header, pl.DataFrame(table)
 
 
 def to_bytes(frame: pl.DataFrame) -> bytes:
     """Return a frame as bytes."""
-    return _to_ipc(without_views(arrow_of(frame)))
+    return to_ipc(without_views(arrow_of(frame)))
 
 
 def from_bytes(data: bytes, schema: Sequence[tuple[str, pl.DataType]]) -> pl.DataFrame:
     """Return the frame that `to_bytes` was given."""
-    return _from_ipc(data, schema)
+    with pa.ipc.open_stream(data) as reader:
+        return cast_to(pl.DataFrame(reader.read_all()), schema)
 
 
 def results_to_bytes(batch: RecordBatch) -> bytes:
     """Return a batch of columns as bytes, with event times and marks."""
     columns = without_views(batch.arrow())
     columns = columns.append_column(_TIME, pa.array(batch.timestamps_array(), pa.int64()))
-    return _to_ipc(columns.replace_schema_metadata({_MARKS: json.dumps(list(batch.marks))}))
+    return to_ipc(columns.replace_schema_metadata({_MARKS: json.dumps(list(batch.marks))}))
 
 
 def results_from_bytes(items: Sequence[bytes], type_info: TypeInformation, watermark: int) -> RecordBatch:
@@ -327,15 +352,6 @@ def columnar_state(name: str, type_info: TypeInformation) -> StateMeta:
     return StateMeta(name, COLUMNAR, type_info.type_string(), namespaced=False)
 
 
-def _to_ipc(columns: pa.RecordBatch) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, columns.schema) as writer:
-        writer.write_batch(columns)
-    data: bytes = sink.getvalue().to_pybytes()
-    return data
-
-
-def _from_ipc(data: bytes, schema: Sequence[tuple[str, pl.DataType]]) -> pl.DataFrame:
-    with pa.ipc.open_stream(data) as reader:
-        frame = pl.DataFrame(reader.read_all())
+def cast_to(frame: pl.DataFrame, schema: Sequence[tuple[str, pl.DataType]]) -> pl.DataFrame:
+    """Return the columns of a schema, with its dtypes, of a frame that was read."""
     return frame.select([pl.col(name).cast(dtype) for name, dtype in schema])

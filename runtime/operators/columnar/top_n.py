@@ -9,6 +9,7 @@ AppendOnlyTopNFunction (golden: tests/operators/columnar/goldens).
 from __future__ import annotations
 
 from bisect import bisect
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -20,21 +21,35 @@ from polars.exceptions import PolarsError
 from runtime.common.typeinfo import RowTypeInfo
 from runtime.common.types import RowKind
 from runtime.core.batch import DEFAULT_BATCH_ROWS, Mark, RecordBatch
+from runtime.core.checkpoint_options import SnapshotKind
 from runtime.core.column_keys import ColumnKeys
 from runtime.core.elements import MIN_WATERMARK, Watermark
+from runtime.core.ids import CheckpointId
 from runtime.graph.changelog import ChangelogInput
 from runtime.operators.columnar.frames import FrameReader, batch_of, fields_of, type_of, with_kinds
 from runtime.operators.columnar.input_checks import check_inserts
 from runtime.operators.columnar.keyed_rows import KeyedRows
-from runtime.operators.columnar.segments import Header, columnar_state, keyed_snapshot, restored_frames
+from runtime.operators.columnar.segment_log import Content, LoggedState, SegmentLog, restored_rows
+from runtime.operators.columnar.segments import (
+    Header,
+    cast_to,
+    check_readable,
+    columnar_state,
+    keyed_snapshot,
+    restored_frames,
+)
 from runtime.operators.columnar.top_n_plan import TopNPlan, TopNSpec
 from runtime.operators.errors import user_function_error
-from runtime.operators.operator import OneInputOperator
+from runtime.operators.operator import OneInputOperator, OperatorContext
+from runtime.operators.output import Output
+from runtime.state.segments.snapshot import SegmentsSnapshot, StateRules, newest_rows
 from runtime.state.snapshot import CANONICAL_SNAPSHOT, OperatorSnapshot, SnapshotRequest
 from runtime.state.state_meta import WRITTEN, DeclaredStates, StatePart, has_written
 
 STATE_NAME = "top-rows"
 _KEY = "__key"
+_N = "n"
+"""Name under which a list of segments has the number of rows that a key may have."""
 _INSERT, _DELETE = RowKind.INSERT, RowKind.DELETE
 Numbers = npt.NDArray[np.int64]
 _BEFORE, _AFTER = RowKind.UPDATE_BEFORE, RowKind.UPDATE_AFTER
@@ -103,11 +118,21 @@ class TopNOperator(OneInputOperator):
         self._store = KeyedRows(empty, plan.keys)
         #: for each key with n rows: the order columns of its worst row; derived from the store
         self._worst = KeyedRows(empty.select(self._order_columns), plan.keys)
+        #: whether that has all such keys; else how many rows were read to derive it for some
+        self._knows_worst = True
+        self._num_derived = 0
         #: restored rows that a smaller n no longer has room for: taken back before anything else is emitted
         self._excess = empty
         self._empty = empty
         self._sequence = 0
         self._purged_ms: int | None = None
+
+    def setup(self, context: OperatorContext, output: Output) -> None:
+        super().setup(context, output)
+        state = LoggedState(
+            columnar_state(STATE_NAME, self._state_type), self._keys, StateRules(replaced_by=tuple(self._plan.keys))
+        )
+        self._log = SegmentLog([state], context.key_groups, context.max_parallelism)
 
     def initialize_state(self, snapshot: OperatorSnapshot | None) -> None:
         if snapshot is None or snapshot.keyed is None:
@@ -115,6 +140,11 @@ class TopNOperator(OneInputOperator):
         saved = snapshot.keyed.metas.get(STATE_NAME)
         has_times = saved is not None and has_written(saved)
         schema = [*self._plan.empty_partials.schema.items(), *([(WRITTEN, pl.Int64())] if has_times else [])]
+        if isinstance(snapshot.keyed, SegmentsSnapshot) and has_times == (self._ttl_ms is not None):
+            check_readable(STATE_NAME, self._state_type, snapshot.keyed)
+            if snapshot.keyed.listed.extra[_N] <= self._plan.n:
+                self._restore_segments(snapshot.keyed, schema)
+                return
         for header, rows in restored_frames(STATE_NAME, self._state_type, schema, snapshot.keyed):
             if self._ttl_ms is None:
                 rows = rows.select(self._empty.columns)
@@ -127,11 +157,38 @@ class TopNOperator(OneInputOperator):
             self._excess = pl.concat([self._excess, rest])
             self._sequence = max(self._sequence, header.sequence)
 
+    def _restore_segments(self, keyed: SegmentsSnapshot, schema: Sequence[tuple[str, pl.DataType]]) -> None:
+        """Take the oldest segment as it is, and what has been written since."""
+        self._sequence = keyed.listed.header.sequence
+        frames = keyed.frames(STATE_NAME)
+        if not frames:
+            return
+        first, *others = frames
+        self._store.restore(restored_rows(first, self._keys, schema, self.context.max_parallelism))
+        if others:
+            self._store.replace(cast_to(newest_rows(others, self._plan.keys), schema))
+        self._knows_worst = False
+        self._log.restore(keyed, self._store.num_rows)
+
     def snapshot_state(self, request: SnapshotRequest = CANONICAL_SNAPSHOT) -> OperatorSnapshot:
         header = Header(MIN_WATERMARK, self._sequence)
+        if request.kind is not SnapshotKind.CANONICAL:
+            if self._store.num_rows and not self._excess.height:
+                content = Content(header, self._store.num_rows, self._all_rows, {}, {_N: self._plan.n})
+                return OperatorSnapshot.of(self._log.snapshot(request, content))
+            self._log.forget()
         rows = self._alive(pl.concat([self._store.all_rows(), self._excess]))
         max_parallelism = self.context.max_parallelism
         return OperatorSnapshot(keyed_snapshot(STATE_NAME, rows, self._state_type, self._keys, max_parallelism, header))
+
+    def _all_rows(self) -> dict[str, pl.DataFrame]:
+        return {STATE_NAME: self._alive(self._store.all_rows())}
+
+    def notify_checkpoint_complete(self, checkpoint_id: CheckpointId) -> None:
+        self._log.complete(checkpoint_id)
+
+    def notify_checkpoint_aborted(self, checkpoint_id: CheckpointId) -> None:
+        self._log.abort(checkpoint_id)
 
     # --- time to live -------------------------------------------------------------------------------------------------
 
@@ -231,7 +288,7 @@ class TopNOperator(OneInputOperator):
         """Return the rows that are better than the worst of their key, or whose key has room; soon there are few of
         them."""
         keys = rows.select(self._plan.keys).unique().with_row_index(_KEY)
-        worst = self._alive(self._worst.find(keys.select(self._plan.keys)))
+        worst = self._alive(self._worst_of(keys.select(self._plan.keys)))
         if not worst.height:
             return np.arange(rows.height)
         both = pl.concat([worst, rows.select(worst.columns)])
@@ -240,6 +297,20 @@ class TopNOperator(OneInputOperator):
         worst_of = np.full(keys.height, both.height)
         worst_of[numbers[: worst.height]] = place_of[: worst.height]
         return np.flatnonzero(place_of[worst.height :] < worst_of[numbers[worst.height :]])
+
+    def _worst_of(self, keys: pl.DataFrame) -> pl.DataFrame:
+        """Return the order columns of the worst row of each of some keys that has n rows.
+
+        After a restore they are derived for the keys that come, and for all when that has cost as much.
+        """
+        if not self._knows_worst:
+            kept = self._store.find(keys)
+            self._num_derived += kept.height
+            if self._num_derived <= self._store.num_rows:
+                return self._worst_of_full(kept)
+            self._worst.replace(self._worst_of_full(self._store.all_rows()))
+            self._knows_worst = True
+        return self._worst.find(keys)
 
     def _entered(self, rows: pl.DataFrame) -> tuple[pl.DataFrame, _Changes]:
         """Add rows to those of their keys, one by one; returns the row of each change, and the changes."""
@@ -265,7 +336,9 @@ class TopNOperator(OneInputOperator):
         if changed:
             now_ms = self.context.clock.now_ms()
             in_tops = in_order[[place for number in changed for place in tops[number]]]
-            self._store.replace(self._written(rows[in_tops], now_ms))
+            entered = self._written(rows[in_tops], now_ms)
+            self._store.replace(entered)
+            self._log.add(STATE_NAME, entered)
             worst = [tops[number][-1] for number in changed if len(tops[number]) == plan.n]
             self._worst.replace(self._written(rows[in_order[worst]], now_ms).select(self._order_columns))
         return rows[in_order[changes.places]], changes

@@ -17,17 +17,24 @@ import polars as pl
 
 from runtime.common.typeinfo import RowTypeInfo
 from runtime.core.batch import Mark, RecordBatch
+from runtime.core.checkpoint_options import SnapshotKind
 from runtime.core.elements import MIN_WATERMARK
+from runtime.core.ids import CheckpointId
 from runtime.operators.columnar.aggregates import ROWS, WINDOW_END, WINDOW_START
 from runtime.operators.columnar.input_checks import event_times
 from runtime.operators.columnar.panes import NEVER, Panes, Times
 from runtime.operators.columnar.row_buffer import RowBuffer
-from runtime.operators.columnar.segments import PANE, Header, PaneId, SegmentStore, runs_of
+from runtime.operators.columnar.segment_log import Content, LoggedState, SegmentLog
+from runtime.operators.columnar.segments import PANE, Header, PaneId, SegmentStore, columnar_state, runs_of
 from runtime.operators.columnar.watermarks_at import moved_marks, watermarks_at
 from runtime.operators.columnar.window_plan import PlanSpec
 from runtime.operators.columnar.windows import LONG, ColumnarWindowOperator, WindowSpec
+from runtime.operators.operator import OperatorContext
+from runtime.operators.output import Output
 from runtime.operators.output_tag import OutputTag
-from runtime.state.snapshot import OperatorSnapshot
+from runtime.state.handles import PendingKeyedState
+from runtime.state.segments.snapshot import SegmentsSnapshot, StateRules
+from runtime.state.snapshot import KeyedSnapshot, OperatorSnapshot, SnapshotRequest
 
 STATE_NAME = "window-segments"
 _LONG_RUN = 512
@@ -76,9 +83,44 @@ class WindowAggregateOperator(ColumnarWindowOperator):
 
     # --- state --------------------------------------------------------------------------------------------------------
 
+    def setup(self, context: OperatorContext, output: Output) -> None:
+        super().setup(context, output)
+        state = LoggedState(columnar_state(STATE_NAME, self._base_spec.state_type), self._keys, StateRules(expiry=PANE))
+        self._log = SegmentLog([state], context.key_groups, context.max_parallelism)
+        self._store.on_add = self._log_added
+
     def initialize_state(self, snapshot: OperatorSnapshot | None) -> None:
         super().initialize_state(snapshot)
+        if snapshot is not None and isinstance(snapshot.keyed, SegmentsSnapshot):
+            self._log.restore(snapshot.keyed, self._store.num_rows)
         self._find_next_end()
+
+    def notify_checkpoint_complete(self, checkpoint_id: CheckpointId) -> None:
+        self._log.complete(checkpoint_id)
+
+    def notify_checkpoint_aborted(self, checkpoint_id: CheckpointId) -> None:
+        self._log.abort(checkpoint_id)
+
+    def keyed_state(self, request: SnapshotRequest) -> KeyedSnapshot | PendingKeyedState:
+        if request.kind is SnapshotKind.CANONICAL:
+            return super().keyed_state(request)
+        self._empty_buffer()
+        starts = [pane.start for pane in self._store]
+        if not starts or any(pane.fired_until > self._watermark for pane in self._store):
+            # panes that had fired before a restore set event time back are told apart by headers of their own
+            self._log.forget()
+            return super().keyed_state(request)
+        header = Header(self._watermark, self._buffer.sequence)
+        content = Content(header, self._store.num_rows, self._all_rows, {STATE_NAME: min(starts)}, {})
+        return self._log.snapshot(request, content)
+
+    def _all_rows(self) -> dict[str, pl.DataFrame]:
+        ((_, rows),) = self._store.all_segments(self._watermark)
+        return {STATE_NAME: rows}
+
+    def _log_added(self, pane: PaneId, partials: pl.DataFrame) -> None:
+        if self._log.is_tracking:
+            self._log.add(STATE_NAME, partials.with_columns(pl.lit(pane.start, pl.Int64).alias(PANE)))
 
     def state_schema(self) -> Sequence[tuple[str, pl.DataType]]:
         return [*self._plan.empty_partials.schema.items(), (PANE, pl.Int64())]

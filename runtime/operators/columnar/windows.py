@@ -38,8 +38,10 @@ from runtime.operators.operator import OneInputOperator, OperatorContext
 from runtime.operators.output import Output
 from runtime.operators.output_tag import OutputTag
 from runtime.state.errors import StateMigrationError
+from runtime.state.handles import PendingKeyedState
 from runtime.state.snapshot import (
     CANONICAL_SNAPSHOT,
+    KeyedSnapshot,
     OperatorSnapshot,
     OperatorStateSnapshot,
     Redistribution,
@@ -143,6 +145,14 @@ class ColumnarWindowOperator(OneInputOperator, ABC):
             self._firing = self.firing(self._target)
 
     def snapshot_state(self, request: SnapshotRequest = CANONICAL_SNAPSHOT) -> OperatorSnapshot:
+        keyed = self.keyed_state(request)
+        if not self.is_firing():
+            return OperatorSnapshot.of(keyed, watermark=self._watermark)
+        states = {**firing_state(True), RESULTS_STATE: self._results_left()}
+        return OperatorSnapshot.of(keyed, states, watermark=self._target)
+
+    def keyed_state(self, request: SnapshotRequest) -> KeyedSnapshot | PendingKeyedState:
+        """Return the kept rows as the request has them."""
         frames, sequence = self.kept()
         state_type, max_parallelism = self._base_spec.state_type, self.context.max_parallelism
         parts = [
@@ -151,11 +161,7 @@ class ColumnarWindowOperator(OneInputOperator, ABC):
             )
             for watermark, frame in frames
         ]
-        keyed = together(parts)
-        if not self.is_firing():
-            return OperatorSnapshot(keyed, watermark=self._watermark)
-        states = {**firing_state(True), RESULTS_STATE: self._results_left()}
-        return OperatorSnapshot(keyed, states, watermark=self._target)
+        return together(parts)
 
     def _results_left(self) -> OperatorStateSnapshot:
         items = [results_to_bytes(batch) for batch in self._collector.left()]

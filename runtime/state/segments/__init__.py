@@ -1,0 +1,1 @@
+"""Columnar state in files of Arrow columns that checkpoints share."""
