@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from django.contrib.auth import login, logout
+from django.contrib.auth import logout
 from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.middleware.csrf import get_token
@@ -26,8 +26,6 @@ from backend.audit import trail
 from backend.audit.middleware import audited
 from backend.config.base_path import page_route
 from backend.contract.operation import operation
-
-BACKEND = "django.contrib.auth.backends.ModelBackend"
 
 
 class SessionView(ProductView):
@@ -60,18 +58,13 @@ class SessionView(ProductView):
         address = request.META.get("REMOTE_ADDR", "")
         trail.note(request._request, username=given["username"], by="token" if given["token"] else "password")
         try:
-            user = services.check_credentials(request._request, address, **given)
+            user = services.log_in(request._request, address, **given)
         except services.TooManyFailures as error:
             raise exceptions.Throttled(error.wait_s) from error
         if user is None:
             raise exceptions.AuthenticationFailed(
                 "The token is wrong." if given["token"] else "Wrong name or password."
             )
-        login(request._request, user, backend=BACKEND)
-        if given["token"]:
-            # the session ends with the token, and has no more rights
-            found = services.find_token(given["token"])
-            request._request.session[services.SESSION_TOKEN] = None if found is None else found.pk
         get_token(request._request)
         return Response(_answer(user))
 
@@ -90,7 +83,7 @@ def use_login_link(request: HttpRequest, secret: str) -> HttpResponse:
     user = services.use_login_link(secret)
     if user is None:
         return HttpResponseRedirect(f"{page_route()}login?link=expired")
-    login(request, user, backend=BACKEND)
+    services.begin_session(request, user, None)
     get_token(request)
     response = HttpResponseRedirect(page_route())
     # keep the secret out of Referer headers

@@ -11,7 +11,7 @@ import secrets
 from collections.abc import MutableMapping
 from typing import Any
 
-from django.contrib.auth import authenticate
+from django.contrib.auth import authenticate, login
 from django.contrib.auth.models import User
 from django.db import transaction
 from django.db.models import Q, QuerySet
@@ -35,6 +35,10 @@ IDLE_MS = 12 * 3600 * 1000
 """A page that is open reads now and then, which is use."""
 SEEN_STEP_MS = 10 * 60 * 1000
 """Resolution of that. Smaller: a write for every request."""
+SESSION_LIFE_MS = 7 * DAY_MS
+"""Of a session, however much it is used."""
+BACKEND = "django.contrib.auth.backends.ModelBackend"
+SESSION_BEGAN = "tidemark-began"
 SESSION_SEEN = "tidemark-seen"
 SESSION_TOKEN = "tidemark-token"
 """Key of a session that began with a token: the token's."""
@@ -114,14 +118,30 @@ def user_of_token(token: str) -> User | None:
     return None if found is None else found.user
 
 
+def begin_session(request: HttpRequest, user: User, token: ApiToken | None) -> None:
+    """Log a user in; nothing of an earlier session of theirs stays but what the page has put there.
+
+    Args:
+        request: gets the session.
+        user: who has shown who they are.
+        token: what they have shown it by, if by a token: the session ends with it, and has no more rights.
+    """
+    login(request, user, backend=BACKEND)
+    now = now_ms()
+    marks = {SESSION_BEGAN: now, SESSION_SEEN: now, SESSION_TOKEN: None if token is None else token.pk}
+    request.session.update(marks)
+
+
 def limit_session(session: MutableMapping[str, Any], user: User) -> bool:
     """Return whether a session is still valid; one that began with a token gets no more rights than that has.
 
-    A session ends when nobody has used it for `IDLE_MS`, and when its token is valid no more.
+    A session ends when nobody has used it for `IDLE_MS`, after `SESSION_LIFE_MS`, and when its token is valid no more.
     """
     now = now_ms()
+    # of an earlier release: it begins when it is seen first
+    began = session.setdefault(SESSION_BEGAN, now)
     seen = session.get(SESSION_SEEN)
-    if seen is not None and now - seen > IDLE_MS:
+    if now - began > SESSION_LIFE_MS or (seen is not None and now - seen > IDLE_MS):
         return False
     if seen is None or now - seen > SEEN_STEP_MS:
         session[SESSION_SEEN] = now
@@ -172,15 +192,18 @@ def use_login_link(secret: str) -> User | None:
     return link.user
 
 
-def check_credentials(request: HttpRequest, address: str, username: str, password: str, token: str) -> User | None:
-    """Return the user with these credentials (user name and password, or token); None if they are wrong.
+def log_in(request: HttpRequest, address: str, username: str, password: str, token: str) -> User | None:
+    """Begin a session of the user with these credentials (user name and password, or token).
 
     Args:
-        request: handed to Django's authentication backends.
+        request: gets the session.
         address: the client's, for the limits on failures.
         username: empty if a token is given.
         password: that user's password.
         token: empty if a user name is given.
+
+    Returns:
+        The user; None if the credentials are wrong.
 
     Raises:
         TooManyFailures: there were too many failures from this address; even correct credentials are refused for now.
@@ -188,8 +211,11 @@ def check_credentials(request: HttpRequest, address: str, username: str, passwor
     wait_s = failed_logins.wait_s(username, address)
     if wait_s:
         raise TooManyFailures(wait_s)
+    # looked up once: a token that ends right now must not begin a session without an end
+    found = find_token(token) if token else None
+    user: User | None
     if token:
-        user = user_of_token(token)
+        user = None if found is None else found.user
     else:
         user = authenticate(request, username=username, password=password)
     if user is None:
@@ -197,4 +223,5 @@ def check_credentials(request: HttpRequest, address: str, username: str, passwor
         failed_logins.note_failure(username, address)
     else:
         failed_logins.note_success(username, address)
+        begin_session(request, user, found)
     return user

@@ -9,6 +9,7 @@ from django.contrib.auth.models import User
 from rest_framework.test import APIClient
 
 from backend.accounts import failed_logins, services
+from backend.accounts.models import ApiToken
 from tests.accounts.cast import PASSWORD
 
 SESSION = "/api/v1/session"
@@ -164,3 +165,35 @@ def test_a_session_that_nobody_uses_ends(alice: User, monkeypatch: pytest.Monkey
         assert browser.get("/api/v1/session").status_code == 200
     monkeypatch.setattr(services, "now_ms", lambda: began + 29 * 3_600_000 + services.IDLE_MS + 1)
     assert browser.get("/api/v1/session").status_code in (401, 403)
+
+
+def test_who_comes_back_after_that_logs_in_again(alice: User, monkeypatch: pytest.MonkeyPatch) -> None:
+    browser = APIClient()
+    credentials = {"username": "alice", "password": PASSWORD}
+    assert browser.post(SESSION, credentials, format="json").status_code == 200
+    later = services.now_ms() + services.IDLE_MS + 1
+    monkeypatch.setattr(services, "now_ms", lambda: later)
+    assert browser.get(SESSION).status_code == 401
+    # with the cookie of the session that has ended
+    assert browser.post(SESSION, credentials, format="json").status_code == 200
+    assert browser.get(SESSION).status_code == 200
+
+
+def test_a_session_ends_after_a_week_however_much_it_is_used(alice: User, monkeypatch: pytest.MonkeyPatch) -> None:
+    browser = APIClient()
+    assert browser.post(SESSION, {"username": "alice", "password": PASSWORD}, format="json").status_code == 200
+    began = services.now_ms()
+    for hours in range(0, 7 * 24, 6):
+        monkeypatch.setattr(services, "now_ms", lambda at=began + hours * 3_600_000: at)
+        assert browser.get(SESSION).status_code == 200
+    monkeypatch.setattr(services, "now_ms", lambda: began + services.SESSION_LIFE_MS + 60_000)
+    assert browser.get(SESSION).status_code == 401
+
+
+def test_a_token_that_is_revoked_while_it_logs_in_begins_no_session_that_lasts(
+    browser: APIClient, alice: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    token = services.create_token(alice, "of a script", scope="viewer")
+    monkeypatch.setattr(failed_logins, "note_success", lambda *_: ApiToken.objects.all().delete())
+    browser.post(SESSION, {"token": token}, format="json")
+    assert browser.get(SESSION).status_code == 401

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -104,6 +105,49 @@ def test_any_host_is_no_host(home: Path) -> None:
     )
     assert result.returncode != 0
     assert "without *" in result.stderr
+
+
+SHOW_SETTINGS = """
+import json
+from django.conf import settings
+
+shown = [name for name in dir(settings) if name.startswith(("SESSION_", "CSRF_", "SECURE_", "DEBUG"))]
+print(json.dumps({name: getattr(settings, name) for name in shown}))
+"""
+
+
+@pytest.mark.parametrize(
+    ("https", "base_path", "cookie"),
+    [
+        ("1", "", "__Host-tidemark-session"),
+        ("1", "/tide", "__Secure-tidemark-session-tide"),
+        ("0", "", "tidemark-session"),
+    ],
+)
+def test_behind_tls_cookies_are_sent_over_https_only_and_no_other_host_sets_them(
+    home: Path, https: str, base_path: str, cookie: str
+) -> None:
+    shown = subprocess.run(
+        (sys.executable, "-c", SHOW_SETTINGS),
+        cwd=ROOT,
+        env={
+            **os.environ,
+            "TIDEMARK_HTTPS": https,
+            "TIDEMARK_BASE_PATH": base_path,
+            "DJANGO_SETTINGS_MODULE": "backend.config.settings",
+        },
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    settings = json.loads(shown.stdout)
+    assert settings["SESSION_COOKIE_NAME"] == cookie
+    assert settings["SESSION_COOKIE_HTTPONLY"] is True
+    assert settings["SESSION_COOKIE_SAMESITE"] == settings["CSRF_COOKIE_SAMESITE"] == "Lax"
+    is_on = https == "1"
+    assert settings["SESSION_COOKIE_SECURE"] is settings["CSRF_COOKIE_SECURE"] is is_on
+    assert (settings["SECURE_HSTS_SECONDS"] >= 365 * 24 * 3600) is is_on
+    assert settings["DEBUG"] is False
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.8.9.1", "::1", "localhost"])
