@@ -6,6 +6,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -201,6 +202,9 @@ class Usage:
     def restart(self, number: int) -> Restarted:
         """Run a job that fails so many times, and once more."""
         job_id = self.submit(failing(number))
+        for times in range(1, number):
+            # one by one: on a busy machine they take minutes together
+            self.cluster.until(partial(has_restarted, job_id, times), f"restart {times}")
         self.cluster.until_ended([job_id])
         assert Job.objects.get(id=job_id).restarts == number
         logs = job_log_directory(job_id)
@@ -218,6 +222,10 @@ class Usage:
             self.cluster.pass_time(ms)
         logs = self.cluster.manager._logs
         self.cluster.until(lambda: logs._work.is_idle, "logs are looked at")
+
+
+def has_restarted(job_id: str, times: int) -> bool:
+    return Job.objects.filter(id=job_id, restarts__gte=times).exists()
 
 
 def is_answered(operation: Operation) -> bool:

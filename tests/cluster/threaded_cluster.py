@@ -130,11 +130,14 @@ def _run_slot(spec: SlotSpec, slot_id: SlotId) -> None:
         window_bytes=spec.window_bytes,
         floating_bytes=spec.floating_bytes,
     )
+    control = None
     try:
         control = ControlSession(connect(spec.control_address), connect, terms, SYSTEM_CLOCK)
         Slot(slot_id, spec.attempt, "host", network, control, SYSTEM_CLOCK).run()
     except (ControlLostError, OSError):
-        pass
+        # the stream of a process would end with it
+        if control is not None:
+            control.close()
     finally:
         network.close()
 
