@@ -128,9 +128,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.reads", description=__doc__)
     parser.add_argument("--rate", type=float, default=200.0, help="requests per second")
     parser.add_argument("--seconds", type=float, default=30.0)
+    parser.add_argument("--web-processes", type=int, default=2, help="a Python process answers on one core")
     parser.add_argument("--limit-ms", type=float, default=60.0, help="of the 95th percentile")
     given = parser.parse_args(arguments)
-    with tempfile.TemporaryDirectory() as home, running_stack(Path(home)) as stack:
+    web = {"TIDEMARK_WEB_PROCESSES": str(given.web_processes)}
+    with tempfile.TemporaryDirectory() as home, running_stack(Path(home), **web) as stack:
         token = (stack.home / "admin-token").read_text().strip()
         job = running_job(stack)["jid"]
         document = stack.client.live(job)

@@ -14,13 +14,13 @@ from typing import Any
 from django.contrib.auth import authenticate, login
 from django.contrib.auth.models import User
 from django.db import transaction
-from django.db.models import Q, QuerySet
 from django.http import HttpRequest
 
 from backend.accounts import failed_logins
 from backend.accounts.models import ApiToken, LoginLink
 from backend.accounts.roles import limit_role
 from backend.cluster.database_clock import now_ms as now_ms
+from backend.cluster.rows_by_key import row_by_key
 from backend.config.environment import check_secret
 
 logger = logging.getLogger(__name__)
@@ -109,7 +109,7 @@ def create_token(user: User, name: str, life_ms: int | None = DEFAULT_LIFE_MS, s
 
 def find_token(token: str) -> ApiToken | None:
     """Return a token that is valid; None if it is unknown, revoked or expired, or its user is deactivated."""
-    return _use(_valid_tokens().filter(digest=digest_of(token)).first())
+    return _use(_valid(row_by_key(ApiToken, "digest", digest_of(token))))
 
 
 def user_of_token(token: str) -> User | None:
@@ -148,16 +148,22 @@ def limit_session(session: MutableMapping[str, Any], user: User) -> bool:
     key = session.get(SESSION_TOKEN)
     if key is None:
         return True
-    found = _valid_tokens().filter(pk=key, user=user).first()
-    if found is None:
+    found = _valid(row_by_key(ApiToken, "id", key))
+    if found is None or found.user_id != user.pk:
         return False
     limit_role(user, found.scope)
     return True
 
 
-def _valid_tokens() -> QuerySet[ApiToken]:
-    alive = Q(expires_at__isnull=True) | Q(expires_at__gt=now_ms())
-    return ApiToken.objects.filter(alive, user__is_active=True).select_related("user")
+def _valid(token: ApiToken | None) -> ApiToken | None:
+    """Return a token with its user, if it has not ended and its user is active."""
+    if token is None or (token.expires_at is not None and token.expires_at <= now_ms()):
+        return None
+    user = row_by_key(User, "id", token.user_id)
+    if user is None or not user.is_active:
+        return None
+    token.user = user
+    return token
 
 
 def _use(found: ApiToken | None) -> ApiToken | None:

@@ -40,6 +40,7 @@ from backend.cluster.models import (
 )
 from backend.cluster.new_jobs import check_options, new_job
 from backend.cluster.peek_document import SeenByPeek
+from backend.cluster.rows_by_key import row_by_key
 from backend.cluster.snapshot_users import Need, SnapshotUses, is_being_deleted, lock_snapshots
 from backend.cluster.stack_document import VertexStacks
 from backend.cluster.storage_calls import check_in_time
@@ -429,12 +430,12 @@ def list_checkpoints(job: Job) -> QuerySet[Checkpoint]:
 
 
 def get_job(job_id: str) -> Job:
-    """Return a job without its graph, which is large and needed only by the jobmanager.
+    """Return a job without what is large and seldom needed, above all its graph; that is read when it is asked for.
 
     Raises:
         JobUnknownError: no job has this id.
     """
-    job = list_jobs().filter(id=job_id).first()
+    job = row_by_key(Job, "id", job_id, without=("graph", "withheld", "document"))
     if job is None:
         raise JobUnknownError(job_id)
     return job

@@ -6,21 +6,25 @@ Programs that it plans run as its user, so it hides its environment and memory f
 from __future__ import annotations
 
 import gc
+import multiprocessing
 import os
+from typing import cast
 
 from channels.routing import ProtocolTypeRouter
-from django.core.asgi import get_asgi_application
 
-from backend.config import environment
-from runtime.client.confinement import hide_process
+from backend.config import environment, request_handler
+from runtime.client.confinement import end_with_parent, hide_process
 from runtime.core.garbage import collect_garbage_less_often
 
 hide_process()
+if (parent := multiprocessing.parent_process()) is not None:
+    # one of several that share a port: without the one that starts them it would hold the port for ever
+    end_with_parent(cast("int", parent.pid))
 if "TIDEMARK_HOST" in os.environ:
     # where the server listens, as `make run` and the compose file tell
     environment.check_exposure(environment.host())
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "backend.config.settings")
-http_application = get_asgi_application()
+http_application = request_handler.http_application()
 
 # models can be imported only once Django is set up
 from backend.accounts.client_address import ForwardedClients  # noqa: E402

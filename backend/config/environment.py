@@ -22,6 +22,7 @@ DEFAULT_PORT = 8000
 DEFAULT_SLOTS = 4
 DEFAULT_REDIS_PREFIX = "tidemark"
 DEFAULT_JOBMANAGERS = 1
+DEFAULT_WEB_PROCESSES = 1
 DEFAULT_DRAIN_TIMEOUT_S = 30
 DEFAULT_KEPT_LOGS = 20
 DEFAULT_KEPT_JOBS = 500
@@ -263,6 +264,11 @@ def kept_jobs() -> int:
 def jobmanagers() -> int:
     """Return TIDEMARK_JOBMANAGERS: how many of them `make run` starts; one leads, the others stand by."""
     return integer("TIDEMARK_JOBMANAGERS", DEFAULT_JOBMANAGERS, 1, 10)
+
+
+def web_processes() -> int:
+    """Return TIDEMARK_WEB_PROCESSES: so many `make run` starts, which share a port; one answers on one core."""
+    return integer("TIDEMARK_WEB_PROCESSES", DEFAULT_WEB_PROCESSES, 1, 32)
 
 
 def spark_master() -> str:

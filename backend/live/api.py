@@ -14,6 +14,7 @@ from backend.accounts.views import ProductView, is_clean_text
 from backend.cluster import services
 from backend.cluster.document_types import ClusterDocument, JobDocument, JobManagers
 from backend.cluster.jobmanager_list import list_jobmanagers
+from backend.cluster.models import Job
 from backend.cluster.program_files import storage_problems
 from backend.cluster.storage_calls import LOGS, ask
 from backend.cluster.task_metrics import Value, flink_metrics, metric_scopes
@@ -219,8 +220,8 @@ class NoSuchRoute(ProductView):
     get = post = put = patch = delete = _refuse
 
 
-def check_job(job_id: str) -> None:
-    """Check a job id.
+def check_job(job_id: str) -> Job:
+    """Return the job with an id.
 
     Raises:
         ValidationError: it is malformed.
@@ -229,7 +230,7 @@ def check_job(job_id: str) -> None:
     if not _ID.fullmatch(job_id):
         raise exceptions.ValidationError({"job_id": "A job's id is 32 lower-case hex digits."})
     try:
-        services.get_job(job_id)
+        return services.get_job(job_id)
     except services.JobUnknownError as error:
         raise exceptions.NotFound(str(error)) from error
 

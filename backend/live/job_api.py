@@ -47,8 +47,7 @@ class RestorePointsView(ProductView):
 
     @operation(RestorePoints)
     def get(self, request: Request, job_id: str) -> Response:
-        check_job(job_id)
-        job = services.get_job(job_id)
+        job = check_job(job_id)
         return Response({"program": _program(job), "points": restore_points(job)})
 
 

@@ -147,7 +147,7 @@ class Supervisor:
     def _web(self) -> Sequence[str]:
         # proxies are Tidemark's own matter (TIDEMARK_TRUSTED_PROXIES): uvicorn believes whatever is on loopback
         options = "--no-access-log --no-server-header --no-proxy-headers --lifespan off"
-        options += " --ws-max-size 65536 --timeout-graceful-shutdown 2"
+        options += f" --ws-max-size 65536 --timeout-graceful-shutdown 2 --workers {environment.web_processes()}"
         where = ("--host", self._host, "--port", str(self._port))
         return (sys.executable, "-m", "uvicorn", "backend.config.asgi:application", *where, *options.split())
 
