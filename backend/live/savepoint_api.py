@@ -32,6 +32,7 @@ from runtime.state.handles import DamagedSnapshotError
 MAX_SAVEPOINTS: Final = 200
 """Number of savepoints in an answer."""
 MAX_OFFSET: Final = 1_000_000
+MAX_SEARCH_CHARS: Final = 300
 LOOK_S: Final = 3.0
 """Time limit for reading the storage; whether savepoints beyond it still exist is reported as unknown."""
 #: of a savepoint: a job's graph and document are large
@@ -81,13 +82,18 @@ def _wanted(request: Request) -> QuerySet[Operation]:
     """Return what has taken the savepoints that are asked for, newest first."""
     done = Operation.objects.filter(kind__in=SNAPSHOTS, state=Operation.State.COMPLETED, result__has_key="location")
     if "job" in request.query_params:
-        done = done.filter(job_id=request.query_params["job"])
-    text = request.query_params.get("search", "").strip()
+        done = done.filter(job_id=_findable(request.query_params["job"]))
+    text = _findable(request.query_params.get("search", "").strip())
     if text:
         is_found = Q(job__name__icontains=text) | Q(job__id__icontains=text) | Q(result__location__icontains=text)
         done = done.filter(is_found | Q(requested_by__username__icontains=text))
     # two may have ended in the same millisecond
     return done.order_by("-finished_at", "trigger_id")
+
+
+def _findable(text: str) -> str:
+    """Return a text that databases take; what they do not take is in no name."""
+    return text.replace("\0", "\ufffd")[:MAX_SEARCH_CHARS]
 
 
 def _number(request: Request, name: str, lowest: int, highest: int, default: int) -> int:

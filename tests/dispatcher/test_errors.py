@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 from django.db import OperationalError
@@ -148,3 +151,30 @@ def test_no_number_of_thousands_of_digits_breaks_a_route(api: APIClient, job: Jo
             assert status < 500, f"{method.__name__} {path[:200]}"
             if "/subtasks/" in path or "subtasks=" in path or "checkpoints/details/9" in path:
                 assert status in (400, 404, 405), path[:200]
+
+
+CONTRACT = Path(__file__).resolve().parents[2] / "docs" / "openapi.json"
+#: no text of PostgreSQL's, too much of a pattern for SQLite, and what other readers take for something else
+HOSTILE = ["\0", "x\0y", "%" * 60_000, "\U0010ffff", "[", "1e9", "-0", "../..", "'; --", "{", "true"]
+
+
+def queries_of_the_contract() -> list[tuple[str, str]]:
+    """Every GET of the contract with every parameter of its query."""
+    paths: dict[str, Any] = json.loads(CONTRACT.read_text())["paths"]
+    return [
+        (path, given["name"])
+        for path, methods in paths.items()
+        for given in methods.get("get", {}).get("parameters", ())
+        if given["in"] == "query"
+    ]
+
+
+def test_no_text_of_a_query_breaks_a_route(api: APIClient, job: Job) -> None:
+    good = {"job_id": job.id, "application_id": job.id, "vertex_id": rows.SOURCE, "taskmanager_id": rows.TASKMANAGER}
+    queries = queries_of_the_contract()
+    assert len(queries) > 30
+    for path, name in queries:
+        filled = re.sub(r"{(\w+)}", lambda parameter: good.get(parameter[1], "0"), path)
+        for value in HOSTILE:
+            status = api.get(filled, {name: value}).status_code
+            assert status < 500, f"{filled}?{name}={value[:10]!r}: {status}"

@@ -12,7 +12,7 @@ import time
 import uuid
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -63,6 +63,30 @@ def test_twenty_programs_that_are_submitted_at_once_are_all_accepted(server: Ser
         accepted = list(pool.map(submit, range(20)))
     assert len(set(accepted)) == 20
     assert {job["name"] for job in RestClient(server).jobs()} == {f"program {number}" for number in range(20)}
+
+
+def workers_of(web: WebProcess) -> list[psutil.Process]:
+    """The processes that answer; not the one that starts them."""
+    found = []
+    for process in psutil.Process(web.pid).children():
+        # others end meanwhile
+        with suppress(psutil.Error):
+            if "resource_tracker" not in " ".join(process.cmdline()):
+                found.append(process)
+    return found
+
+
+def test_web_processes_on_one_port_are_replaced_one_by_one_and_end_together(tmp_path: Path) -> None:
+    with running_web(tmp_path, processes=2) as web:
+        wait_until(lambda: len(workers_of(web)) == 2, 30, "two web processes")
+        lost, other = workers_of(web)
+        lost.kill()
+        wait_until(lambda: len(workers_of(web)) == 2 and lost not in workers_of(web), 60, "another one")
+        assert other in workers_of(web)
+        assert RestClient(web.server).jobs() == []
+        workers = workers_of(web)
+        psutil.Process(web.pid).kill()
+        assert not psutil.wait_procs(workers, timeout=30)[1], "they hold the port"
 
 
 SLEEPER = """

@@ -24,6 +24,7 @@ TOKEN = "a-token-of-the-tests-that-nobody-guesses"
 class WebProcess:
     """A running web process."""
 
+    pid: int
     server: Server
     environment: dict[str, str]
 
@@ -36,7 +37,7 @@ class WebProcess:
 
 
 @contextmanager
-def running_web(home: Path, **settings: str) -> Iterator[WebProcess]:
+def running_web(home: Path, processes: int = 1, **settings: str) -> Iterator[WebProcess]:
     """Serves until the block ends; with a database of its own, unless these environment variables name another."""
     port = free_port()
     environment = {name: value for name, value in os.environ.items() if name != "DATABASE_URL"} | {
@@ -50,12 +51,13 @@ def running_web(home: Path, **settings: str) -> Iterator[WebProcess]:
     subprocess.run(prepare, cwd=ROOT, env=environment, check=True, capture_output=True, timeout=120)
     serve = (sys.executable, "-m", "uvicorn", "backend.config.asgi:application", "--port", str(port))
     with (home / "web.log").open("wb") as log:
-        process = subprocess.Popen((*serve, "--lifespan", "off"), cwd=ROOT, env=environment, stdout=log, stderr=log)
+        options = ("--lifespan", "off", "--workers", str(processes), "--timeout-worker-healthcheck", "60")
+        process = subprocess.Popen((*serve, *options), cwd=ROOT, env=environment, stdout=log, stderr=log)
         try:
             server = Server(f"http://127.0.0.1:{port}", TOKEN)
             wait_until(lambda: process.poll() is not None or _answers(server), 90, "the web process answers")
             assert process.poll() is None, (home / "web.log").read_text()
-            yield WebProcess(server, environment)
+            yield WebProcess(process.pid, server, environment)
         finally:
             process.kill()
             process.wait()
