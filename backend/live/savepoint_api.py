@@ -33,6 +33,7 @@ MAX_SAVEPOINTS: Final = 200
 """Number of savepoints in an answer."""
 MAX_OFFSET: Final = 1_000_000
 MAX_SEARCH_CHARS: Final = 300
+"""Of what is looked for: SQLite fails on patterns of 50,000."""
 LOOK_S: Final = 3.0
 """Time limit for reading the storage; whether savepoints beyond it still exist is reported as unknown."""
 #: of a savepoint: a job's graph and document are large

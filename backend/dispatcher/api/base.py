@@ -158,7 +158,9 @@ def facts_of(job: Job, now: int) -> JobFacts:
 
 def names(request: Request, parameter: str) -> list[str]:
     """Return the names in a comma-separated query parameter, which may also be repeated."""
-    values = [name for text in request.query_params.getlist(parameter) for name in text.split(",") if name]
+    # a NUL, which PostgreSQL fails on, is in no name
+    texts = [text.replace("\0", "\ufffd") for text in request.query_params.getlist(parameter)]
+    values = [name for text in texts for name in text.split(",") if name]
     if len(values) > MAX_LISTED_IDS:
         raise BadRequest(f"Query parameter {parameter} has more than {MAX_LISTED_IDS} values.")
     return values
