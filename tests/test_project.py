@@ -58,6 +58,19 @@ def test_every_script_that_the_readme_runs_exists() -> None:
     assert all((ROOT / script).exists() for script in scripts if script != "my_job.py")
 
 
+def test_every_test_that_the_page_about_security_names_exists() -> None:
+    file, missing = ROOT, []
+    for name in re.findall(
+        r"`((?:tests/|test_|::)[\w/.:]+)`", (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
+    ):
+        path, _, test = name.partition("::")
+        # without a directory it is beside the one before, without a file in the same one
+        file = file if not path else ROOT / path if path.startswith("tests/") else file.parent / path
+        if not file.exists() or (test and f"def {test}(" not in file.read_text(encoding="utf-8")):
+            missing.append(name)
+    assert not missing
+
+
 @pytest.mark.parametrize("document", documents(), ids=lambda path: str(path.relative_to(ROOT)))
 def test_links_between_documents_lead_somewhere(document: Path) -> None:
     links = re.findall(r"\]\(([^)#]+)[^)]*\)", document.read_text(encoding="utf-8"))

@@ -77,7 +77,14 @@ FORK_SAFE_ENVIRONMENT = {
     "JE_ARROW_MALLOC_CONF": "background_thread:false",
     "_RJEM_MALLOC_CONF": "background_thread:false",
 }
-#: of an embedded session, whose processes find this package: workers begin with everything imported
+#: of an embedded session: only this machine reaches its ports, and what has no part in it is told nothing there, and
+#: sends it nothing that it reads; Spark makes a secret of its own
+LOCAL_SETTINGS = {
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.authenticate": "true",
+}
+#: of the same, whose processes find this package: workers begin with everything imported
 PRELOADING_SETTINGS = {
     "spark.python.daemon.module": "runtime.execution.spark_daemon",
     **{f"spark.executorEnv.{name}": value for name, value in FORK_SAFE_ENVIRONMENT.items()},
@@ -211,7 +218,7 @@ def _start(master: str, configuration: Configuration, slots: int, plans_queries:
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     settings = {**DEFAULT_SETTINGS, "spark.executorEnv.PYTHONPATH": _python_path()}
     if is_local(master):
-        settings |= {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"} | PRELOADING_SETTINGS
+        settings |= LOCAL_SETTINGS | PRELOADING_SETTINGS
     user = {k: v for k, v in configuration.to_dict().items() if k.startswith("spark.") and k != SPARK_MASTER.key}
     settings |= user | FIXED_SETTINGS | {"spark.cores.max": str(slots), "spark.pyspark.python": sys.executable}
     if options := quick_options(java, settings, plans_queries=plans_queries):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import gc
 import os
 import signal
+import socket
+import struct
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -35,6 +37,10 @@ FIXED_DELAY = {
     "restart-strategy.fixed-delay.attempts": "3",
     "restart-strategy.fixed-delay.delay": "200 ms",
 }
+
+
+#: of Spark's transport: a question, and that it was not answered
+RPC_REQUEST, RPC_FAILURE = 3, 5
 
 
 def state_of(client: JobClient) -> JobState:
@@ -68,6 +74,21 @@ def test_slots_look_for_garbage_seldom_and_not_at_what_they_have_imported() -> N
     with seen.execute_and_collect() as records:
         assert list(records) == [(THRESHOLDS, True)]
     record_run("spark local")
+
+
+def test_a_local_session_reads_nothing_of_whoever_does_not_know_its_secret() -> None:
+    """Its port takes Java objects: any user of the machine could run code as this one."""
+    port = acquire_context(Configuration(), 1).getConf().get("spark.driver.port")
+    assert port is not None
+    no_addresses, receiver = b"\0\0", b"nobody"
+    java_string = b"\xac\xed\0\x05t\0\x05hello"
+    question = no_addresses + struct.pack(">H", len(receiver)) + receiver + java_string
+    frame = struct.pack(">BqI", RPC_REQUEST, 1, len(question)) + question
+    with socket.create_connection(("127.0.0.1", int(port)), 10) as stranger, stranger.makefile("rb") as answers:
+        stranger.sendall(struct.pack(">q", 8 + len(frame)) + frame)
+        answer = answers.read(struct.unpack(">q", answers.read(8))[0] - 8)
+    # without a secret it would say that it cannot find nobody
+    assert answer[0] == RPC_FAILURE and b"Expected SaslMessage" in answer, answer
 
 
 def test_warming_up_starts_what_workers_are_forked_from() -> None:
