@@ -77,7 +77,7 @@ def workers_of(web: WebProcess) -> list[psutil.Process]:
 
 
 def test_web_processes_on_one_port_are_replaced_one_by_one_and_end_together(tmp_path: Path) -> None:
-    with running_web(tmp_path, processes=2) as web:
+    with running_web(tmp_path, 2) as web:
         wait_until(lambda: len(workers_of(web)) == 2, 30, "two web processes")
         lost, other = workers_of(web)
         lost.kill()

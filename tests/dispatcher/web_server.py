@@ -37,7 +37,7 @@ class WebProcess:
 
 
 @contextmanager
-def running_web(home: Path, processes: int = 1, **settings: str) -> Iterator[WebProcess]:
+def running_web(home: Path, processes: int = 1, /, **settings: str) -> Iterator[WebProcess]:
     """Serves until the block ends; with a database of its own, unless these environment variables name another."""
     port = free_port()
     environment = {name: value for name, value in os.environ.items() if name != "DATABASE_URL"} | {
