@@ -592,3 +592,13 @@ DIFFERENCES: dict[str, list[Difference]] = {
         ),
     ],
 }
+
+DIFFERENCES_IN_BATCH: dict[str, list[Difference]] = {
+    "word_count": [
+        Difference(
+            "a reduce behind a reduce takes keys as they come, and they come in another order",
+            {"(4,": ("moon+goes+tide+tide)", "tide+tide+goes+moon)"), "(5,": ("looks+comes)", "comes+looks)")},
+        )
+    ],
+}
+"""The same of programs that are executed as batches."""

@@ -2,7 +2,9 @@
 
 Not run by the tests. Needs a Python that has apache-flink 2.3.0, and Java 17 on PATH:
 
-    PYTHON_WITH_PYFLINK tests/datastream/record_goldens.py [program ...]
+    PYTHON_WITH_PYFLINK tests/datastream/record_goldens.py [--batch] [program ...]
+
+With --batch the programs are executed as batches, and goldens_in_batch/ has what they print then.
 
 The programs about Avro need flink-sql-avro-2.3.0.jar, whose path HADOOP_CLASSPATH names.
 
@@ -29,17 +31,23 @@ ENVIRONMENT = {
 
 def main() -> None:
     programs = sorted((HERE / "pyflink_programs").glob("*.py"))
-    wanted = set(sys.argv[1:])
+    wanted = {name for name in sys.argv[1:] if name != "--batch"}
+    in_batch = "--batch" in sys.argv
+    goldens, runner = HERE / "goldens_in_batch" if in_batch else HERE / "goldens", [str(HERE / "in_batch.py")]
     for program in programs:
         if wanted and program.stem not in wanted:
             continue
         run = subprocess.run(
-            [sys.executable, str(program)], capture_output=True, text=True, check=False, env=ENVIRONMENT
+            [sys.executable, *(runner if in_batch else ()), str(program)],
+            capture_output=True,
+            text=True,
+            check=False,
+            env=ENVIRONMENT,
         )
         if run.returncode:
             print(f"{program.name} failed on Flink:\n{run.stderr[-3000:]}")
             continue
-        golden = HERE / "goldens" / f"{program.stem}.txt"
+        golden = goldens / f"{program.stem}.txt"
         golden.parent.mkdir(exist_ok=True)
         golden.write_text(run.stdout)
         print(f"{golden.name}: {len(run.stdout.splitlines())} lines")

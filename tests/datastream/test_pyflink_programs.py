@@ -12,12 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.datastream.differences import DIFFERENCES, Difference, expected_lines
+from tests.datastream.differences import DIFFERENCES, DIFFERENCES_IN_BATCH, Difference, expected_lines
 from tests.job_runs import record_run
 from tests.support.programs import run_program
 
 HERE = Path(__file__).resolve().parent
 PROGRAMS = sorted((HERE / "pyflink_programs").glob("*.py"))
+IN_BATCH = sorted((HERE / "goldens_in_batch").glob("*.txt"))
 WITHOUT_ORDER = {
     "count_windows",
     "early_windows",
@@ -47,6 +48,16 @@ def _has_runs(item: pytest.Function) -> bool:
     return "runs" in item.fixturenames
 
 
+@pytest.fixture(scope="module")
+def runs_in_batch() -> dict[str, tuple[str, str | None]]:
+    """The same of the programs that Flink was asked to execute as batches."""
+    environment = {"TIDEMARK_CONF_EXECUTION_TARGET": "mini-cluster", "TIDEMARK_CONF_EXECUTION_RUNTIME__MODE": "BATCH"}
+    programs = [str(HERE / "pyflink_programs" / f"{golden.stem}.py") for golden in IN_BATCH]
+    done = run_program(HERE / "run_programs.py", *programs, env=environment)
+    assert (done.exit_code, done.stderr) == (0, "")
+    return {name: (printed, error) for name, printed, error in json.loads(done.stdout)}
+
+
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.stem)
 def test_a_pyflink_program_prints_what_it_prints_on_flink(
     program: Path, runs: dict[str, tuple[str, str | None]]
@@ -63,10 +74,25 @@ def test_a_pyflink_program_prints_what_it_prints_on_flink(
     assert printed == recorded
 
 
+@pytest.mark.parametrize("golden", IN_BATCH, ids=lambda golden: golden.stem)
+def test_a_pyflink_program_prints_what_it_prints_on_flink_as_a_batch(
+    golden: Path, runs_in_batch: dict[str, tuple[str, str | None]]
+) -> None:
+    record_run("mini-cluster")
+    text, error = runs_in_batch[golden.stem]
+    assert error is None, error
+    # keys follow one another in another order
+    differences = [*DIFFERENCES.get(golden.stem, ()), *DIFFERENCES_IN_BATCH.get(golden.stem, ())]
+    recorded = expected_lines(golden.read_text().splitlines(), differences)
+    assert sorted(text.splitlines()) == sorted(recorded)
+
+
 def test_every_golden_belongs_to_a_program() -> None:
     goldens = {path.stem for path in (HERE / "goldens").glob("*.txt")}
     assert goldens == {program.stem for program in PROGRAMS}
     assert goldens >= DIFFERENCES.keys()
+    in_batch = {golden.stem for golden in IN_BATCH}
+    assert goldens >= in_batch >= DIFFERENCES_IN_BATCH.keys()
 
 
 def test_a_difference_that_is_none_is_refused() -> None:
