@@ -145,8 +145,9 @@ TIDEMARK_SUBMISSIONS_PER_MINUTE = environment.submissions_per_minute()
 TIDEMARK_SAVEPOINTS_PER_MINUTE = environment.savepoints_per_minute()
 TIDEMARK_JOBS_PER_USER = environment.jobs_per_user()
 TIDEMARK_SOCKETS_PER_USER = environment.sockets_per_user()
-#: whether only owners and administrators act on jobs, savepoints, programs and pipelines
+#: whether jobs in micro-batches are taken
 TIDEMARK_MICRO_BATCHES = environment.is_on("TIDEMARK_MICRO_BATCHES", default=True)
+#: whether only owners and administrators act on jobs, savepoints, programs and pipelines
 TIDEMARK_OWNERS_ONLY = environment.is_on("TIDEMARK_OWNERS_ONLY", default=False)
 #: what the programs of a user, and of an administrator, may take in the storage; 0: no limit
 TIDEMARK_QUOTA_MIB = environment.quota_mib()
