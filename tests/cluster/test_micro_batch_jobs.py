@@ -1,4 +1,4 @@
-"""Jobs in micro-batches on a cluster: a TaskManager drives them, whatever is killed, and they move on by savepoint."""
+"""Jobs whose tasks run in passes, on a cluster: a TaskManager drives them, whatever is killed, and streams move on."""
 
 from __future__ import annotations
 
@@ -200,6 +200,24 @@ def test_a_job_that_takes_what_is_there_stops_by_itself(stack: Stack, program: s
     job = stack.client.run(program, [str(tmp_path / "written"), "100000", "100"], once, 2, None)
     wait_until(lambda: state(stack, job) == "FINISHED", 120, "the job's end")
     assert any(saved["job_id"] == job for saved in stack.client.savepoints())
+
+
+@pytest.mark.slow
+def test_the_output_of_a_batch_comes_once_although_its_driver_is_killed(
+    stack: Stack, program: str, tmp_path: Path
+) -> None:
+    written = tmp_path / "written"
+    blocking = {"execution.runtime-mode": "BATCH", "execution.batch-shuffle-mode": "ALL_EXCHANGES_BLOCKING"}
+    wait_until(lambda: not drivers(stack), 60, "the end of earlier jobs")
+    job = stack.client.run(program, [str(written), "3000", "200"], BATCHES | blocking, 2, None)
+    wait_until(lambda: state(stack, job) == "RUNNING" and len(drivers(stack)) == 1, 120, "the batch runs")
+    drivers(stack)[0].send_signal(signal.SIGKILL)
+    wait_until(lambda: stack.client.live(job)["restarts"] == 1, 120, "another attempt")
+    assert committed(written) == []
+    wait_until(lambda: state(stack, job) == "FINISHED", 240, "the end of the batch")
+    assert committed(written) == list(range(3000))
+    assert not [file for file in written.rglob("*") if file.is_file() and file.name.startswith(".")]
+    wait_until(lambda: not drivers(stack), 30, "the driver's end")
 
 
 def test_a_job_that_fits_on_no_taskmanager_says_so(stack: Stack, program: str, tmp_path: Path) -> None:
