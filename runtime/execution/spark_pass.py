@@ -73,13 +73,13 @@ class SparkPass(RemotePass):
         function, partitions = Commit(plan, is_over), len(plan.deployments)
 
         def act(context: SparkContext) -> Reports:
-            return reports_of(beginning(context, partitions).mapPartitions(function).filter(is_report).collect())
+            return self._collected(beginning(context, partitions).mapPartitions(function).filter(is_report))
 
         return self._submit_beside(act) if is_over else self._submit(act)
 
     def _collected(self, rows: RDD[Row]) -> Reports:
         """Return the reports; of a batch, also if Spark has lost some workers. What has ended is not run again: Spark
-        keeps the output of a stage for the rows that are collected twice.
+        keeps the output of a stage for the rows that are collected twice. Commits are all repeated, as sinks allow.
         """
         for _ in range(MAX_LOSSES if self.plan.kind is PassKind.BOUNDED else 0):
             try:

@@ -13,7 +13,7 @@ import pytest
 from runtime.common import Encoder, Types, WatermarkStrategy
 from runtime.connectors import NumberSequenceSource
 from runtime.connectors.collection import CollectionSource
-from runtime.datastream import DataStream, StreamExecutionEnvironment
+from runtime.datastream import DataStream, MapFunction, RuntimeContext, StreamExecutionEnvironment
 from runtime.datastream.connectors.file_system import FileSink
 from runtime.execution.errors import JobExecutionError
 from runtime.testing import BATCH_ON_SPARK, run_job
@@ -23,9 +23,10 @@ from tests.job_runs import record_run
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
 PLAIN = WatermarkStrategy.no_watermarks()
+PARALLELISM = 2
 
 
-def in_stages(build: Any, options: Mapping[str, str] = NO_RESTART, parallelism: int = 2) -> Any:
+def in_stages(build: Any, options: Mapping[str, str] = NO_RESTART, parallelism: int = PARALLELISM) -> Any:
     record_run("spark local")
     return run_job(build, parallelism=parallelism, mode=BATCH_ON_SPARK, options=options, timeout_s=TIMEOUT_S)
 
@@ -76,6 +77,32 @@ def test_a_lost_worker_costs_its_stage_and_nothing_else(tmp_path: Path) -> None:
     assert times_called(tmp_path / "read") == 100
     # nor is anything left of the files that were begun by the lost worker
     assert not [path for path in (tmp_path / "out").rglob("*") if path.is_file() and path.name.startswith(".")]
+
+
+class DiesInCommits(MapFunction):
+    """Kills its worker when it is opened for the first commits, which open all operators again."""
+
+    def __init__(self, directory: Path) -> None:
+        self._opened = directory / "opened"
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        note(self._opened)
+        if times_called(self._opened) == PARALLELISM + 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def map(self, value: Any) -> str:
+        return str(value)
+
+
+def test_a_worker_that_is_lost_while_sinks_commit_costs_nothing(tmp_path: Path) -> None:
+    def build(env: StreamExecutionEnvironment) -> None:
+        numbers = env.from_source(NumberSequenceSource(0, 99), PLAIN, "numbers")
+        sink = FileSink.for_row_format(str(tmp_path / "out"), Encoder.simple_string_encoder()).build()
+        numbers.rebalance().map(DiesInCommits(tmp_path), Types.STRING()).sink_to(sink)
+
+    assert in_stages(build).restarts == 0
+    assert times_called(tmp_path / "opened") > PARALLELISM + 1
+    assert lines(tmp_path / "out") == sorted(map(str, range(100)))
 
 
 def test_a_worker_that_dies_again_and_again_fails_the_batch(tmp_path: Path) -> None:
