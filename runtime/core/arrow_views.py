@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import operator
+
 import pyarrow as pa
 
 
@@ -33,6 +35,10 @@ def _without_views(data_type: pa.DataType) -> pa.DataType:
         kept = _without_views(items.type)
         make = pa.list_ if pa.types.is_list(data_type) else pa.large_list
         return data_type if kept is items.type else make(items.with_type(kept))
+    if pa.types.is_map(data_type):
+        parts = data_type.key_type, data_type.item_type
+        plain = [_without_views(part) for part in parts]
+        return data_type if all(map(operator.is_, plain, parts)) else pa.map_(*plain)
     if pa.types.is_struct(data_type):
         fields = list(data_type)
         types = [_without_views(field.type) for field in fields]

@@ -16,6 +16,8 @@ from runtime.core.batch import RecordBatch
         (pa.binary_view(), pa.binary()),
         (pa.list_(pa.string_view()), pa.list_(pa.string())),
         (pa.large_list(pa.binary_view()), pa.large_list(pa.binary())),
+        (pa.map_(pa.string_view(), pa.int32()), pa.map_(pa.string(), pa.int32())),
+        (pa.map_(pa.int32(), pa.list_(pa.string_view())), pa.map_(pa.int32(), pa.list_(pa.string()))),
         (pa.struct({"n": pa.int64(), "s": pa.string_view()}), pa.struct({"n": pa.int64(), "s": pa.string()})),
     ],
 )
@@ -28,7 +30,7 @@ def test_views_become_plain_however_deep_they_lie(view: pa.DataType, plain: pa.D
 
 
 def test_columns_without_views_are_the_same_object() -> None:
-    columns = pa.record_batch({"a": ["x"], "n": [1]})
+    columns = pa.record_batch({"a": ["x"], "n": [1], "m": pa.array([[("k", 1)]], pa.map_(pa.string(), pa.int32()))})
     assert without_views(columns) is columns
 
 
