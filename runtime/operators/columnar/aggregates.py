@@ -35,6 +35,7 @@ from runtime.operators.columnar.expressions import (
     tokens_of,
 )
 from runtime.operators.columnar.frames import FrameReader, fields_of, supported, type_of
+from runtime.operators.columnar.key_joins import joined
 from runtime.operators.columnar.partials import BY_ORDER, SEQUENCE, Merge, Partial
 from runtime.operators.columnar.quantile_sketch import (
     DEFAULT_ACCURACY,
@@ -235,7 +236,7 @@ class AggregatePlan:
             made = rows.group_by(by).agg(*self._of_rows, *beside)
         for partial in self._sketches:
             sketches = sketch_of_rows(rows, partial.argument, partial.accuracy, partial.name, by)
-            made = made.join(sketches, on=by, how="left", nulls_equal=True)
+            made = joined(made, sketches, by, "left")
         return made
 
     def merged(
@@ -247,7 +248,7 @@ class AggregatePlan:
         if made is None:
             made = partials.group_by(by).agg(*self._of_partials, *beside)
         for partial in self._sketches:
-            made = made.join(sketch_of_sketches(partials, partial.name, by), on=by, how="left", nulls_equal=True)
+            made = joined(made, sketch_of_sketches(partials, partial.name, by), by, "left")
         return made
 
     def results(self, merged: pl.DataFrame, **context: int) -> pl.DataFrame:

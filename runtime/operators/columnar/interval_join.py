@@ -35,6 +35,7 @@ from runtime.operators.columnar.frames import FrameReader
 from runtime.operators.columnar.input_checks import check_inserts, event_times
 from runtime.operators.columnar.join_buffer import EXPIRES, TIME, JoinBuffer
 from runtime.operators.columnar.join_columns import JoinSides
+from runtime.operators.columnar.key_joins import joined
 from runtime.operators.columnar.keyed_rows import in_ranges
 from runtime.operators.columnar.late_rows import LateRows
 from runtime.operators.columnar.panes import Times
@@ -390,10 +391,8 @@ class ColumnIntervalJoinOperator(TwoInputBatchOperator):
         number = pl.col(_KEY).cast(pl.Int64).fill_null(-1)
 
         def numbers(frame: pl.DataFrame, names: list[str]) -> Times:
-            joined = frame.select(names).join(
-                different, left_on=names, right_on=own, how="left", nulls_equal=True, maintain_order="left"
-            )
-            found: Times = joined.select(number).to_series().to_numpy()
+            numbered = joined(frame.select(names), different, names, "left", right_keys=own, in_order=True)
+            found: Times = numbered.select(number).to_series().to_numpy()
             return found
 
         return numbers(keys, own), numbers(others, theirs)

@@ -24,6 +24,7 @@ from runtime.graph.changelog import ChangelogInput
 from runtime.operators.columnar.aggregates import ROWS, AggregatePlan, AggregateSpec
 from runtime.operators.columnar.frames import FrameReader, fields_of, keys_of, tuples_of
 from runtime.operators.columnar.input_checks import check_inserts
+from runtime.operators.columnar.key_joins import joined
 from runtime.operators.columnar.partials import Merge, Partial
 from runtime.operators.columnar.running_whole import KEY, running_wholes
 from runtime.operators.columnar.time_to_live import with_ttl
@@ -149,7 +150,7 @@ class RunningAggregateOperator(KeyedStateOperator, OneInputOperator):
         stored = stored.rename(dict(zip(stored.columns, self._base_schema, strict=True))).cast(self._base_schema)  # type: ignore[arg-type]
         base = pl.concat([distinct, stored], how="horizontal").with_row_index(KEY)
         scalars = base.select(KEY, *keys, *(_BASE + partial.name for partial in self._scalars))
-        rows = rows.join(scalars, on=keys, how="left", nulls_equal=True, maintain_order="left")
+        rows = joined(rows, scalars, keys, "left", in_order=True)
         after = rows.with_columns(self._running)
         # the result before a row is the one after the last row of its key, or that of the state
         restored = base.rename({_BASE + name: name for name in self._partial_names})

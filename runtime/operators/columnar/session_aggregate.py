@@ -22,6 +22,7 @@ from runtime.core.batch import Mark, RecordBatch
 from runtime.graph.changelog import ChangelogInput
 from runtime.operators.columnar.aggregates import ROWS, WINDOW_END, WINDOW_START, AggregateSpec
 from runtime.operators.columnar.input_checks import event_times
+from runtime.operators.columnar.key_joins import joined
 from runtime.operators.columnar.panes import NEVER, Times
 from runtime.operators.columnar.row_buffer import MAX_ROWS
 from runtime.operators.columnar.segments import Header
@@ -154,7 +155,7 @@ class SessionAggregateOperator(ColumnarWindowOperator):
         bounds: dict[int, list[tuple[int, int]]] = {number: [] for number in range(keys.height)}
         for number, start, end in self._store.of_keys(keys).select(_KEY_NUMBER, START, END).iter_rows():
             bounds[number].append((start, end))
-        affected = frame.select(columns).with_row_index(_ROW).join(keys, on=columns, nulls_equal=True)
+        affected = joined(frame.select(columns).with_row_index(_ROW), keys, columns)
         passed = [mark.watermark for mark in marks]
         offsets = [mark.offset for mark in marks]
         late = np.zeros(frame.height, dtype=np.bool_)

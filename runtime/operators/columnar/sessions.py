@@ -9,6 +9,7 @@ from __future__ import annotations
 import polars as pl
 
 from runtime.operators.columnar.aggregates import AggregatePlan
+from runtime.operators.columnar.key_joins import joined
 from runtime.operators.columnar.panes import NEVER, Times
 from runtime.operators.columnar.partials import SEQUENCE
 
@@ -64,7 +65,7 @@ class SessionStore:
 
     def of_keys(self, keys: pl.DataFrame) -> pl.DataFrame:
         """Return the sessions of some keys, joined with the other columns of `keys`."""
-        return self._sessions.join(keys, on=self._plan.keys, how="inner", nulls_equal=True)
+        return joined(self._sessions, keys, self._plan.keys)
 
     def add_new(self, sessions: pl.DataFrame, *, may_touch: bool) -> None:
         """Join sessions of new rows with those that they touch.

@@ -28,6 +28,7 @@ from runtime.core.ids import CheckpointId
 from runtime.graph.changelog import ChangelogInput
 from runtime.operators.columnar.frames import FrameReader, batch_of, fields_of, type_of, with_kinds
 from runtime.operators.columnar.input_checks import check_inserts
+from runtime.operators.columnar.key_joins import joined
 from runtime.operators.columnar.keyed_rows import KeyedRows
 from runtime.operators.columnar.segment_log import Content, LoggedState, SegmentLog, restored_rows
 from runtime.operators.columnar.segments import (
@@ -207,7 +208,7 @@ class TopNOperator(OneInputOperator):
         if self._ttl_ms is None:
             return worst
         written = rows.select(*self._plan.keys, WRITTEN).unique(self._plan.keys)
-        return worst.join(written, on=self._plan.keys, nulls_equal=True).select(self._order_columns)
+        return joined(worst, written, self._plan.keys).select(self._order_columns)
 
     def _purge(self) -> None:
         """Forget what has expired, once in a time to live."""
@@ -346,8 +347,8 @@ class TopNOperator(OneInputOperator):
     def _numbers(self, rows: pl.DataFrame, keys: pl.DataFrame) -> Numbers:
         """Return the number of each row's key."""
         names = self._plan.keys
-        joined = rows.select(names).join(keys, on=names, how="left", nulls_equal=True, maintain_order="left")
-        numbers: Numbers = joined.get_column(_KEY).to_numpy().astype(np.int64)
+        numbered = joined(rows.select(names), keys, names, "left", in_order=True)
+        numbers: Numbers = numbered.get_column(_KEY).to_numpy().astype(np.int64)
         return numbers
 
 

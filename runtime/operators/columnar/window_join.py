@@ -24,6 +24,7 @@ from runtime.operators.columnar.expressions import ColumnExpressionError
 from runtime.operators.columnar.frames import FrameReader, batch_of
 from runtime.operators.columnar.input_checks import check_inserts
 from runtime.operators.columnar.join_columns import JoinSides
+from runtime.operators.columnar.key_joins import joined
 from runtime.operators.columnar.windows import LONG
 from runtime.operators.operator import OneInputOperator
 from runtime.state.state_meta import NO_STATES, DeclaredStates
@@ -127,11 +128,9 @@ class WindowJoinPlan:
     def results(self, merged: pl.DataFrame, **context: int) -> pl.DataFrame:
         """Return the join of the rows of both sides."""
         left, right = (merged.filter(pl.col(SIDE) == side).select(self._sides[side]) for side in (0, 1))
-        joined = left.join(
-            right, on=self.keys, how=self._spec.how, nulls_equal=True, coalesce=True, maintain_order="left_right"
-        )
+        pairs = joined(left, right, self.keys, self._spec.how, in_order=True)
         bounds = [pl.lit(context[name], pl.Int64).alias(name) for name in self._context]
-        return joined.with_columns(*self._key_columns, *bounds).select(self._output)
+        return pairs.with_columns(*self._key_columns, *bounds).select(self._output)
 
 
 class AlikeOperator(OneInputOperator):
