@@ -17,6 +17,7 @@ from runtime.execution.passes.plan import PassKind, PassPlan, TaskPrinted
 from runtime.execution.passes.remote_pass import RemotePass, Reports, first_line
 from runtime.execution.passes.stage_functions import Commit, RunLevel, is_report, order_of, partition_of
 from runtime.execution.spark_query import Work
+from runtime.execution.spark_session import is_local
 
 logger = logging.getLogger(__name__)
 
@@ -61,7 +62,10 @@ class SparkPass(RemotePass):
         functions = [RunLevel(level) for level in levels]
 
         def act(context: SparkContext) -> Reports:
-            rows = beginning(context, partitions[0]).mapPartitions(functions[0])
+            # executors are lost with the output of stages that have ended, workers of this machine are not
+            may_lose_output = self.plan.kind is PassKind.BOUNDED and not is_local(context.master)
+            begin = beginning_anew if may_lose_output else beginning
+            rows = begin(context, partitions[0]).mapPartitions(functions[0])
             for number, function in enumerate(functions[1:], 1):
                 rows = rows.repartitionAndSortWithinPartitions(partitions[number], partition_of, keyfunc=order_of)
                 rows = rows.mapPartitions(function)
@@ -100,3 +104,15 @@ class SparkPass(RemotePass):
 def beginning(context: SparkContext, partitions: int) -> RDD[int]:
     """Return one number for each partition of a level without input."""
     return context.parallelize(range(partitions), partitions)
+
+
+def beginning_anew(context: SparkContext, partitions: int) -> RDD[Any]:
+    """Return such rows of which Spark knows that whatever is computed from them differs from run to run: of a stage
+    whose output is lost in part it then computes all again, and all that has read it.
+
+    Otherwise records would be lost and others doubled: they are dealt out batch by batch, and how long a batch is
+    depends on time. No call says so; a sample, here the whole, of rows that have been shuffled has that property.
+    """
+    pairs = context.parallelize([(number, number) for number in range(partitions)], partitions)
+    shuffled = pairs.partitionBy(partitions, int)
+    return RDD(shuffled._jrdd.sample(False, 1.0, 0), context, shuffled._jrdd_deserializer)

@@ -29,9 +29,31 @@ assert SparkExecutors(context, 60.0).look()[0]["id"] == "driver"
 context.stop()
 """
 
+STAGES = """
+from runtime.common.configuration import Configuration
+from runtime.execution.spark_pass import beginning, beginning_anew
+from runtime.execution.spark_session import acquire_context
+
+def output_of_two_stages(rows):
+    pairs = rows.mapPartitions(lambda _: [(0, 0)]).repartitionAndSortWithinPartitions(2).mapPartitions(list)
+    return pairs._jrdd.rdd().outputDeterministicLevel().toString()
+
+context = acquire_context(Configuration(), 2)
+assert output_of_two_stages(beginning(context, 2)) != "INDETERMINATE"
+anew = beginning_anew(context, 3)
+assert output_of_two_stages(anew) == "INDETERMINATE"
+assert anew.glom().collect() == [[(0, 0)], [(1, 1)], [(2, 2)]]
+context.stop()
+"""
+
 
 def test_a_local_session_has_its_driver_alone() -> None:
     ran = subprocess.run([sys.executable, "-c", LOCAL], cwd=ROOT, capture_output=True, text=True, timeout=300)
+    assert ran.returncode == 0, ran.stderr
+
+
+def test_spark_knows_that_output_of_a_batch_which_an_executor_loses_is_another_one_next_time() -> None:
+    ran = subprocess.run([sys.executable, "-c", STAGES], cwd=ROOT, capture_output=True, text=True, timeout=300)
     assert ran.returncode == 0, ran.stderr
 
 
