@@ -87,7 +87,13 @@ class FrameReader:
 
 def arrow_of(frame: pl.DataFrame) -> pa.RecordBatch:
     """Return the columns of a frame as one Arrow batch."""
-    batches = frame.rechunk().to_arrow(compat_level=_NEWEST).to_batches()
+    frame = frame.rechunk()
+    try:
+        batches = frame.to_arrow(compat_level=_NEWEST).to_batches()
+    except pa.ArrowInvalid:
+        # lists of texts that are all empty may begin behind the end of their items, which Polars has dropped
+        plain = frame.to_arrow(compat_level=CompatLevel.oldest())
+        batches = pl.DataFrame(plain).to_arrow(compat_level=_NEWEST).to_batches()
     if batches:
         return batches[0]
     schema = frame.to_arrow(compat_level=_NEWEST).schema
