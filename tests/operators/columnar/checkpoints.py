@@ -59,6 +59,8 @@ class CheckpointedJob:
     last_id: int = 0
     running: list[Checkpoint] = field(default_factory=list)
     retained: Checkpoint | None = None
+    #: completed ones that are no longer retained, and those that were running then
+    subsumed: list[tuple[CheckpointId, set[CheckpointId]]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.files = DirectoryFiles(self.directory / "files")
@@ -100,9 +102,18 @@ class CheckpointedJob:
             harness.operator.notify_checkpoint_complete(checkpoint.checkpoint_id)
         subsumed, self.retained = self.retained, checkpoint
         if subsumed is not None:
-            # a running one may build on what is deleted here: the coordinator waits for it
-            needed = {uri for other in self.running for uri in other.shared()}
-            for uri in set(self.registry.unregister(subsumed.checkpoint_id)) - needed:
+            # running ones may build on it, whether or not they are written: the coordinator waits for them
+            self.subsumed.append((subsumed.checkpoint_id, {other.checkpoint_id for other in self.running}))
+        self._delete_unneeded()
+
+    def _delete_unneeded(self) -> None:
+        """Delete the files of subsumed checkpoints on which none builds that was running then."""
+        running = {other.checkpoint_id for other in self.running}
+        still = [(old, blockers & running) for old, blockers in self.subsumed if blockers & running]
+        over = [old for old, blockers in self.subsumed if not blockers & running]
+        self.subsumed = still
+        for old in over:
+            for uri in self.registry.unregister(old):
                 Path(uri).unlink()
 
     def abort(self, checkpoint: Checkpoint) -> None:
@@ -113,6 +124,7 @@ class CheckpointedJob:
         for uri in checkpoint.shared():
             if uri not in self.registry and not any(uri in other.shared() for other in self.running):
                 Path(uri).unlink()
+        self._delete_unneeded()
 
     def checkpoint(self, kind: SnapshotKind = SnapshotKind.INCREMENTAL) -> Checkpoint:
         """Take, write and complete a checkpoint."""
