@@ -420,7 +420,7 @@ class SlotHost:
 
     def _read_all(self) -> None:
         """Begin the only pass, once the sources have found their splits."""
-        if self._sources.first_searches:
+        if self._sources.first_searches or any(state.is_terminal for state in self._states.values()):
             return
         for known, slot in self._coordinator_slots.items():
             try:

@@ -8,7 +8,7 @@ nothing, and is no batch of the query. A batch that is the whole job has no quer
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any
 
 from pyspark import SparkContext
@@ -24,6 +24,8 @@ from runtime.execution.spark_pass import SparkPass
 from runtime.execution.spark_query import BatchQuery, QueryBatch, QueryFacts, Work, run_order
 from runtime.task.messages import FailureInfo, TriggerCheckpoint
 
+_CANCELS, _CANCEL_PAUSE_S = 60, 0.5
+"""How often what was given up is cancelled, and the pauses in between."""
 _ASK_AGAIN_MS = 200.0
 """Time after which a checkpoint for a batch is asked for again: while regions restart the JobMaster takes none."""
 
@@ -161,8 +163,16 @@ class SparkPasses(AttemptPasses):
             run_order(future, work, self._context)
 
     def _cancel_beside(self) -> None:
-        if self._running_beside is not None and not self._running_beside.done():
-            JvmCall(lambda: self._context.cancelJobGroup(self._group_beside))
+        running = self._running_beside
+        if running is not None and not running.done():
+            JvmCall(lambda: self._cancel_until_over(running))
+
+    def _cancel_until_over(self, running: Future[Any]) -> None:
+        """Cancel what runs, again and again: what has not begun is in no group yet."""
+        for _ in range(_CANCELS):
+            self._context.cancelJobGroup(self._group_beside)
+            if wait([running], _CANCEL_PAUSE_S).done:
+                return
 
     def _print(self, printed: TaskPrinted) -> None:
         self._host.client_of(printed.task).send(printed.channel, printed.payload)

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from runtime.common import Encoder, Types, WatermarkStrategy
+from runtime.common import Configuration, Encoder, Types, WatermarkStrategy
 from runtime.connectors import NumberSequenceSource
 from runtime.connectors.collection import CollectionSource
 from runtime.datastream import DataStream, MapFunction, RuntimeContext, StreamExecutionEnvironment
 from runtime.datastream.connectors.file_system import FileSink
-from runtime.execution.errors import JobExecutionError
+from runtime.execution.errors import JobCanceledError, JobExecutionError
+from runtime.execution.spark_session import acquire_context
 from runtime.testing import BATCH_ON_SPARK, run_job
 from tests.execution.test_spark_micro_batch import NO_RESTART, RESTARTS, TIMEOUT_S, lines
 from tests.job_runs import record_run
+from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
@@ -124,6 +127,29 @@ def test_a_function_that_fails_begins_the_batch_anew(tmp_path: Path) -> None:
     assert result.restarts == 1 and "ValueError: once" in result.failures[0]
     assert lines(tmp_path / "out") == EXPECTED
     assert times_called(tmp_path / "read") == 200
+
+
+def test_a_batch_that_is_cancelled_stops(tmp_path: Path) -> None:
+    def build(env: StreamExecutionEnvironment) -> None:
+        def slow(n: int) -> int:
+            note(tmp_path / "read")
+            time.sleep(0.05)
+            return n
+
+        env.from_source(NumberSequenceSource(0, 99_999), PLAIN, "numbers").map(slow, Types.LONG()).print()
+
+    settings = {"parallelism.default": "2", **BATCH_ON_SPARK.options, **NO_RESTART}
+    env = StreamExecutionEnvironment.get_execution_environment(Configuration.from_dict(settings))
+    build(env)
+    record_run("spark local")
+    client = env.execute_async("slow")
+    wait_until(lambda: times_called(tmp_path / "read") > 0, 60, "the batch's first records")
+    client.handle.cancel()
+    with pytest.raises(JobCanceledError):
+        client.handle.wait(60)
+
+    tracker = acquire_context(Configuration(), 1).statusTracker()
+    wait_until(lambda: not tracker.getActiveJobsIds(), 60, "the end of Spark's job")
 
 
 def test_more_subtasks_than_cores_run_one_after_the_other() -> None:
