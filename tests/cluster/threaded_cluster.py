@@ -191,14 +191,14 @@ class ThreadedCluster:
         self.manager.hasten()
         self.manager.step(_TURN_S)
 
-    def until(self, condition: Callable[[], bool], what: str, longer_s: float = 0.0) -> None:
-        """Turn until a condition holds, which may take so much longer than most."""
+    def until(self, condition: Callable[[], bool], what: str) -> None:
+        """Turn until a condition holds."""
 
         def turned() -> bool:
             self.turn()
             return condition()
 
-        wait_until(turned, self._settle_s + longer_s, what)
+        wait_until(turned, self._settle_s, what)
 
     def until_ended(self, jobs: Sequence[str]) -> None:
         """Turn until jobs have ended, and their slots are free."""
