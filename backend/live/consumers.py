@@ -19,6 +19,7 @@ from typing import Any, cast
 
 from channels.exceptions import StopConsumer
 from channels.generic.websocket import AsyncWebsocketConsumer
+from uvicorn.protocols.utils import ClientDisconnected
 
 from backend.cluster import services
 from backend.cluster.database_clock import CLOCK
@@ -214,6 +215,9 @@ class LiveConsumer(AsyncWebsocketConsumer):
             await work
         except (asyncio.CancelledError, StopConsumer):
             raise
+        except ClientDisconnected:
+            # the page has gone, which the connection is told next
+            return
         except Exception:
             logger.exception("live connection failed")
             await self.close(CLOSE_ERROR)

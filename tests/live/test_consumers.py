@@ -16,6 +16,7 @@ from channels.layers import get_channel_layer
 from django.contrib.auth.models import User
 from django.test import Client
 from pytest_django import Settings
+from uvicorn.protocols.utils import ClientDisconnected
 
 from backend.accounts.models import ApiToken
 from backend.accounts.services import create_token
@@ -208,6 +209,14 @@ async def test_a_logout_ends_the_connection(
         while (message := await connection.receive_output(5))["type"] == "websocket.send":
             assert "tick" in message["text"]
         assert message == {"type": "websocket.close", "code": CLOSE_UNAUTHORIZED}
+
+
+async def test_a_page_that_has_gone_is_no_error(caplog: pytest.LogCaptureFixture) -> None:
+    async def send() -> None:
+        raise ClientDisconnected
+
+    await LiveConsumer()._ended_with(send())
+    assert not caplog.records
 
 
 async def test_reads_of_the_layer_have_no_timeout_of_their_own() -> None:

@@ -38,6 +38,8 @@ import own from './SavepointsPage.module.css';
 const KEY = ['savepoints'];
 const READ_MS = 10_000;
 const COLUMNS = 7;
+/** The server counts no further. */
+const MAX_PAGE = 1_000_000 / PAGE_SIZE;
 
 export function SavepointsPage() {
   usePageTitle(t('Savepoints'));
@@ -45,7 +47,7 @@ export function SavepointsPage() {
   const search = params.get('search');
   const [pageParam, setPage] = useQueryParam('page', 'push');
   const [wanted] = useDebouncedValue(search ?? '', 300);
-  const page = Math.max(1, Math.trunc(Number(pageParam)) || 1);
+  const page = Math.min(Math.max(1, Math.trunc(Number(pageParam)) || 1), MAX_PAGE);
   const { data, error, refetch } = useQuery({
     queryKey: [...KEY, wanted, page],
     queryFn: async () => ({ ...(await fetchSavepoints(wanted, page)), page }),
