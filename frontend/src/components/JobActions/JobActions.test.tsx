@@ -161,6 +161,16 @@ test('a vertex of the table is rescaled by one, once the slots that it needs hav
   await waitFor(() => expect(asked).toContainEqual(expect.stringMatching(/^PUT .*resource-requirements$/)));
 });
 
+test('an emptied parallelism rescales nothing', async () => {
+  show('RUNNING', 'operator', 1);
+  fireEvent.click(button('More subtasks of map'));
+  const dialog = within(await screen.findByRole('dialog', { name: 'Rescale this job' }));
+  const rescale = dialog.getByRole<HTMLButtonElement>('button', { name: 'Rescale' });
+  expect(rescale.disabled).toBe(false);
+  fireEvent.change(dialog.getByRole('textbox', { name: 'Parallelism' }), { target: { value: '' } });
+  expect(rescale.disabled).toBe(true);
+});
+
 test('nobody rescales a vertex of a job that does not run, and no viewer does', () => {
   show('CREATED');
   expect(screen.queryByRole('button', { name: /subtasks of map/ })).toBeNull();

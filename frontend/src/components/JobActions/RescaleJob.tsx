@@ -63,7 +63,7 @@ export function RescaleJob({ job, isOpen, onClose, onClosed, wished = {} }: Prop
       onSubmit={() => start(changed)}
       action={t('Rescale')}
       isBusy={isAsking}
-      isDisabled={Object.keys(changed).length === 0}
+      isDisabled={asked < 1 || Object.keys(changed).length === 0}
       problem={error?.message ?? null}
     >
       <p className={classes.text}>
