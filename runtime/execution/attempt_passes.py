@@ -39,7 +39,7 @@ class AttemptPasses(ABC):
 
 
 class LocalHost(Protocol):
-    """What passes need that run in a host's thread."""
+    """The part of a host that passes in its thread need."""
 
     clock: Clock
 

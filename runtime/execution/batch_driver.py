@@ -1,4 +1,4 @@
-"""The process that drives the micro-batches of one region for a TaskManager: it hosts the region's slots.
+"""The process that drives the passes of one region for a TaskManager: it hosts the region's slots.
 
 `batch_drivers` starts it. Its first line of input says what slots are told, see SlotSpec; the input ends with the
 TaskManager, and this process then ends, too. Its output is one line with what has failed, or nothing. It shares the
@@ -117,7 +117,7 @@ def main() -> Any:
         drive(group, spec)
     except Exception as error:
         if not isinstance(error, ControlLostError):
-            logger.exception("the driver of the job's micro-batches has failed")
+            logger.exception("the driver of the job's passes has failed")
         status = 1
         answer.write(" ".join((str(error) or type(error).__name__).splitlines()[:1]) + "\n")
     answer.flush()

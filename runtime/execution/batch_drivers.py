@@ -1,4 +1,4 @@
-"""BatchDrivers: starts and ends the processes that drive micro-batches in the SparkSession of a TaskManager."""
+"""BatchDrivers: starts and ends the processes that drive passes in the SparkSession of a TaskManager."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def _outcome(process: subprocess.Popen[bytes], order: bytes) -> str | None:
     if status == 0:
         return None
     how = f"signal {signal.Signals(-status).name}" if status < 0 else f"exit status {status}"
-    return f"the process that drives the micro-batches has ended: {said or how}"
+    return f"the process that drives the job's passes has ended: {said or how}"
 
 
 def _clear(context: SparkContext, group: str, gateway: Any) -> None:

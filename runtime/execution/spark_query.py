@@ -27,7 +27,7 @@ from runtime.execution.session_health import JvmCall
 logger = logging.getLogger(__name__)
 
 SESSION_SETTINGS = {
-    # its rows are none
+    # the query has no rows whose partitions could be adapted
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.session.timeZone": "UTC",
 }

@@ -138,7 +138,7 @@ class SparkStages:
 
 def kill_worker(host: str, pid: int) -> bool:
     """kill -9 a slot's process, if it is on this machine and that pid is still a slot's: a worker of Spark, or what
-    drives micro-batches.
+    drives passes.
     """
     if host != socket.gethostname():
         return False

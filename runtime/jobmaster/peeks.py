@@ -65,7 +65,7 @@ class NumberedElement(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PeekView:
-    """What there is to be seen of a peek."""
+    """The rows that a peek has seen, and its state."""
 
     peek_id: str
     version: int

@@ -66,12 +66,12 @@ def program(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def drivers(stack: Stack) -> list[psutil.Process]:
-    """The processes that drive micro-batches."""
+    """Return the processes that drive passes."""
     return [process for process in stack.processes() if MODULE in " ".join(arguments(process))]
 
 
 def arguments(process: psutil.Process) -> list[str]:
-    """What a process was started with; nothing if it has just ended."""
+    """Return the command line of a process; nothing if it has just ended."""
     try:
         return process.cmdline()
     except psutil.NoSuchProcess:
@@ -88,7 +88,7 @@ def batches(stack: Stack, job: str) -> int:
 
 
 def told(stack: Stack, job: str) -> list[dict[str, Any]]:
-    """What the job's batches have done."""
+    """Return the traces of the job's batches."""
     document = stack.client.batches(job)
     assert document["micro_batches"] and all(batch["kind"] == "data" for batch in document["batches"])
     return list(document["batches"])

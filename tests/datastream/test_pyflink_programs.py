@@ -8,6 +8,7 @@ lines are compared as a set.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,13 @@ WITHOUT_ORDER = {
 }
 
 
+def printed_by(programs: Sequence[str], environment: dict[str, str]) -> dict[str, tuple[str, str | None]]:
+    """Run programs in one process; returns by name what each printed, and its traceback if it failed."""
+    done = run_program(HERE / "run_programs.py", *programs, env=environment)
+    assert (done.exit_code, done.stderr) == (0, "")
+    return {name: (printed, error) for name, printed, error in json.loads(done.stdout)}
+
+
 @pytest.fixture(scope="module")
 def runs(request: pytest.FixtureRequest) -> dict[str, tuple[str, str | None]]:
     """Program → what it printed and its traceback, of all programs that are to be tested, run in one process."""
@@ -39,9 +47,7 @@ def runs(request: pytest.FixtureRequest) -> dict[str, tuple[str, str | None]]:
     wanted = [
         str(item.callspec.params["program"]) for item in own if isinstance(item, pytest.Function) and _has_runs(item)
     ]
-    done = run_program(HERE / "run_programs.py", *wanted, env={"TIDEMARK_CONF_EXECUTION_TARGET": "mini-cluster"})
-    assert (done.exit_code, done.stderr) == (0, "")
-    return {name: (printed, error) for name, printed, error in json.loads(done.stdout)}
+    return printed_by(wanted, {"TIDEMARK_CONF_EXECUTION_TARGET": "mini-cluster"})
 
 
 def _has_runs(item: pytest.Function) -> bool:
@@ -53,9 +59,7 @@ def runs_in_batch() -> dict[str, tuple[str, str | None]]:
     """The same of the programs that Flink was asked to execute as batches."""
     environment = {"TIDEMARK_CONF_EXECUTION_TARGET": "mini-cluster", "TIDEMARK_CONF_EXECUTION_RUNTIME__MODE": "BATCH"}
     programs = [str(HERE / "pyflink_programs" / f"{golden.stem}.py") for golden in IN_BATCH]
-    done = run_program(HERE / "run_programs.py", *programs, env=environment)
-    assert (done.exit_code, done.stderr) == (0, "")
-    return {name: (printed, error) for name, printed, error in json.loads(done.stdout)}
+    return printed_by(programs, environment)
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.stem)

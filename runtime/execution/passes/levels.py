@@ -50,11 +50,6 @@ class Place(NamedTuple):
     edge: int
     producer: int
 
-    @property
-    def order(self) -> tuple[int, ...]:
-        """Return what the rows of a partition are sorted by: failures, frames task by task, what is handed on."""
-        return self[1:]
-
 
 Row = tuple[Place, tuple[int, bytes]]
 """Kind and payload behind their place."""
