@@ -23,6 +23,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 seen: list[tuple[str, int, object]] = []
 #: holds up the view that waits
 meeting = threading.Barrier(3)
+has_begun, is_released = threading.Event(), threading.Event()
 
 
 class SeesThread:
@@ -49,7 +50,13 @@ def waits(_: HttpRequest) -> HttpResponse:
     return HttpResponse("met")
 
 
-urlpatterns = [path("quick", quick), path("waits", waits)]
+def held(_: HttpRequest) -> HttpResponse:
+    has_begun.set()
+    is_released.wait(30)
+    return HttpResponse("released")
+
+
+urlpatterns = [path("quick", quick), path("waits", waits), path("held", held)]
 
 
 @pytest.fixture
@@ -64,11 +71,16 @@ def handler(settings: Settings) -> Iterator[OneThreadHandler]:
     wait_until(lambda: not set(threading.enumerate()) - before, 10, "the end of the threads")
 
 
-async def get(handler: OneThreadHandler, of: str) -> bytes:
+async def asked(handler: OneThreadHandler, of: str) -> ApplicationCommunicator:
     headers = [(b"host", b"localhost")]
     scope = {"type": "http", "method": "GET", "path": of, "query_string": b"", "headers": headers}
     talk = ApplicationCommunicator(handler, scope)
     await talk.send_input({"type": "http.request", "body": b"", "more_body": False})
+    return talk
+
+
+async def get(handler: OneThreadHandler, of: str) -> bytes:
+    talk = await asked(handler, of)
     start = await talk.receive_output(30)
     body: bytes = (await talk.receive_output(30))["body"]
     await talk.wait(30)
@@ -88,6 +100,21 @@ async def test_a_request_and_the_next_one_run_in_one_thread_with_one_connection(
 
 async def test_requests_at_the_same_time_do_not_wait_for_each_other(handler: OneThreadHandler) -> None:
     assert await asyncio.gather(*(get(handler, "/waits") for _ in range(3))) == [b"met"] * 3
+
+
+# Django leaves the body of a request whose client has left to the collector
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+async def test_a_request_does_not_wait_for_one_whose_client_has_left(handler: OneThreadHandler) -> None:
+    is_released.clear()
+    talk = await asked(handler, "/held")
+    await asyncio.to_thread(has_begun.wait, 30)
+    await talk.send_input({"type": "http.disconnect"})
+    try:
+        assert await get(handler, "/quick") == b"quick"
+    finally:
+        is_released.set()
+    # the thread is lent until the view has ended
+    await talk.wait(30)
 
 
 async def test_of_many_threads_a_few_are_kept(handler: OneThreadHandler, monkeypatch: pytest.MonkeyPatch) -> None:
