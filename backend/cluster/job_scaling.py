@@ -200,7 +200,8 @@ class JobScaling:
             # it would be stopped, wait for slots for minutes, and return to the old parallelism
             needed = least_slots(self.graph, requirements)
             raise RescaleError(f"the job would need {needed} slots, but only {available} are available")
-        asked = self._driver.rescale(parallelism)
+        # a person waits for it: the cooldown is for what the scheduler and the autoscaler decide
+        asked = self._driver.rescale(parallelism, at_once=True)
         self._asked, self._is_bound = (requirements, asked), is_bound
         self._next = rescaled(self.graph, parallelism)
         self._begin(asked, "rescaled")

@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from django.db import transaction
+
 from backend.cluster.cluster_document import listed_jobs
 from backend.cluster.models import Job
 from runtime.common import options
@@ -53,14 +55,30 @@ def tags_of_option(text: str) -> list[str]:
         raise ConfigurationError(options.PIPELINE_TAGS.key, text, accepted) from None
 
 
-def set_tags(job: Job, tags: Iterable[object]) -> None:
-    """Replace the tags of a job, whether it has ended or not.
+def change_tags(job_id: str, tags: Iterable[object], was: Iterable[object] | None = None) -> list[str]:
+    """Change the tags of a job, whether it has ended or not, and return them.
+
+    Args:
+        job_id: the job.
+        tags: those that it is to have.
+        was: those that it had when they were edited: what others have added or removed since stays so. None: they are
+            replaced, whatever they are now.
 
     Raises:
+        Job.DoesNotExist: there is no such job.
         TagError: see `checked_tags`.
     """
-    job.tags = checked_tags(tags)
-    Job.objects.filter(id=job.id).update(tags=job.tags)
+    wanted = checked_tags(tags)
+    with transaction.atomic():
+        job = Job.objects.select_for_update().only("tags").get(id=job_id)
+        if was is not None:
+            known = checked_tags(was)
+            added = [tag for tag in job.tags if tag not in known and tag not in wanted]
+            removed = set(known) - set(job.tags)
+            wanted = checked_tags([*(tag for tag in wanted if tag not in removed), *added])
+        if wanted != job.tags:
+            Job.objects.filter(id=job_id).update(tags=wanted)
+    return wanted
 
 
 def listed_tags() -> dict[str, list[str]]:

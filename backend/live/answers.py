@@ -223,6 +223,15 @@ class Tags(TypedDict):
     """In the order in which they were given."""
 
 
+class TagsChange(TypedDict):
+    tags: list[str]
+    """Those that the job is to have."""
+    was: NotRequired[list[str]]
+    """Those that it had when they were edited. Given: only what differs from them is added and removed, so that nobody
+    undoes what somebody else has tagged meanwhile.
+    """
+
+
 class AllTags(TypedDict):
     jobs: dict[str, list[str]]
     """By job, of those in the overview that have any."""

@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 
 from django.db.models import Q, QuerySet
+from django.db.models.fields.json import KT
 from rest_framework import exceptions
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -80,8 +81,15 @@ class SavepointsView(ProductView):
 
 
 def _wanted(request: Request) -> QuerySet[Operation]:
-    """Return what has taken the savepoints that are asked for, newest first."""
-    done = Operation.objects.filter(kind__in=SNAPSHOTS, state=Operation.State.COMPLETED, result__has_key="location")
+    """Return what has taken the savepoints that are asked for and were not disposed of, newest first."""
+    completed = Operation.objects.filter(state=Operation.State.COMPLETED)
+    disposed = (
+        completed.filter(kind=Operation.Kind.DISPOSE, progress__has_key="directory")
+        .exclude(result__has_key="error")
+        .values(directory=KT("progress__directory"))
+    )
+    taken = completed.filter(kind__in=SNAPSHOTS, result__has_key="location")
+    done = taken.annotate(location=KT("result__location")).exclude(location__in=disposed)
     if "job" in request.query_params:
         done = done.filter(job_id=_findable(request.query_params["job"]))
     text = _findable(request.query_params.get("search", "").strip())

@@ -11,9 +11,10 @@ from rest_framework.response import Response
 from backend.accounts.roles import Role
 from backend.accounts.views import ProductView
 from backend.cluster import services
-from backend.cluster.job_tags import TagError, listed_tags, set_tags
+from backend.cluster.job_tags import TagError, change_tags, listed_tags
+from backend.cluster.models import Job
 from backend.contract.operation import operation
-from backend.live.answers import AllTags, Tags
+from backend.live.answers import AllTags, Tags, TagsChange
 from backend.live.api import check_job
 
 logger = logging.getLogger(__name__)
@@ -33,16 +34,20 @@ class TagsView(ProductView):
         check_job(job_id)
         return Response({"tags": services.get_job(job_id).tags})
 
-    @operation(Tags, body=Tags)
+    @operation(Tags, body=TagsChange)
     def put(self, request: Request, job_id: str) -> Response:
         check_job(job_id)
         body = request.data
         if not isinstance(body, dict) or not isinstance(body.get("tags"), list):
             raise exceptions.ValidationError({"tags": "Must be a list of tags."})
-        job = services.get_job(job_id)
+        if not isinstance(body.get("was", []), list):
+            raise exceptions.ValidationError({"was": "Must be a list of tags."})
         try:
-            set_tags(job, body["tags"])
+            tags = change_tags(job_id, body["tags"], body.get("was"))
         except TagError as error:
             raise exceptions.ValidationError({"tags": str(error)}) from error
-        logger.info("job %s was tagged %s by %s", job_id, job.tags, request.user)
-        return Response({"tags": job.tags})
+        except Job.DoesNotExist as error:
+            # deleted since it was checked
+            raise exceptions.NotFound(f"Job {job_id} not found.") from error
+        logger.info("job %s was tagged %s by %s", job_id, tags, request.user)
+        return Response({"tags": tags})

@@ -208,12 +208,8 @@ class RestClient:
 
     def job_pipeline(self, job_id: str) -> dict[str, Any] | None:
         """Return the pipeline that the job is of; None: it was not drawn."""
-        try:
-            return self._call("GET", f"/api/v1/pipelines/jobs/{job_id}")
-        except RequestRefusedError as refused:
-            if refused.status == 404:
-                return None
-            raise
+        drawn: dict[str, Any] | None = self._call("GET", f"/api/v1/pipelines/jobs/{job_id}")["drawn"]
+        return drawn
 
     def batches(self, job_id: str) -> dict[str, Any]:
         """Return what the last batches of a job in micro-batches have done."""

@@ -281,12 +281,13 @@ class JobMasterDriver:
 
         Args:
             parallelism: of the vertices that are to change.
-            at_once: whether it does not matter when the job was rescaled last: its slots are about to go.
+            at_once: whether it does not matter when the job was rescaled last: a person asks for it, or its slots are
+                about to go.
 
         Returns:
             Fails with JobRequestError; the job then runs on as it was.
         """
-        return self._request(lambda request_id: RescaleRequested(request_id, parallelism, is_move=at_once))
+        return self._request(lambda request_id: RescaleRequested(request_id, parallelism, at_once=at_once))
 
     def offer(self, parallelism: Mapping[VertexId, int]) -> None:
         """Say which parallelisms the next attempt is to have, since there are slots for them; see

@@ -126,6 +126,8 @@ class RescaleRequested:
     request_id: str
     parallelism: Mapping[VertexId, int]
     """New parallelisms of the vertices that are to change."""
+    at_once: bool = False
+    """Whether it does not matter when the job was rescaled last: a person asks for it, or its slots are about to go."""
     is_move: bool = False
     """Whether the job is redeployed, and at once, even if no parallelism changes: on other slots."""
 

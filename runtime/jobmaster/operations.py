@@ -234,12 +234,12 @@ class JobOperations:
 
     def stop_due(self) -> None:
         """Have the job stop with a savepoint behind its last batch, unless it is being stopped."""
-        is_stopping = _Purpose.STOP in self._purposes.values() or self._snapshots.stopped_by is not None
-        if not is_stopping and not self._all_finished:
+        if not self._is_stopping and not self._all_finished:
             self._journal.act(StopWanted())
 
     def request_rescale(self, request: RescaleRequested, graph: JobGraph, state: JobState) -> None:
-        """Take a checkpoint, once the last rescaling is long enough ago, then RedeployJob; answered when it runs.
+        """Take a checkpoint, at once or when the last rescaling is long enough ago, then RedeployJob; answered when it
+        runs.
 
         Args:
             request: says which parallelisms are wanted.
@@ -265,7 +265,8 @@ class JobOperations:
             self._answer(request.request_id, str(refusal))
             return
         now_ms, cooldown_ms = self._journal.now_ms, self._settings.rescale_cooldown_ms
-        not_before_ms = now_ms if request.is_move else max(now_ms, self._last_rescale_ms + cooldown_ms)
+        is_urgent = request.at_once or request.is_move
+        not_before_ms = now_ms if is_urgent else max(now_ms, self._last_rescale_ms + cooldown_ms)
         self._rescale = _Rescale(request.request_id, wanted, graph, not_before_ms)
         self._begin_rescale()
 
@@ -398,10 +399,14 @@ class JobOperations:
 
     def _on_rescale_done(self, done: RequestDone) -> None:
         assert self._rescale is not None
+        is_ending = self._all_finished or self._is_stopping
         if done.error is None and self._over is not None:
             self._fail_rescale(f"the job ended its attempt before it could be {self._rescale.what}: {self._over}")
         elif done.error is None:
             self._decide(RedeployJob(self._rescale.graph, f"the job is {self._rescale.what}"))
+        elif is_ending:
+            how = "is being stopped" if self._is_stopping else "has read all its input"
+            self._fail_rescale(f"the job {how} and is not {self._rescale.what}")
         else:
             self._fail_rescale(f"no checkpoint could be taken to rescale from: {done.error}")
 
@@ -453,6 +458,11 @@ class JobOperations:
         assert rescale is not None
         self._purposes.pop(rescale.request_id, None)
         self._answer(rescale.request_id, error, is_premature)
+
+    @property
+    def _is_stopping(self) -> bool:
+        """Return whether the job stops with a savepoint that is being taken, or is recorded."""
+        return _Purpose.STOP in self._purposes.values() or self._snapshots.stopped_by is not None
 
     @property
     def _takes_final(self) -> bool:

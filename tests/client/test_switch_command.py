@@ -28,7 +28,7 @@ PROGRAM = {
 @pytest.fixture
 def running(cluster: FakeCluster) -> FakeCluster:
     """A continuous job of an uploaded program."""
-    cluster.answers = {PIPELINE: (404, {"errors": [{"code": "not_found", "field": "", "message": "Not found."}]})}
+    cluster.answers = {PIPELINE: (200, {"drawn": None})}
     offer(cluster)
     cluster.batches = {"micro_batches": False, "batches": []}
     cluster.operations = [{"state": "COMPLETED", "result": {"location": "file:///sp", "checkpoint_id": 3}}]
@@ -108,6 +108,6 @@ def test_a_job_that_is_executed_so_already_is_left_alone(
 
 
 def test_a_drawn_job_is_redeployed_instead(tidemark: Tidemark, running: FakeCluster, capsys: Captured) -> None:
-    running.answers[PIPELINE] = (200, {"pipeline": "p", "version": 1})
+    running.answers[PIPELINE] = (200, {"drawn": {"pipeline": "p", "version": 1}})
     assert tidemark("switch", JOB_ID, "micro-batch") == 1
     assert "redeploy" in capsys.readouterr().err and not posts(running)

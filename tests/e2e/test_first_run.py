@@ -17,7 +17,7 @@ def test_the_job_of_the_first_run_is_a_pipeline_of_the_users(site: Site, page: P
     page.goto(f"{site.url}/ui/pipelines")
     page.get_by_role("link", name=DEMO, exact=True).click()
     expect(page.get_by_text("By airport and hour", exact=True).first).to_be_visible()
-    of_job = page.request.get(f"{site.url}/api/v1/pipelines/jobs/{job_id}").json()
+    of_job = page.request.get(f"{site.url}/api/v1/pipelines/jobs/{job_id}").json()["drawn"]
     assert page.url.endswith(f"/pipelines/{of_job['pipeline']}/edit") and of_job["version"] == 1
 
 

@@ -462,6 +462,47 @@ def test_one_rescaling_follows_another_after_the_cool_down() -> None:
     assert set(s.machine.status().parallelism.values()) == {3}
 
 
+def test_a_rescaling_that_is_urgent_does_not_wait_for_the_cool_down() -> None:
+    s = saving_job()
+    s.deliver(parallelism(s, 4))
+    s.settle()
+    s.answers.clear()
+    s.deliver(replace(parallelism(s, 3), at_once=True))
+    s.settle()
+    assert s.answers["r"].error is None
+    assert (s.machine.attempt, set(s.machine.status().parallelism.values())) == (2, {3})
+    # and is none where nothing changes
+    s.answers.clear()
+    s.deliver(replace(parallelism(s, 3), at_once=True))
+    assert s.answers["r"].error is None
+    assert s.machine.attempt == 2
+
+
+def test_a_rescaling_fails_because_the_job_is_stopped_meanwhile() -> None:
+    s = saving_job()
+    s.deliver(parallelism(s, 4))
+    s.settle()
+    s.answers.clear()
+    # it waits for the cool-down
+    s.deliver(parallelism(s, 3))
+    s.deliver(SavepointRequested("stop", after=AfterSavepoint.SUSPEND))
+    s.settle()
+    assert s.answers["stop"].error is None
+    assert "no checkpoint" not in s.error_of()
+    assert s.error_of() == "the job is FINISHED"
+
+
+def test_a_rescaling_fails_because_the_job_is_being_stopped() -> None:
+    s = saving_job()
+    s.storage_is_slow = True
+    s.deliver(SavepointRequested("stop", after=AfterSavepoint.SUSPEND))
+    s.settle()
+    s.deliver(replace(parallelism(s, 3), at_once=True))
+    s.settle()
+    assert s.error_of() == "the job is being stopped and is not rescaled"
+    assert "stop" not in s.answers
+
+
 def test_a_job_goes_back_if_the_slots_for_more_do_not_come() -> None:
     s = saving_job(restarts=0)
     s.advance(1_000)

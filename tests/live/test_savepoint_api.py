@@ -142,6 +142,28 @@ def test_a_savepoint_whose_files_are_gone_says_so(api: APIClient, job: Job, home
     assert (listed["exists"], listed["size"]) == (False, None)
 
 
+def disposal(directory: str, result: dict[str, Any] | None) -> None:
+    """A disposal of a savepoint, with its result; None: it has begun."""
+    Operation.objects.create(
+        kind=Operation.Kind.DISPOSE,
+        parameters={"path": directory},
+        state=Operation.State.IN_PROGRESS if result is None else Operation.State.COMPLETED,
+        created_at=0,
+        progress={"directory": directory},
+        result=result,
+    )
+
+
+def test_a_disposed_savepoint_is_not_listed(api: APIClient, job: Job, home: Path) -> None:
+    gone, kept, failed = (taken(job, home, number) for number in (1, 2, 3))
+    disposal(gone, {"location": gone})
+    disposal(kept, None)
+    disposal(failed, {"error": "the disk is gone"})
+    listed = api.get("/api/v1/savepoints").json()
+    assert [savepoint["location"] for savepoint in listed["savepoints"]] == [failed, kept]
+    assert listed["total"] == 2
+
+
 def test_a_savepoint_names_the_jobs_that_were_started_from_it(api: APIClient, job: Job, home: Path) -> None:
     location = taken(job, home, 1)
     ended = started_from(location, "no_claim", "FAILED")

@@ -32,6 +32,30 @@ def test_a_job_is_tagged_and_listed_with_its_tags(api: APIClient, job: Job) -> N
     assert api.put(path(job), {"tags": []}, format="json").json() == {"tags": []}
 
 
+def test_edits_of_two_people_at_once_both_stay(api: APIClient, job: Job) -> None:
+    api.put(path(job), {"tags": ["prod", "eu"]}, format="json")
+    was = api.get(path(job)).json()["tags"]
+    api.put(path(job), {"tags": ["prod", "team=a"], "was": was}, format="json")
+    # the other one has not seen that "eu" is gone and "team=a" was added
+    answer = api.put(path(job), {"tags": ["eu", "hot"], "was": was}, format="json")
+    assert answer.json() == {"tags": ["hot", "team=a"]}
+    assert Job.objects.get(id=job.id).tags == ["hot", "team=a"]
+    # whoever does not say what was edited replaces all
+    assert api.put(path(job), {"tags": ["eu"]}, format="json").json() == {"tags": ["eu"]}
+
+
+def test_edits_at_once_do_not_exceed_the_limit(api: APIClient, job: Job) -> None:
+    full = [f"tag{n}" for n in range(MAX_TAGS)]
+    api.put(path(job), {"tags": full}, format="json")
+    assert api.put(path(job), {"tags": ["one-more"], "was": []}, format="json").status_code == 400
+    assert Job.objects.get(id=job.id).tags == full
+
+
+@pytest.mark.parametrize("was", ["prod", [7], {}])
+def test_what_was_edited_must_be_tags(api: APIClient, job: Job, was: object) -> None:
+    assert api.put(path(job), {"tags": ["prod"], "was": was}, format="json").status_code == 400
+
+
 def test_an_ended_job_keeps_its_tags_and_gets_others(api: APIClient, db: None) -> None:
     job = rows.ended_job("FAILED")
     assert api.put(path(job), {"tags": ["to-look-at"]}, format="json").status_code == 200

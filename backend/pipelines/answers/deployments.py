@@ -138,6 +138,11 @@ class StreamOutput(TypedDict):
     """Id of the side output; empty: the main output."""
 
 
+class JobOrigin(TypedDict):
+    drawn: JobPipeline | None
+    """null: the job does not belong to a pipeline."""
+
+
 class JobPipeline(TypedDict):
     pipeline: str
     name: str

@@ -123,21 +123,21 @@ class RestorePointsView(PipelineView):
 class JobPipelineView(PipelinesView):
     """The pipeline that a job is of, and which of its operators are which nodes."""
 
-    @operation(answers.JobPipeline)
+    @operation(answers.JobOrigin)
     def get(self, request: Request, job_id: str) -> Response:
         row = deployments.deployment_of_job(job_id)
-        if row is None:
-            raise exceptions.NotFound(f"Job {job_id[:40]!r} does not belong to a pipeline.")
-        return Response(
-            {
-                "pipeline": row.pipeline_id,
-                "name": row.pipeline.name,
-                "version": row.version.number,
-                "deployment": row.id,
-                "operators": row.operators,
-                "outputs": row.outputs,
-            }
-        )
+        return Response({"drawn": None if row is None else _drawn(row)})
+
+
+def _drawn(row: Deployment) -> answers.JobPipeline:
+    return {
+        "pipeline": row.pipeline_id,
+        "name": row.pipeline.name,
+        "version": row.version.number,
+        "deployment": row.id,
+        "operators": row.operators,
+        "outputs": row.outputs,
+    }
 
 
 def listed_deployment(row: Deployment, states: Mapping[str, str] | None = None) -> DeploymentListed:

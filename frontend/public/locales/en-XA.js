@@ -41,6 +41,7 @@ globalThis.tidemarkTexts = {
   "A text on the canvas, for people": "Áé tééxté ööñ thééé çááñváášé, fööré pééööpléé",
   "A type has a name": "Áé týýpéé háášé áá ñááméé",
   "A version never changes. Running jobs stay as they are until one is deployed.": "Áé vééršííööñ ñéévéér çhááñgééšé. Rüüññííñgé jööbšé štááýý ááš thééýý ááréé üüñtííl ööñéé ííš dééplööýýééd.",
+  "A whole number, 1 to {most}": "Áé whööléé ñüümbééré, 1 töö {most}",
   "API token": "ÁPÍéé töökééñ",
   "Access": "Áççééššéé",
   "Accumulator": "Áççüümüüláátööré",

@@ -7,7 +7,7 @@ import type {
   NewDeployment,
   PipelineRestorePoint,
 } from '../gen/contract';
-import { ApiError, call } from './client';
+import { call } from './client';
 import { send } from './pipelines';
 
 export async function fetchDeployments(id: string): Promise<readonly DeploymentAnswer[]> {
@@ -45,10 +45,5 @@ export async function fetchPipelineRestorePoints(id: string): Promise<readonly P
 
 /** The pipeline that a job is of; null: it was not drawn. */
 export async function fetchJobPipeline(jobId: string): Promise<JobPipeline | null> {
-  try {
-    return await call('GET /api/v1/pipelines/jobs/{job_id}', { path: { job_id: jobId } });
-  } catch (error) {
-    if (error instanceof ApiError && error.status === 404) return null;
-    throw error;
-  }
+  return (await call('GET /api/v1/pipelines/jobs/{job_id}', { path: { job_id: jobId } })).drawn;
 }

@@ -1326,6 +1326,11 @@ export interface JobManagers {
   redis_answers: boolean;
 }
 
+export interface JobOrigin {
+  /** null: the job does not belong to a pipeline. */
+  drawn: JobPipeline | null;
+}
+
 export interface JobOverview {
   jid: string;
   name: string;
@@ -2940,6 +2945,16 @@ export interface Tags {
   tags: string[];
 }
 
+export interface TagsChange {
+  /** Those that the job is to have. */
+  tags: string[];
+  /**
+   * Those that it had when they were edited. Given: only what differs from them is added and removed, so that nobody
+   * undoes what somebody else has tagged meanwhile.
+   */
+  was?: string[];
+}
+
 export interface TaskManagerDetail {
   id: string;
   path: string;
@@ -3515,7 +3530,7 @@ export interface Routes {
   'PUT /api/v1/jobs/{job_id}/tags': {
     path: { job_id: string };
     query: Record<never, never>;
-    body: Tags;
+    body: TagsChange;
     answer: Tags;
   };
   'GET /api/v1/jobs/{job_id}/timeline': {
@@ -3630,7 +3645,7 @@ export interface Routes {
     path: { job_id: string };
     query: Record<never, never>;
     body: undefined;
-    answer: JobPipeline;
+    answer: JobOrigin;
   };
   'POST /api/v1/pipelines/plan': {
     path: Record<never, never>;

@@ -8,6 +8,30 @@ export interface Bounds {
   readonly upper: number;
 }
 
+/** Flink's limit of a job's parallelism. */
+export const MAX_PARALLELISM = 32768;
+
+/** Why a typed number is no parallelism up to a vertex's maximum; null: it is. */
+export function parallelismProblem(typed: number | string, most: number): string | null {
+  const number = Number(typed);
+  // Number('') is 0
+  const isParallelism = Number.isInteger(number) && number >= 1 && number <= most;
+  return isParallelism ? null : t('A whole number, 1 to {most}', { most });
+}
+
+/** The typed parallelisms that are some, and differ from the vertices' own. */
+export function changedParallelisms(
+  vertices: readonly Vertex[],
+  typed: Readonly<Record<string, number | string>>,
+): Record<string, number> {
+  const changed: Record<string, number> = {};
+  for (const { id, parallelism, max_parallelism: most } of vertices) {
+    const wanted = typed[id] ?? parallelism;
+    if (Number(wanted) !== parallelism && parallelismProblem(wanted, most) === null) changed[id] = Number(wanted);
+  }
+  return changed;
+}
+
 /** Bounds that were typed, by vertex id; '' and others that are no numbers are kept until they are. */
 export type Draft = Readonly<Record<string, Readonly<Record<keyof Bounds, number | string>>>>;
 
@@ -38,8 +62,7 @@ export function boundsProblem(vertices: readonly Vertex[], changed: Readonly<Rec
     const bounds = changed[id];
     if (bounds === undefined) continue;
     const { lower, upper } = bounds;
-    const isNumber = (bound: number) => Number.isInteger(bound) && bound >= 1 && bound <= most;
-    if (!isNumber(lower) || !isNumber(upper))
+    if (parallelismProblem(lower, most) !== null || parallelismProblem(upper, most) !== null)
       return t('{name}: bounds are whole numbers from 1 to {most}.', { name, most });
     if (lower > upper)
       return t('{name}: the lower bound {lower} is above the upper bound {upper}.', { name, lower, upper });

@@ -171,6 +171,23 @@ test('an emptied parallelism rescales nothing', async () => {
   expect(rescale.disabled).toBe(true);
 });
 
+test('a number that is no parallelism is said to be none, and rescales nothing', async () => {
+  show('RUNNING', 'operator', 1);
+  fireEvent.click(button('More subtasks of map'));
+  const dialog = within(await screen.findByRole('dialog', { name: 'Rescale this job' }));
+  const rescale = dialog.getByRole<HTMLButtonElement>('button', { name: 'Rescale' });
+  for (const wrong of ['1.5', '0', '99999999999999999999']) {
+    fireEvent.change(dialog.getByRole('textbox', { name: 'Parallelism' }), { target: { value: wrong } });
+    expect(dialog.getByText('A whole number, 1 to 32768')).toBeDefined();
+    expect(rescale.disabled).toBe(true);
+  }
+  fireEvent.change(dialog.getByRole('textbox', { name: 'Parallelism' }), { target: { value: '3' } });
+  expect(rescale.disabled).toBe(false);
+  fireEvent.change(dialog.getByRole('textbox', { name: 'Parallelism of map' }), { target: { value: '2.5' } });
+  expect(dialog.getByText(/^A whole number, 1 to \d+$/)).toBeDefined();
+  expect(rescale.disabled).toBe(true);
+});
+
 test('nobody rescales a vertex of a job that does not run, and no viewer does', () => {
   show('CREATED');
   expect(screen.queryByRole('button', { name: /subtasks of map/ })).toBeNull();
@@ -182,7 +199,7 @@ test('nobody rescales a vertex of a job that does not run, and no viewer does', 
 const DRAWN = { pipeline: 'p1', name: 'Delays', version: 3, deployment: 'd', operators: {}, outputs: {} };
 
 function isDrawn(): void {
-  answers.set(`/pipelines/jobs/${'a'.repeat(32)}`, DRAWN);
+  answers.set(`/pipelines/jobs/${'a'.repeat(32)}`, { drawn: DRAWN });
   answers.set('/pipelines/p1/versions/3', { number: 3, document: { name: 'Delays', nodes: [], edges: [] } });
   answers.set('/pipelines', {
     pipelines: [

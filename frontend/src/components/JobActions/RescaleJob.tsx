@@ -13,7 +13,13 @@ import { useTimes } from '../../hooks/useTimes';
 import { largestParallelism, limitsBelow } from '../../model/checkpoints';
 import { formatDuration } from '../../model/format';
 import type { Job, Vertex } from '../../model/job';
-import { slotsNeeded, slotsText } from '../../model/requirements';
+import {
+  changedParallelisms,
+  MAX_PARALLELISM,
+  parallelismProblem,
+  slotsNeeded,
+  slotsText,
+} from '../../model/requirements';
 import { rescalesOf } from '../../model/timeline';
 import { rich } from '../../texts/rich';
 import { t } from '../../texts/t';
@@ -32,28 +38,33 @@ interface Props {
 
 export function RescaleJob({ job, isOpen, onClose, onClosed, wished = {} }: Props) {
   const vertices = useVertices();
-  const [wanted, setWanted] = useState(() => ({ ...parallelisms(vertices), ...wished }));
   const largest = largestParallelism(vertices);
-  const [asked, setAsked] = useState(largest);
+  const ofTheJob = vertices.filter(({ parallelism }) => parallelism === largest);
+  /** As typed, for `ofTheJob`, and by vertex; both may be no parallelisms yet. */
+  const [forAll, setForAll] = useState<number | string>(largest);
+  const [typed, setTyped] = useState<Readonly<Record<string, number | string>>>(wished);
   const { start, isAsking, error } = useOperation<Record<string, number>>({
     jobId: job.id,
     ask: (request, triggerId) => rescaleJob(job.id, request, triggerId),
     onAsked: onClose,
     titles: [t('Rescaling the job'), t('The job runs with its new parallelism'), t('The job was not rescaled')],
   });
-  const changed = Object.fromEntries(
-    vertices
-      .filter(({ id, parallelism }) => wanted[id] !== undefined && wanted[id] !== parallelism)
-      .map(({ id }) => [id, wanted[id] ?? 1]),
+  const problemOfAll = parallelismProblem(forAll, MAX_PARALLELISM);
+  const problems = new Map(
+    vertices.map(({ id, parallelism, max_parallelism: most }) => [
+      id,
+      parallelismProblem(typed[id] ?? parallelism, most),
+    ]),
   );
-  const set = (those: readonly Vertex[], value: string | number) => {
-    const number = Number(value);
-    if (value === '' || !Number.isInteger(number) || number < 1) return;
-    const limited = those.map((vertex) => [vertex.id, Math.min(number, vertex.max_parallelism)]);
-    setWanted((old) => ({ ...old, ...(Object.fromEntries(limited) as Record<string, number>) }));
+  const changed = changedParallelisms(vertices, typed);
+  const isWrong = problemOfAll !== null || [...problems.values()].some((problem) => problem !== null);
+  const setAll = (value: number | string) => {
+    setForAll(value);
+    if (parallelismProblem(value, MAX_PARALLELISM) !== null) return;
+    const limited = ofTheJob.map(({ id, max_parallelism: most }) => [id, Math.min(Number(value), most)]);
+    setTyped((old) => ({ ...old, ...(Object.fromEntries(limited) as Record<string, number>) }));
   };
-  const ofTheJob = vertices.filter(({ parallelism }) => parallelism === largest);
-  const limits = limitsBelow(asked, ofTheJob);
+  const limits = problemOfAll === null ? limitsBelow(Number(forAll), ofTheJob) : '';
   return (
     <AskDialog
       title={t('Rescale this job')}
@@ -63,7 +74,7 @@ export function RescaleJob({ job, isOpen, onClose, onClosed, wished = {} }: Prop
       onSubmit={() => start(changed)}
       action={t('Rescale')}
       isBusy={isAsking}
-      isDisabled={asked < 1 || Object.keys(changed).length === 0}
+      isDisabled={isWrong || Object.keys(changed).length === 0}
       problem={error?.message ?? null}
     >
       <p className={classes.text}>
@@ -79,13 +90,11 @@ export function RescaleJob({ job, isOpen, onClose, onClosed, wished = {} }: Prop
             : t('For the {count} vertices with the job’s parallelism, {largest}', { count: ofTheJob.length, largest })
         }
         min={1}
-        max={32768}
-        allowDecimal={false}
-        defaultValue={largest}
-        onChange={(value) => {
-          set(ofTheJob, value);
-          setAsked(Number(value));
-        }}
+        max={MAX_PARALLELISM}
+        clampBehavior="none"
+        value={forAll}
+        onChange={setAll}
+        error={problemOfAll}
         data-autofocus
       />
       {limits !== '' && (
@@ -93,7 +102,7 @@ export function RescaleJob({ job, isOpen, onClose, onClosed, wished = {} }: Prop
           {limits}
         </p>
       )}
-      <Slots vertices={vertices} wanted={wanted} />
+      <Slots vertices={vertices} wanted={changed} />
       <div className={classes.vertices}>
         {vertices.map((vertex) => (
           <Fragment key={vertex.id}>
@@ -108,9 +117,10 @@ export function RescaleJob({ job, isOpen, onClose, onClosed, wished = {} }: Prop
               aria-label={t('Parallelism of {name}', { name: vertex.name })}
               min={1}
               max={vertex.max_parallelism}
-              allowDecimal={false}
-              value={wanted[vertex.id] ?? vertex.parallelism}
-              onChange={(value) => set([vertex], value)}
+              clampBehavior="none"
+              value={typed[vertex.id] ?? vertex.parallelism}
+              onChange={(value) => setTyped((old) => ({ ...old, [vertex.id]: value }))}
+              error={problems.get(vertex.id)}
             />
           </Fragment>
         ))}
@@ -161,8 +171,4 @@ function History({ jobId }: { readonly jobId: string }) {
       </ol>
     </section>
   );
-}
-
-function parallelisms(vertices: readonly Vertex[]): Record<string, number> {
-  return Object.fromEntries(vertices.map(({ id, parallelism }) => [id, parallelism]));
 }

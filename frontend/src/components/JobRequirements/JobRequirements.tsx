@@ -45,7 +45,6 @@ export function JobRequirements() {
         min={1}
         max={vertex.max_parallelism}
         clampBehavior="none"
-        allowDecimal={false}
         value={draft[vertex.id]?.[bound] ?? boundsOf(vertex)[bound]}
         onChange={(value) => setDraft((old) => edited(old, vertex, bound, value))}
       />

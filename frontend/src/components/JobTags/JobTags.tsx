@@ -5,7 +5,8 @@ import { IconTag } from '@tabler/icons-react';
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 
-import { fetchTags, setTags } from '../../api/tags';
+import { changeTags, fetchTags } from '../../api/tags';
+import { useSingleFlight } from '../../hooks/useSingleFlight';
 import { useRole } from '../../hooks/useSession';
 import { mayOperate } from '../../model/access';
 import { t } from '../../texts/t';
@@ -38,16 +39,19 @@ interface EditorProps {
 }
 
 function Editor({ jobId, tags, onClose }: EditorProps) {
+  // those that the editor began with: others may change them while it is open
+  const [was] = useState(tags);
   const [edited, setEdited] = useState([...tags]);
   const client = useQueryClient();
   const { mutate, isPending, error } = useMutation({
-    mutationFn: () => setTags(jobId, edited),
+    mutationFn: (wanted: readonly string[]) => changeTags(jobId, was, wanted),
     onSuccess: (saved) => {
       client.setQueryData(['tags', jobId], saved);
       void client.invalidateQueries({ queryKey: ['tags'], exact: true });
       onClose();
     },
   });
+  const save = useSingleFlight(mutate);
   return (
     <div className={classes.editor}>
       <TagsInput
@@ -61,7 +65,7 @@ function Editor({ jobId, tags, onClose }: EditorProps) {
         data-autofocus
         className={classes.input}
       />
-      <Button size="xs" loading={isPending} onClick={() => mutate()}>
+      <Button size="xs" loading={isPending} onClick={() => save(edited)}>
         {t('Save')}
       </Button>
       <Button size="xs" variant="default" onClick={onClose}>

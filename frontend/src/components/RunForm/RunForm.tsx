@@ -17,6 +17,7 @@ import {
   parseConfiguration,
   splitArguments,
 } from '../../model/programForm';
+import { MAX_PARALLELISM, parallelismProblem } from '../../model/requirements';
 import { t } from '../../texts/t';
 import { EmptyState } from '../EmptyState/EmptyState';
 import { ProgramNotes, type ProgramSaid } from '../ProgramNotes/ProgramNotes';
@@ -69,7 +70,8 @@ export function RunForm({ program, mayRun, before, savepoint, chosenEntry, execu
     ? t('Enter the secrets again that stand as {HIDDEN}', { HIDDEN })
     : problemOf(() => splitArguments(programArguments));
   const configurationProblem = problemOf(() => parseConfiguration(configuration));
-  const isValid = argumentsProblem === null && configurationProblem === null;
+  const parallelismMistake = parallelism === '' ? null : parallelismProblem(parallelism, MAX_PARALLELISM);
+  const isValid = argumentsProblem === null && configurationProblem === null && parallelismMistake === null;
 
   const settings = (): RunRequest => ({
     ...(!isArchive || entry.trim() === '' ? {} : { entryClass: entry.trim() }),
@@ -104,9 +106,10 @@ export function RunForm({ program, mayRun, before, savepoint, chosenEntry, execu
               label={t('Parallelism')}
               description={t('If empty, the program decides')}
               min={1}
-              max={32768}
-              allowDecimal={false}
+              max={MAX_PARALLELISM}
+              clampBehavior="none"
               value={parallelism}
+              error={parallelismMistake}
               onChange={setParallelism}
             />
             <TextInput
