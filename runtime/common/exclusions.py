@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import dis
 import fnmatch
+import importlib
 import sys
-from collections.abc import Callable
-from types import FrameType
-from typing import NoReturn
+from collections.abc import Callable, Mapping
+from types import FrameType, MappingProxyType
+from typing import Any, NoReturn
 
 __all__ = ["EXCLUSIONS", "NotOffered", "refusal_of", "refuse_attribute", "refusing_module"]
 
@@ -20,6 +21,7 @@ _JAVA_SERIALIZATION = "it sets up Java's serialization, which no record passes t
 _CODER = "it belongs to PyFlink's coders; values are converted by `TypeInformation.coercer`"
 _INNER = "it is a part of PyFlink's window operator, not of a program"
 _JAR = "PyFlink's drives a jar, and Tidemark has no connector of its own for it yet"
+_OLD_KAFKA = "Flink replaced it by KafkaSource and KafkaSink, of connectors.kafka"
 _JDBC = "PyFlink's drives a jar; for PostgreSQL there are runtime.connectors.postgres_sink and postgres_source"
 _INTERPRETER = "slots run the interpreter and the packages of the program: install what it needs there"
 _LEGACY = "it takes a Java object; use from_source() with a Source, sink_to() with a Sink"
@@ -96,8 +98,13 @@ EXCLUSIONS: tuple[tuple[str, str], ...] = (
     ),
     # connectors and formats
     ("pyflink.common.*Row*erializationSchema", "it stands in its format's module, as in PyFlink: datastream.formats"),
-    ("pyflink.datastream.connectors.*Kafka*", _JAR),
-    ("pyflink.datastream.connectors.Semantic", _JAR),
+    ("pyflink.datastream.connectors.*FlinkKafka*", _OLD_KAFKA),
+    ("pyflink.datastream.connectors*.Semantic*", _OLD_KAFKA),
+    ("pyflink.datastream.connectors.kafka.KafkaSink.get_transformer", "sinks here need no operator in front"),
+    ("pyflink.datastream.connectors.DynamicKafka*", _JAR),
+    ("pyflink.datastream.connectors.KafkaMetadataService", _JAR),
+    ("pyflink.datastream.connectors.KafkaRecordDeserializationSchema", _JAR),
+    ("pyflink.datastream.connectors.KafkaStream*Subscriber", _JAR),
     ("pyflink.datastream.connectors.SingleClusterTopicMetadataService", _JAR),
     ("pyflink.datastream.connectors.StreamPatternSubscriber", _JAR),
     ("pyflink.datastream.connectors.Pulsar*", _JAR),
@@ -108,7 +115,6 @@ EXCLUSIONS: tuple[tuple[str, str], ...] = (
     ("pyflink.datastream.connectors.dynamic_kafka*", _JAR),
     ("pyflink.datastream.connectors.elasticsearch*", _JAR),
     ("pyflink.datastream.connectors.jdbc*", _JDBC),
-    ("pyflink.datastream.connectors.kafka*", _JAR),
     ("pyflink.datastream.connectors.kinesis*", _JAR),
     ("pyflink.datastream.connectors.pulsar*", _JAR),
     ("pyflink.datastream.connectors.rabbitmq*", _JAR),
@@ -156,7 +162,7 @@ def refuse_attribute(owner: object, name: str) -> NoReturn:
     raise AttributeError(f"{type(owner).__name__!r} object has no attribute {name!r}", name=name, obj=owner)
 
 
-def refusing_module(module: str) -> Callable[[str], NoReturn]:
+def refusing_module(module: str, lazy: Mapping[str, str] = MappingProxyType({})) -> Callable[[str], Any]:
     """Return a module's `__getattr__` that refuses PyFlink's names with the table's reason.
 
     It raises what the reader of the name can deal with: an ImportError in `from … import …`, where Python would put a
@@ -165,9 +171,12 @@ def refusing_module(module: str) -> Callable[[str], NoReturn]:
 
     Args:
         module: the module's `__name__`.
+        lazy: names that are imported at their first use, with the modules that have them.
     """
 
-    def refuse(name: str) -> NoReturn:
+    def refuse(name: str) -> Any:
+        if name in lazy:
+            return getattr(importlib.import_module(lazy[name]), name)
         reason = None if name.startswith("__") else refusal_of(f"pyflink{module.removeprefix('runtime')}.{name}")
         if reason is None:
             raise AttributeError(f"module {module!r} has no attribute {name!r}", name=name)

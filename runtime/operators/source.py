@@ -105,6 +105,9 @@ class SplitReader(ABC):
         """Return how many records of the split are there to be read; None = unknown."""
         return None
 
+    def notify_snapshot(self, checkpoint_id: int) -> None:
+        """Note that the position of now goes into a checkpoint; see `notify_checkpoint_complete`."""
+
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
         """Note that a checkpoint of the job has completed: a restore goes back to it, or to a later one."""
 

@@ -211,7 +211,9 @@ class SourceOperator(StreamOperator):
         return json.dumps(item).encode()
 
     def prepare_snapshot_pre_barrier(self, checkpoint_id: int) -> None:
-        """Emit the watermark and the idleness behind a micro-batch, in which no timer runs."""
+        """Tell the readers; emit the watermark and the idleness behind a micro-batch, in which no timer runs."""
+        for split in self._open:
+            split.reader.notify_snapshot(checkpoint_id)
         if self._in_passes and not self._ended:
             self._update_trackers()
 

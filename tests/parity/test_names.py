@@ -93,8 +93,9 @@ def test_an_excluded_method_is_refused_with_its_reason() -> None:
 @pytest.mark.parametrize(
     ("module", "name", "reason"),
     [
-        ("runtime.datastream.connectors.kafka", "KafkaSource", "no connector of its own for it yet"),
-        ("runtime.datastream.connectors", "KafkaSource", "no connector of its own for it yet"),
+        ("runtime.datastream.connectors.pulsar", "PulsarSource", "no connector of its own for it yet"),
+        ("runtime.datastream.connectors", "PulsarSource", "no connector of its own for it yet"),
+        ("runtime.datastream.connectors.kafka", "FlinkKafkaConsumer", "replaced it by KafkaSource"),
         ("runtime.datastream.formats.orc", "OrcBulkWriters", "no ORC format"),
         ("runtime.datastream.functions", "SinkFunction", "use from_source"),
         ("runtime.common", "InputDependencyConstraint", "ignores it"),
@@ -105,7 +106,7 @@ def test_an_excluded_class_is_refused_with_its_reason(module: str, name: str, re
         exec(f"from {module} import {name}", {})
 
 
-@pytest.mark.parametrize("name", ["kafka", "pulsar", "rabbitmq", "kinesis", "cassandra", "elasticsearch"])
+@pytest.mark.parametrize("name", ["dynamic_kafka", "pulsar", "rabbitmq", "kinesis", "cassandra", "elasticsearch"])
 def test_what_has_no_connector_is_not_promised_one(name: str) -> None:
     assert refusal_of(f"pyflink.datastream.connectors.{name}.Source") == (
         "PyFlink's drives a jar, and Tidemark has no connector of its own for it yet"

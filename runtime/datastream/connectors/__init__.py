@@ -34,4 +34,5 @@ __all__ = [
 ]
 
 if not TYPE_CHECKING:
-    __getattr__ = _exclusions.refusing_module(__name__)
+    # its clients are loaded by programs that use it
+    __getattr__ = _exclusions.refusing_module(__name__, {"KafkaSource": "runtime.datastream.connectors.kafka"})

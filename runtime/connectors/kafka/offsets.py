@@ -1,0 +1,206 @@
+"""Offsets at which a source begins and stops, by partition.
+
+Source: Flink, OffsetsInitializer and its four implementations.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Self
+
+from confluent_kafka import Consumer, IsolationLevel, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
+
+ANSWER_S: Final = 30.0
+"""Time limit for an answer of the brokers."""
+
+
+#: its methods have no types
+_EARLIEST: Final[OffsetSpec] = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
+_LATEST: Final[OffsetSpec] = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+
+#: beginnings of the properties of any client
+_CONNECTION: Final = (
+    *("bootstrap.", "broker.", "client.", "enable.ssl", "log_level", "metadata.", "reconnect.", "sasl.", "security."),
+    *("socket.", "ssl."),
+)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class KafkaTopicPartition:
+    """A partition of a topic."""
+
+    topic: str
+    partition: int
+
+
+class KafkaOffsetResetStrategy(enum.Enum):
+    """Where to begin in a partition for which there is no offset."""
+
+    LATEST = 0
+    EARLIEST = 1
+    NONE = 2
+    """Nowhere: the job fails."""
+
+
+class _Kind(enum.Enum):
+    EARLIEST = "earliest"
+    LATEST = "latest"
+    TIMESTAMP = "timestamp"
+    COMMITTED = "committed"
+    OFFSETS = "offsets"
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaOffsetsInitializer:
+    """Says at which offsets a source begins or stops; made by its static methods."""
+
+    _kind: _Kind
+    _timestamp: int = 0
+    _offsets: Mapping[KafkaTopicPartition, int] = field(default_factory=dict)
+    _reset: KafkaOffsetResetStrategy = KafkaOffsetResetStrategy.NONE
+
+    @classmethod
+    def earliest(cls) -> Self:
+        """Return the first offset that there is."""
+        return cls(_Kind.EARLIEST)
+
+    @classmethod
+    def latest(cls) -> Self:
+        """Return the offset behind the last record that there is; with read_committed, of no open transaction."""
+        return cls(_Kind.LATEST)
+
+    @classmethod
+    def timestamp(cls, timestamp: int) -> Self:
+        """Return the first offset with that timestamp (epoch ms) or a later one; `latest` if there is none."""
+        return cls(_Kind.TIMESTAMP, timestamp)
+
+    @classmethod
+    def committed_offsets(cls, offset_reset_strategy: KafkaOffsetResetStrategy = KafkaOffsetResetStrategy.NONE) -> Self:
+        """Return the offsets that the consumer group has committed, or what the strategy says if it has not."""
+        return cls(_Kind.COMMITTED, _reset=offset_reset_strategy)
+
+    @classmethod
+    def offsets(
+        cls,
+        offsets: Mapping[KafkaTopicPartition, int],
+        offset_reset_strategy: KafkaOffsetResetStrategy = KafkaOffsetResetStrategy.EARLIEST,
+    ) -> Self:
+        """Return these offsets; for other partitions what the group has committed, or what the strategy says."""
+        return cls(_Kind.OFFSETS, _offsets=dict(offsets), _reset=offset_reset_strategy)
+
+    @property
+    def needs_group(self) -> bool:
+        """Return whether it asks for committed offsets, which only a consumer group has."""
+        return self._kind is _Kind.COMMITTED
+
+    def resolve(
+        self, partitions: Collection[KafkaTopicPartition], client: OffsetClient
+    ) -> dict[KafkaTopicPartition, int]:
+        """Return an offset for each partition; asks the brokers.
+
+        Raises:
+            KafkaException: the brokers do not answer.
+            LookupError: a partition has no offset, and the strategy is NONE.
+        """
+        if not partitions:
+            return {}
+        match self._kind:
+            case _Kind.EARLIEST:
+                return client.listed(partitions, _EARLIEST)
+            case _Kind.LATEST:
+                return client.listed(partitions, _LATEST)
+            case _Kind.TIMESTAMP:
+                found = client.listed(partitions, OffsetSpec.for_timestamp(self._timestamp))
+                later = [partition for partition, offset in found.items() if offset < 0]
+                return found | client.listed(later, _LATEST)
+        known = {partition: self._offsets[partition] for partition in partitions if partition in self._offsets}
+        known |= client.committed([partition for partition in partitions if partition not in known])
+        return known | self._reset_offsets([partition for partition in partitions if partition not in known], client)
+
+    def _reset_offsets(
+        self, partitions: Collection[KafkaTopicPartition], client: OffsetClient
+    ) -> dict[KafkaTopicPartition, int]:
+        if not partitions:
+            return {}
+        if self._reset is KafkaOffsetResetStrategy.NONE:
+            first = min(partitions)
+            raise LookupError(
+                f"topic {first.topic}, partition {first.partition}: there is no committed offset of the group "
+                f"{client.group!r} and no reset strategy"
+            )
+        is_earliest = self._reset is KafkaOffsetResetStrategy.EARLIEST
+        return client.listed(partitions, _EARLIEST if is_earliest else _LATEST)
+
+
+class OffsetClient:
+    """Asks the brokers for partitions and offsets. Used by one thread.
+
+    Args:
+        properties: of a client of librdkafka.
+        is_committed_only: whether offsets end before the first open transaction.
+    """
+
+    def __init__(self, properties: Mapping[str, Any], *, is_committed_only: bool) -> None:
+        self._admin = AdminClient({name: value for name, value in properties.items() if name.startswith(_CONNECTION)})
+        self._properties = properties
+        self._isolation = IsolationLevel.READ_COMMITTED if is_committed_only else IsolationLevel.READ_UNCOMMITTED
+
+    @property
+    def group(self) -> str:
+        """Return the consumer group; "" if there is none."""
+        return str(self._properties.get("group.id", ""))
+
+    def partitions(self) -> list[KafkaTopicPartition]:
+        """Return the partitions of all topics but Kafka's own.
+
+        Raises:
+            KafkaException: the brokers do not answer, or do not know a topic's partitions at the moment.
+        """
+        topics = self._admin.list_topics(timeout=ANSWER_S).topics.values()
+        for topic in topics:
+            if topic.error is not None:
+                raise KafkaException(topic.error)
+        named = [(topic.topic or "", topic) for topic in topics]
+        return [
+            KafkaTopicPartition(name, partition)
+            for name, topic in named
+            if not name.startswith("__")
+            for partition in topic.partitions
+        ]
+
+    def listed(self, partitions: Collection[KafkaTopicPartition], spec: OffsetSpec) -> dict[KafkaTopicPartition, int]:
+        """Return the offsets that the brokers know for a question; -1: there is no such offset.
+
+        Raises:
+            KafkaException: the brokers do not answer, or there is no such partition.
+        """
+        if not partitions:
+            return {}
+        asked = {TopicPartition(each.topic, each.partition): spec for each in partitions}
+        futures = self._admin.list_offsets(asked, isolation_level=self._isolation, request_timeout=ANSWER_S)
+        return {
+            KafkaTopicPartition(each.topic, each.partition): future.result(ANSWER_S).offset
+            for each, future in futures.items()
+        }
+
+    def committed(self, partitions: Collection[KafkaTopicPartition]) -> dict[KafkaTopicPartition, int]:
+        """Return the offsets that the consumer group has committed, of partitions for which it has.
+
+        Raises:
+            KafkaException: the brokers do not answer.
+        """
+        if not partitions or not self.group:
+            return {}
+        consumer = Consumer({"enable.auto.commit": False, **self._properties})
+        try:
+            asked = [TopicPartition(each.topic, each.partition) for each in partitions]
+            found = consumer.committed(asked, timeout=ANSWER_S)
+        finally:
+            consumer.close()
+        for each in found:
+            if each.error is not None:
+                raise KafkaException(each.error)
+        return {KafkaTopicPartition(each.topic, each.partition): each.offset for each in found if each.offset >= 0}

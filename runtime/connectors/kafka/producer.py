@@ -1,0 +1,122 @@
+"""RecordProducer: hands records to librdkafka, in order, and says what has become of them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from typing import Any, Final
+
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+
+from runtime.connectors.kafka.serialization import Messages, Partitioner
+from runtime.operators.sink import SinkError
+
+FULL_WAIT_S: Final = 0.05
+"""Wait for room in the producer's queue, before the next look at what has become of it."""
+FLUSH_WAIT_S: Final = 0.5
+METADATA_S: Final = 30.0
+"""Time limit for learning how many partitions a topic has."""
+
+_DEFAULTS: Final[Mapping[str, Any]] = {
+    # in order, and once each while the producer lives
+    "enable.idempotence": True,
+    # as Kafka's Java client does: a key is in the same partition whoever writes it
+    "partitioner": "murmur2_random",
+}
+_ALWAYS: Final[Mapping[str, Any]] = {"delivery.report.only.error": True}
+
+
+class RecordProducer:
+    """A producer. Used by one thread at a time.
+
+    Args:
+        properties: of the producer.
+        partitioner: chooses partitions; None: librdkafka does.
+    """
+
+    def __init__(self, properties: Mapping[str, Any], partitioner: Partitioner | None = None) -> None:
+        self._partitioner = partitioner
+        self._partitions: dict[str, int] = {}
+        self._error: SinkError | None = None
+        #: set when what it has is not wanted any more
+        self.stop = threading.Event()
+        settings = {**_DEFAULTS, **properties, **_ALWAYS, "on_delivery": self._on_delivery, "error_cb": self._on_error}
+        self.client = Producer(settings)
+
+    def send(self, messages: Messages) -> None:
+        """Queue records; waits while the queue is full.
+
+        Raises:
+            SinkError: one of them, or of those before, cannot be written.
+        """
+        self.check()
+        topics, keys, values, times, headers, records = messages
+        produce, poll = self.client.produce, self.client.poll
+        for index, value in enumerate(values):
+            topic = topics if isinstance(topics, str) else topics[index]
+            key = None if keys is None else keys[index]
+            more: dict[str, Any] = {}
+            if headers is not None:
+                more["headers"] = list(headers[index])
+            if self._partitioner is not None and records is not None:
+                more["partition"] = self._partition(self._partitioner, records[index], key, value, topic)
+            while True:
+                try:
+                    produce(topic, value, key, timestamp=times[index], **more)
+                    break
+                except BufferError:
+                    if self.stop.is_set():
+                        return
+                    poll(FULL_WAIT_S)
+                    self.check()
+                except KafkaException as error:
+                    raise SinkError(f"Kafka topic {topic}: {error.args[0].str()}") from error
+        poll(0)
+        self.check()
+
+    def flush(self) -> None:
+        """Wait until all records are acknowledged.
+
+        Raises:
+            SinkError: one of them is not written.
+        """
+        while self.client.flush(FLUSH_WAIT_S) and not self.stop.is_set():
+            self.check()
+        self.check()
+
+    def check(self) -> None:
+        """Raise what has become known of records that were not written.
+
+        Raises:
+            SinkError: one of them is not written.
+        """
+        if self._error is not None:
+            raise self._error
+
+    def _partition(self, choose: Partitioner, record: Any, key: bytes | None, value: bytes | None, topic: str) -> int:
+        number = self._partitions.get(topic)
+        if number is None:
+            try:
+                number = len(self.client.list_topics(topic, METADATA_S).topics[topic].partitions)
+            except KafkaException as error:
+                raise SinkError(f"Kafka topic {topic}: {error.args[0].str()}") from error
+            self._partitions[topic] = number
+        chosen = choose(record, key, value, topic, number)
+        if not 0 <= chosen < number:
+            raise SinkError(f"Kafka topic {topic}: the partitioner returned {chosen!r}; there are {number} partitions")
+        return chosen
+
+    def _on_delivery(self, error: KafkaError | None, message: Message) -> None:
+        if error is not None and self._error is None and error.code() != KafkaError._PURGE_QUEUE:
+            self._error = SinkError(f"Kafka topic {message.topic()}: {error.str()}")
+
+    def _on_error(self, error: KafkaError) -> None:
+        # the client goes on trying whatever else there is, until a record's time is over
+        if self._error is None and (error.fatal() or error.code() == KafkaError._AUTHENTICATION):
+            self._error = SinkError(f"Kafka: {error.str()}")
+
+    def close(self) -> None:
+        """Give up what was not sent, without waiting; a transaction stays as it is. Idempotent."""
+        self.stop.set()
+        self.client.purge()
+        self.client.poll(0)

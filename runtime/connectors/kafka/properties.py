@@ -1,0 +1,152 @@
+"""Properties of Kafka's Java clients, as Flink's programs have them, for librdkafka and for kafka-python.
+
+Most names are the same in librdkafka and pass through. Some have another name there, some make no difference, and some
+(key stores of Java) cannot work: those are refused with what to write in their place. Values may be secrets.
+Source: librdkafka, CONFIGURATION.md; Kafka, ConsumerConfig and ProducerConfig; Flink, KafkaSourceOptions.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from confluent_kafka import Consumer, KafkaException, Producer
+
+from runtime.common.secrets import SecretRef, revealed
+
+Properties = Mapping[str, str | SecretRef]
+
+DISCOVERY_INTERVAL: Final = "partition.discovery.interval.ms"
+COMMIT_ON_CHECKPOINT: Final = "commit.offsets.on.checkpoint"
+CLIENT_ID_PREFIX: Final = "client.id.prefix"
+#: of Flink's source, not of a client
+_OF_THE_SOURCE: Final = frozenset(
+    {DISCOVERY_INTERVAL, COMMIT_ON_CHECKPOINT, CLIENT_ID_PREFIX, "register.consumer.metrics"}
+)
+#: what a Java client needs or does, and librdkafka has no equal of
+_WITHOUT_EFFECT: Final = frozenset(
+    {
+        *("key.deserializer", "value.deserializer", "key.serializer", "value.serializer"),
+        *("max.poll.records", "max.block.ms", "auto.include.jmx.reporter", "metric.reporters", "interceptor.classes"),
+        *("ssl.truststore.type", "ssl.protocol", "ssl.provider", "sasl.client.callback.handler.class"),
+    }
+)
+_OTHER_NAMES: Final = {
+    "fetch.max.wait.ms": "fetch.wait.max.ms",
+    "max.request.size": "message.max.bytes",
+    "receive.buffer.bytes": "socket.receive.buffer.bytes",
+    "send.buffer.bytes": "socket.send.buffer.bytes",
+}
+_JAVA_STORES: Final = {
+    "ssl.truststore.location": "ssl.ca.location, a file of PEM",
+    "ssl.truststore.password": "ssl.ca.location, a file of PEM, which needs no password",
+    "ssl.truststore.certificates": "ssl.ca.pem",
+    "ssl.keystore.key": "ssl.key.pem",
+    "ssl.keystore.certificate.chain": "ssl.certificate.pem",
+    "ssl.keystore.type": "ssl.certificate.location and ssl.key.location, files of PEM",
+}
+_JAAS: Final = re.compile(r"""\b(username|password)\s*=\s*(?:"([^"]*)"|'([^']*)')""")
+_FOR_KAFKA_PYTHON: Final = {
+    "bootstrap.servers": "bootstrap_servers",
+    "security.protocol": "security_protocol",
+    "sasl.mechanism": "sasl_mechanism",
+    "sasl.mechanisms": "sasl_mechanism",
+    "sasl.username": "sasl_plain_username",
+    "sasl.password": "sasl_plain_password",
+    "sasl.kerberos.service.name": "sasl_kerberos_service_name",
+    "ssl.ca.location": "ssl_cafile",
+    "ssl.certificate.location": "ssl_certfile",
+    "ssl.key.location": "ssl_keyfile",
+    "ssl.key.password": "ssl_password",
+}
+
+
+class PropertyError(ValueError):
+    """A property is none of Kafka's, or has a value that it cannot have."""
+
+
+def client_properties(given: Properties) -> dict[str, str]:
+    """Return the properties for a client of librdkafka, with the values of secrets.
+
+    Raises:
+        PropertyError: one needs Java; the message names what takes its place.
+    """
+    found: dict[str, str] = {}
+    for name, value in given.items():
+        text = revealed(value)
+        if name in _JAVA_STORES:
+            raise PropertyError(f"{name}: key stores of Java cannot be read here; give {_JAVA_STORES[name]}")
+        if name == "sasl.jaas.config":
+            found |= _of_jaas(text)
+        elif name == "buffer.memory":
+            found["queue.buffering.max.kbytes"] = str(max(1, int(text) // 1024))
+        elif name not in _OF_THE_SOURCE and name not in _WITHOUT_EFFECT:
+            found[_OTHER_NAMES.get(name, name)] = text
+    if not found.get("bootstrap.servers"):
+        raise PropertyError("bootstrap.servers is missing: the host:port of at least one broker")
+    return found
+
+
+def _of_jaas(text: str) -> dict[str, str]:
+    found = {match[1]: match[2] or match[3] or "" for match in _JAAS.finditer(text)}
+    if found.keys() != {"username", "password"}:
+        raise PropertyError(
+            "sasl.jaas.config: only login modules with a username and a password are understood; give sasl.mechanism "
+            "and librdkafka's properties for others"
+        )
+    return {"sasl.username": found["username"], "sasl.password": found["password"]}
+
+
+def admin_properties(given: Properties) -> dict[str, Any]:
+    """Return the arguments of kafka-python's KafkaAdminClient for the same cluster, with the values of secrets.
+
+    Raises:
+        PropertyError: see `client_properties`.
+    """
+    properties = client_properties(given)
+    found: dict[str, Any] = {
+        argument: properties[name] for name, argument in _FOR_KAFKA_PYTHON.items() if name in properties
+    }
+    found["security_protocol"] = found.get("security_protocol", "PLAINTEXT").upper()
+    found["bootstrap_servers"] = found["bootstrap_servers"].split(",")
+    if properties.get("ssl.endpoint.identification.algorithm", "https") in ("", "none"):
+        found["ssl_check_hostname"] = False
+    return found
+
+
+def check_consumer(given: Properties) -> None:
+    """Check properties of a consumer, without connecting.
+
+    Raises:
+        PropertyError: librdkafka knows no such property, or not that value of it.
+    """
+    try:
+        Consumer({"group.id": "check", **_known_here(given), "log_level": 0}).close()
+    except (KafkaException, ValueError) as error:
+        raise _property_error(error) from error
+
+
+def check_producer(given: Properties) -> None:
+    """Check properties of a producer, without connecting.
+
+    Raises:
+        PropertyError: librdkafka knows no such property, or not that value of it.
+    """
+    try:
+        Producer({**_known_here(given), "log_level": 0}).purge()
+    except (KafkaException, ValueError) as error:
+        raise _property_error(error) from error
+
+
+def _known_here(given: Properties) -> dict[str, str]:
+    """Return properties for a client that only checks them: the values of secrets are known to slots alone."""
+    public = {name: value for name, value in given.items() if not isinstance(value, SecretRef)}
+    servers = {"bootstrap.servers": "secret"} if "bootstrap.servers" in given else {}
+    return client_properties(servers | public)
+
+
+def _property_error(error: Exception) -> PropertyError:
+    if isinstance(error, KafkaException):
+        return PropertyError(str(error.args[0].str() if hasattr(error.args[0], "str") else error))
+    return error if isinstance(error, PropertyError) else PropertyError(str(error))
