@@ -246,6 +246,10 @@ class _TableReader(SplitReader):
         waits_for_rate = self._is_limited and self._next < len(self._rows)
         return self._limiter.next_ms() if waits_for_rate else self._poll.next_ms()
 
+    def is_looking(self) -> bool:
+        # a rate is another reason to have nothing
+        return self._next == len(self._rows) and not self._read_ahead.is_exhausted
+
     def close(self) -> None:
         self._read_ahead.close()
 

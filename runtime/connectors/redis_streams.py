@@ -201,6 +201,8 @@ class _StreamReader(SplitReader):
         self._position: list[Any] | None = position
         self._entries: list[_Entry] = []
         self._row = 0
+        #: answers of the server until it is known what there is; the first one may say where to begin
+        self._looks = 2 if position is None else 1
         self._read_ahead = ReadAhead(f"redis-{stream}", lambda stop: _read(source, stream, position, stop))
 
     def read(self, max_rows: int) -> RecordBatch | ReadStatus:
@@ -209,6 +211,7 @@ class _StreamReader(SplitReader):
             if chunk is None:
                 return ReadStatus.END_OF_SPLIT if self._read_ahead.is_exhausted else ReadStatus.NOTHING_YET
             self._poll.news()
+            self._looks -= 1
             self._entries, self._row = chunk.entries, 0
             if not chunk.entries:
                 self._position = [chunk.last, chunk.end]
@@ -229,6 +232,9 @@ class _StreamReader(SplitReader):
 
     def next_read_ms(self) -> int | None:
         return self._poll.next_ms()
+
+    def is_looking(self) -> bool:
+        return self._looks > 0 and not self._read_ahead.is_exhausted
 
     def take_dead_letters(self) -> RecordBatch | None:
         return self._decoder.bad_records.take()
@@ -286,6 +292,7 @@ def _read(source: RedisStreamSource, stream: str, position: Any | None, stop: th
                 end = newest if source.bounded else None
                 # from now on a snapshot has it, and "latest" is not looked for again
                 yield _Chunk([], last, end)
+            is_first = True
             while not stop.is_set() and (end is None or _entry_id(last) < _entry_id(end)):
                 found: Any = client.xread({stream: last}, READ_ENTRIES, None if end else BLOCK_MS)
                 entries = found[0][1] if found else []
@@ -293,9 +300,11 @@ def _read(source: RedisStreamSource, stream: str, position: Any | None, stop: th
                     entries = [entry for entry in entries if _entry_id(entry[0].decode()) <= _entry_id(end)]
                     if not entries:
                         return  # the rest has been deleted
-                if entries:
-                    last = entries[-1][0].decode()
+                if entries or is_first:
+                    # that there is nothing is worth knowing, too
+                    last = entries[-1][0].decode() if entries else last
                     yield _Chunk(entries, last, end)
+                is_first = False
     except (redis.RedisError, OSError) as error:
         raise SourceError(f"Redis stream {stream}: {error}") from error
 

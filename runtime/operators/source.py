@@ -101,6 +101,12 @@ class SplitReader(ABC):
         """
         return None
 
+    def is_looking(self) -> bool:
+        """Return whether, after NOTHING_YET, it is not known yet what there is to be read: a micro-batch waits for that
+        in place of ending without it. For a reader that reads on another thread.
+        """
+        return False
+
     def pending_records(self) -> int | None:
         """Return how many records of the split are there to be read; None = unknown."""
         return None

@@ -348,6 +348,10 @@ class SourceOperator(StreamOperator):
         self.metrics.nothing_to_read()
         return EmitStatus.NOTHING_AVAILABLE
 
+    def is_looking(self) -> bool:
+        """Return whether, after NOTHING_AVAILABLE, a reader does not know yet what there is to be read."""
+        return any(not self._is_paused(split) and split.reader.is_looking() for split in self._open)
+
     def _is_paused(self, split: _OpenSplit) -> bool:
         """Return whether the split has to wait for its alignment group."""
         paused = split.tracker.current > self._max_allowed

@@ -214,6 +214,13 @@ class Task:
         """Return whether the source has nothing until it is woken."""
         return self._source is not None and self._source.is_waiting
 
+    def ask_source_again(self) -> bool:
+        """Have the source asked again if it does not know yet what there is to be read; returns whether that is so."""
+        if self._source is None or not self._source.operator.is_looking():
+            return False
+        self._source.wake()
+        return True
+
     @property
     def num_records_read(self) -> int:
         """Return how many records the source has emitted."""

@@ -115,6 +115,11 @@ class KafkaBroker:
         admin = self._admin()
         admin.delete_topics([name])[name].result(30)
 
+    def delete_records(self, topic: str, before: int, partition: int = 0) -> None:
+        """Delete the records before an offset."""
+        admin, at = self._admin(), TopicPartition(topic, partition, before)
+        admin.delete_records([at])[at].result(30)
+
     def write(
         self, topic: str, values: Sequence[bytes | None], partition: int = 0, key: bytes | None = None, time: int = 0
     ) -> None:

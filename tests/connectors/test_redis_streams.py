@@ -15,8 +15,10 @@ from runtime.common.typeinfo import RowTypeInfo
 from runtime.common.watermark_strategy import WatermarkStrategy
 from runtime.connectors import BadRecords, NdjsonFormat, TextWriterFormat
 from runtime.connectors.redis_streams import RedisStreamSink, RedisStreamSource
+from runtime.datastream import DataStream, StreamExecutionEnvironment
 from runtime.operators.sink import SinkError
 from runtime.operators.source import Boundedness, NoSplit, SourceError
+from runtime.testing import MICRO_BATCH_ON_MINI_CLUSTER, run_job
 from tests.cluster.redis_fixture import running_redis
 from tests.connectors.rigs import SinkRig, SourceRig
 from tests.datastream.running import environment
@@ -252,3 +254,20 @@ def test_a_job_from_stream_to_stream(server: str, client: redis.Redis, tmp_path:
     env.execute()
     found = SourceRig(text_source(server, "out")).run_to_end().values
     assert sorted(map(int, found)) == [i * 2 for i in range(50)]
+
+
+def test_a_micro_batch_waits_until_it_is_known_what_there_is(server: str, client: redis.Redis, tmp_path: Path) -> None:
+    add(client, "a", *map(str, range(50)))
+
+    def build(env: StreamExecutionEnvironment) -> DataStream:
+        source = text_source(server, "a", bounded=False)
+        return env.from_source(source, WatermarkStrategy.no_watermarks(), "texts")
+
+    # it ends with the first batch that has found nothing
+    options = {
+        "execution.micro-batch.trigger": "available-now",
+        "execution.checkpointing.savepoint-dir": tmp_path.as_uri(),
+    }
+    record_run("mini-cluster")
+    result = run_job(build, parallelism=1, mode=MICRO_BATCH_ON_MINI_CLUSTER, options=options, timeout_s=30)
+    assert sorted(map(int, result.outputs[0])) == list(range(50))

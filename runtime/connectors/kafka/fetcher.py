@@ -81,6 +81,8 @@ class PartitionQueue:
         self.error: Exception | None = None
         self.high_watermark = -1
         """Offset behind the newest record that the brokers have told of; -1: none yet."""
+        self.has_reached_end = False
+        """Whether reading has come to the newest record since it began."""
         self._failure = failure
         self._chunks: deque[tuple[Chunk, int]] = deque()
         self._lock = threading.Lock()
@@ -110,6 +112,11 @@ class PartitionQueue:
         if error is not None:
             raise error
         return None
+
+    @property
+    def is_looking(self) -> bool:
+        """Return whether something waits here, or it is not known that there is nothing."""
+        return bool(self._chunks) or not self.has_reached_end
 
     @property
     def is_full(self) -> bool:
@@ -234,6 +241,8 @@ class Fetcher:
         values = [message.value() for message in messages]
         opened.high_watermark = max(opened.high_watermark, next_offset)
         opened.put(Chunk(messages, values, offsets, times, next_offset))
+        # behind what was read before it
+        opened.has_reached_end = opened.has_reached_end or ends is not None
 
     def _resume(self, consumer: Consumer) -> None:
         for key in [key for key in self._paused if self._queues[key].has_room]:

@@ -10,6 +10,7 @@ KafkaPartitionSplitReader.
 from __future__ import annotations
 
 import re
+import time
 import weakref
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,7 +24,7 @@ from runtime.connectors.background import BackgroundCall
 from runtime.connectors.formats.bad_records import ERRORS_METRIC, BadRecordHandler, BadRecords
 from runtime.connectors.formats.messages import MessageDecoder, MessageFormat, message_type
 from runtime.connectors.kafka.fetcher import Chunk, Fetcher
-from runtime.connectors.kafka.offsets import KafkaOffsetsInitializer, KafkaTopicPartition, OffsetClient
+from runtime.connectors.kafka.offsets import ANSWER_S, KafkaOffsetsInitializer, KafkaTopicPartition, OffsetClient
 from runtime.connectors.kafka.properties import (
     CLIENT_ID_PREFIX,
     COMMIT_ON_CHECKPOINT,
@@ -379,6 +380,7 @@ class _PartitionReader(SplitReader):
         self._row = self._end = 0
         #: checkpoint → the position in it
         self._snapshots: dict[int, int] = {}
+        self._opened_s = time.monotonic()
         self._shared: _Shared | None = None
         if not self._is_over:
             self._shared = _FETCHERS.join(source, split.partition, self._subtask)
@@ -453,6 +455,12 @@ class _PartitionReader(SplitReader):
     def next_read_ms(self) -> int | None:
         return self._poll.next_ms()
 
+    def is_looking(self) -> bool:
+        is_looking = not self._is_over and self._chunk is None and self._queue.is_looking
+        if is_looking and time.monotonic() - self._opened_s > ANSWER_S:
+            raise SourceError(f"the brokers have not answered for {ANSWER_S:g} s")
+        return is_looking
+
     def pending_records(self) -> int | None:
         if self._is_over or self._shared is None:
             return 0
@@ -484,12 +492,12 @@ class _PartitionReader(SplitReader):
 
 
 def _record(message: Message) -> tuple[Any, ...]:
-    kind, time = message.timestamp()
+    kind, timestamp = message.timestamp()
     given: Any = message.headers() or ()
     headers = [(name, _bytes(value)) for name, value in given]
     key, value = message.key(), message.value()
     return (
-        message.topic(), message.partition(), message.offset(), time if kind else None,
+        message.topic(), message.partition(), message.offset(), timestamp if kind else None,
         None if key is None else _bytes(key), None if value is None else _bytes(value), headers,
     )  # fmt: skip
 

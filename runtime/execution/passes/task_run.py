@@ -261,8 +261,10 @@ class TaskRun:
             if left <= 0:
                 return
             if task.is_source_waiting and not self.host.posted:
-                self.has_caught_up = True
-                return
+                if not task.ask_source_again():
+                    self.has_caught_up = True
+                    return
+                yield from self._pause()
             self._run_posted()
             task.slice_size.rows = min(task.slice_size.rows, left)
             task.step()

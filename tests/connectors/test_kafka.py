@@ -1,0 +1,468 @@
+"""Kafka as source and as sink at least once, on a real broker."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from runtime.common import Row, SimpleStringSchema, Types, WatermarkStrategy
+from runtime.common.secrets import SecretRef
+from runtime.common.time import Duration
+from runtime.connectors import BadRecords, NdjsonFormat, NdjsonWriterFormat
+from runtime.connectors.kafka.properties import PropertyError, admin_properties, client_properties
+from runtime.connectors.kafka.source import owner_of
+from runtime.datastream.connectors.base import DeliveryGuarantee
+from runtime.datastream.connectors.kafka import (
+    KafkaOffsetResetStrategy,
+    KafkaOffsetsInitializer,
+    KafkaRecordSerializationSchema,
+    KafkaRecordSerializationSchemaBuilder,
+    KafkaSink,
+    KafkaSource,
+    KafkaSourceBuilder,
+    KafkaTopicPartition,
+    KafkaTopicSelector,
+)
+from runtime.operators.sink import SinkError
+from runtime.operators.source import SourceError
+from tests.connectors.kafka_broker import KafkaBroker, running_kafka
+from tests.connectors.rigs import SinkRig, SourceRig
+from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.timeout(300)
+LATEST = KafkaOffsetsInitializer.latest()
+ROW = Types.ROW_NAMED(["id", "name"], [Types.LONG(), Types.STRING()])
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
+    with running_kafka(tmp_path_factory.mktemp("kafka")) as running:
+        yield running
+
+
+@pytest.fixture
+def make_topic(broker: KafkaBroker) -> Callable[[int], str]:
+    def make(partitions: int = 1) -> str:
+        name = f"topic-{random.getrandbits(40):x}"
+        broker.create_topic(name, partitions)
+        return name
+
+    return make
+
+
+MakeTopic = Callable[[int], str]
+
+
+def reading(broker: KafkaBroker, *topics: str) -> KafkaSourceBuilder:
+    builder = (
+        KafkaSource.builder().set_bootstrap_servers(broker.servers).set_value_only_deserializer(SimpleStringSchema())
+    )
+    return builder.set_topics(*topics) if topics else builder
+
+
+def texts(*numbers: int) -> list[bytes | None]:
+    return [b"%d" % number for number in numbers]
+
+
+# --- the source -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("parallelism", [1, 2])
+def test_a_bounded_source_reads_all_partitions_to_their_ends(
+    broker: KafkaBroker, make_topic: MakeTopic, parallelism: int
+) -> None:
+    topic = make_topic(3)
+    for partition in range(3):
+        broker.write(topic, texts(*range(partition * 1000, partition * 1000 + 700)), partition, time=1_700_000_000_000)
+    rig = SourceRig(reading(broker, topic).set_bounded(LATEST).build(), parallelism).run_to_end()
+    assert sorted(map(int, rig.values)) == [number for p in range(3) for number in range(p * 1000, p * 1000 + 700)]
+    for partition in range(3):
+        of_partition = [int(text) for text in rig.values if int(text) // 1000 == partition]
+        assert of_partition == sorted(of_partition)
+    times = {time for output in rig.outputs for batch, _ in output.batches for time in batch.timestamps() or ()}
+    assert times == {1_700_000_000_000}
+
+
+def test_an_empty_topic_ends_at_once(broker: KafkaBroker, make_topic: MakeTopic) -> None:
+    assert SourceRig(reading(broker, make_topic(2)).set_bounded(LATEST).build()).run_to_end().values == []
+
+
+def test_a_restored_source_goes_on_where_it_was_at_another_parallelism(
+    broker: KafkaBroker, make_topic: MakeTopic
+) -> None:
+    topic = make_topic(4)
+    for partition in range(4):
+        broker.write(topic, texts(*range(partition * 100, partition * 100 + 50)), partition)
+    source = reading(broker, topic).set_bounded(LATEST).build()
+    rig = SourceRig(source, 1)
+    rig.run_until(lambda: len(rig.values) >= 30, "the first records", max_rows=7)
+    first, snapshots = rig.values, rig.snapshot()
+    rig.close()
+    # what comes after the ends were asked for is not read by this job
+    broker.write(topic, texts(9999))
+    second = SourceRig(source, 3, snapshots=snapshots).run_to_end()
+    assert sorted(map(int, first + second.values)) == [n for p in range(4) for n in range(p * 100, p * 100 + 50)]
+
+
+@pytest.mark.parametrize(
+    ("start", "expected"),
+    [
+        (KafkaOffsetsInitializer.earliest(), [0, 1, 2, 3, 4, 5]),
+        (KafkaOffsetsInitializer.timestamp(4_000), [3, 4, 5]),
+        (KafkaOffsetsInitializer.timestamp(9_000), []),
+        (KafkaOffsetsInitializer.latest(), []),
+        (KafkaOffsetsInitializer.committed_offsets(KafkaOffsetResetStrategy.EARLIEST), [4, 5]),
+    ],
+)
+def test_a_source_begins_where_it_is_told_to(
+    broker: KafkaBroker, make_topic: MakeTopic, start: KafkaOffsetsInitializer, expected: list[int]
+) -> None:
+    topic, group = make_topic(1), f"group-{random.getrandbits(32)}"
+    for number in range(6):
+        broker.write(topic, texts(number), time=(number + 1) * 1_000)
+    consumer = Consumer({"bootstrap.servers": broker.servers, "group.id": group})
+    consumer.commit(offsets=[TopicPartition(topic, 0, 4)], asynchronous=False)
+    consumer.close()
+    source = reading(broker, topic).set_group_id(group).set_starting_offsets(start).set_bounded(LATEST).build()
+    assert list(map(int, SourceRig(source).run_to_end().values)) == expected
+
+
+def test_single_partitions_begin_at_given_offsets_and_stop_at_others(
+    broker: KafkaBroker, make_topic: MakeTopic
+) -> None:
+    topic = make_topic(2)
+    for partition in range(2):
+        broker.write(topic, texts(*range(partition * 10, partition * 10 + 8)), partition)
+    first, second = KafkaTopicPartition(topic, 0), KafkaTopicPartition(topic, 1)
+    source = (
+        reading(broker)
+        .set_partitions({first, second})
+        .set_starting_offsets(KafkaOffsetsInitializer.offsets({first: 3}))
+        .set_bounded(KafkaOffsetsInitializer.offsets({first: 6, second: 2}))
+        .build()
+    )
+    assert sorted(map(int, SourceRig(source, 2).run_to_end().values)) == [3, 4, 5, 10, 11]
+
+
+def test_committed_offsets_that_there_are_none_of_fail_the_job(broker: KafkaBroker, make_topic: MakeTopic) -> None:
+    start = KafkaOffsetsInitializer.committed_offsets()
+    source = reading(broker, make_topic(1)).set_group_id("nobody").set_starting_offsets(start).build()
+    with pytest.raises(SourceError, match="no committed offset of the group 'nobody'"):
+        SourceRig(source).run_to_end()
+
+
+def test_records_of_aborted_transactions_are_not_read_and_do_not_hide_the_end(
+    broker: KafkaBroker, make_topic: MakeTopic
+) -> None:
+    topic = make_topic(1)
+    broker.write(topic, texts(1))
+    producer = Producer({"bootstrap.servers": broker.servers, "transactional.id": f"aborts-{topic}"})
+    producer.init_transactions(30)
+    for number, is_committed in ((2, True), (3, False), (4, False)):
+        producer.begin_transaction()
+        producer.produce(topic, b"%d" % number, partition=0)
+        producer.flush(30)
+        producer.commit_transaction(30) if is_committed else producer.abort_transaction(30)
+    # markers are the last that there is
+    rig = SourceRig(reading(broker, topic).set_bounded(LATEST).build()).run_to_end()
+    assert rig.values == ["1", "2"]
+    every = reading(broker, topic).set_property("isolation.level", "read_uncommitted").set_bounded(LATEST).build()
+    assert SourceRig(every).run_to_end().values == ["1", "2", "3", "4"]
+
+
+def test_values_become_columns_tombstones_are_left_out_and_bad_ones_are_set_aside(
+    broker: KafkaBroker, make_topic: MakeTopic
+) -> None:
+    topic = make_topic(1)
+    good = [json.dumps({"id": number, "name": f"n{number}"}).encode() for number in range(4)]
+    broker.write(topic, [good[0], None, good[1], b"{", good[2], None, None, good[3], None], time=5)
+    source = (
+        KafkaSource.builder()
+        .set_bootstrap_servers(broker.servers)
+        .set_topics(topic)
+        .set_value_format(NdjsonFormat(ROW))
+        .set_bad_records(BadRecords.to_side_output())
+        .set_bounded(LATEST)
+        .build()
+    )
+    rig = SourceRig(source).run_to_end(max_rows=2)
+    assert rig.values == [Row(id=number, name=f"n{number}") for number in range(4)]
+    [letter] = rig.dead_letters
+    assert "offset 3" in str(letter) and f"topic {topic}, partition 0" in str(letter)
+
+
+def test_records_are_read_as_they_are(broker: KafkaBroker, make_topic: MakeTopic) -> None:
+    topic = make_topic(1)
+    producer = Producer({"bootstrap.servers": broker.servers})
+    producer.produce(topic, b"v", b"k", 0, timestamp=7, headers=[("a", b"1"), ("b", None)])
+    producer.produce(topic, None, None, 0, timestamp=8)
+    producer.flush(30)
+    builder = KafkaSource.builder().set_bootstrap_servers(broker.servers).set_topics(topic).set_raw_records()
+    rows = SourceRig(builder.set_bounded(LATEST).build()).run_to_end().values
+    assert [tuple(row)[1:5] for row in rows] == [(0, 0, 7, b"k"), (0, 1, 8, None)]
+    assert [row.value for row in rows] == [b"v", None]
+    assert [list(map(tuple, row.headers)) for row in rows] == [[("a", b"1"), ("b", None)], []]
+
+
+def test_topics_and_partitions_that_come_later_are_read_from_their_beginning(
+    broker: KafkaBroker, make_topic: MakeTopic
+) -> None:
+    topic = make_topic(1)
+    broker.write(topic, texts(1))
+    source = (
+        reading(broker)
+        .set_topic_pattern(f"{topic}.*")
+        .set_starting_offsets(LATEST)
+        .set_property("partition.discovery.interval.ms", "200")
+        .build()
+    )
+    rig = SourceRig(source, 2)
+    rig.run_until(lambda: any(operator._open for operator in rig.operators), "the first partition")
+    broker.create_topic(f"{topic}-b", 2)
+    broker.write(f"{topic}-b", texts(2), 0)
+    broker.write(f"{topic}-b", texts(3), 1)
+    broker.write(topic, texts(4))
+    rig.run_until(lambda: len(rig.values) == 3, "three records")
+    rig.close()
+    assert sorted(rig.values) == ["2", "3", "4"]
+
+
+def test_a_topic_that_there_is_not_fails_the_job(broker: KafkaBroker) -> None:
+    with pytest.raises(SourceError, match="Kafka nowhere: there is no topic 'nowhere'"):
+        SourceRig(reading(broker, "nowhere").build()).run_to_end()
+
+
+def test_an_offset_that_is_gone_fails_the_job(broker: KafkaBroker, make_topic: MakeTopic) -> None:
+    topic = make_topic(1)
+    broker.write(topic, texts(*range(10)))
+    broker.delete_records(topic, 5)
+    gone = KafkaOffsetsInitializer.offsets({KafkaTopicPartition(topic, 0): 2})
+    rig = SourceRig(reading(broker, topic).set_starting_offsets(gone).build())
+    with pytest.raises(SourceError, match=f"split {topic}-0.*out of range"):
+        rig.run_until(lambda: bool(rig.values), "a record")
+    rig.close()
+
+
+def test_offsets_of_the_group_are_committed_with_checkpoints(broker: KafkaBroker, make_topic: MakeTopic) -> None:
+    topic, group = make_topic(1), f"group-{random.getrandbits(32)}"
+    broker.write(topic, texts(*range(6)))
+    rig = SourceRig(reading(broker, topic).set_group_id(group).build())
+    rig.run_until(lambda: len(rig.values) == 6, "the records")
+    [operator] = rig.operators
+    operator.prepare_snapshot_pre_barrier(1)
+    rig.snapshot()
+    broker.write(topic, texts(6))
+    rig.run_until(lambda: len(rig.values) == 7, "one more record")
+    operator.notify_checkpoint_complete(1)
+    asking = Consumer({"bootstrap.servers": broker.servers, "group.id": group})
+    wait_until(lambda: asking.committed([TopicPartition(topic, 0)], 10)[0].offset == 6, 10, "the commit")
+    asking.close()
+    rig.close()
+
+
+def test_a_partition_that_waits_for_alignment_holds_up_no_other(
+    broker: KafkaBroker, make_topic: MakeTopic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("runtime.connectors.kafka.fetcher.QUEUED_RECORDS", 100)
+    topic = make_topic(2)
+    hour = 3_600_000
+    # the first partition is far ahead in event time
+    for number in range(40):
+        broker.write(topic, texts(*range(number * 50, number * 50 + 50)), 0, time=(number + 1) * hour)
+        broker.write(topic, texts(*range(number * 50, number * 50 + 50)), 1, time=(number + 1) * 60_000)
+    strategy = WatermarkStrategy.for_monotonous_timestamps().with_watermark_alignment(
+        "group", _minutes(5), _minutes(0.001)
+    )
+    rig = SourceRig(reading(broker, topic).set_bounded(LATEST).build(), 1, strategy)
+    rig.run_to_end(max_rows=50)
+    assert len(rig.values) == 4_000
+
+
+def _minutes(minutes: float) -> Any:
+    return Duration.of_millis(int(minutes * 60_000))
+
+
+def test_partitions_are_owned_as_in_flink() -> None:
+    # KafkaSourceEnumerator.getSplitOwner, of Java's "orders".hashCode() = -1008770331 and "ä€😀".hashCode() = 1917505
+    start = ((-1008770331 * 31) & 0x7FFFFFFF) % 3
+    assert [owner_of(KafkaTopicPartition("orders", number), 3) for number in range(4)] == [
+        (start + number) % 3 for number in range(4)
+    ]
+
+
+def test_what_a_builder_lacks_is_said() -> None:
+    builder = KafkaSource.builder().set_bootstrap_servers("localhost:9092")
+    with pytest.raises(ValueError, match="set_value_only_deserializer"):
+        builder.build()
+    builder.set_value_only_deserializer(SimpleStringSchema())
+    with pytest.raises(ValueError, match="topics, or a pattern"):
+        builder.build()
+    builder.set_topics("t")
+    with pytest.raises(ValueError, match=r"set group\.id"):
+        builder.set_starting_offsets(KafkaOffsetsInitializer.committed_offsets()).build()
+    with pytest.raises(PropertyError, match=r'No such configuration property: "no\.such"'):
+        builder.set_group_id("g").set_property("no.such", "x").build()
+    with pytest.raises(ValueError, match="set_record_serializer"):
+        KafkaSink.builder().set_bootstrap_servers("localhost:9092").build()
+    with pytest.raises(ValueError, match="set_topic"):
+        KafkaRecordSerializationSchema.builder().build()
+    serializer = to("t").build()
+    with pytest.raises(ValueError, match="set_transactional_id_prefix"):
+        sink = KafkaSink.builder().set_bootstrap_servers("localhost:9092").set_record_serializer(serializer)
+        sink.set_delivery_guarantee(DeliveryGuarantee.EXACTLY_ONCE).build()
+    with pytest.raises(PropertyError, match=r"bootstrap\.servers is missing"):
+        KafkaSink.builder().set_record_serializer(serializer).build()
+
+
+# --- the sink at least once -------------------------------------------------------------------------------------------
+
+
+def to(topic: str) -> KafkaRecordSerializationSchemaBuilder:
+    builder = KafkaRecordSerializationSchema.builder()
+    return builder.set_topic(topic).set_value_serialization_schema(SimpleStringSchema())
+
+
+def writing(broker: KafkaBroker, serializer: KafkaRecordSerializationSchemaBuilder, **properties: str) -> KafkaSink:
+    builder = KafkaSink.builder().set_bootstrap_servers(broker.servers).set_record_serializer(serializer.build())
+    for name, value in properties.items():
+        builder.set_property(name.replace("_", "."), value)
+    return builder.set_delivery_guarantee(DeliveryGuarantee.AT_LEAST_ONCE).build()
+
+
+def test_a_checkpoint_waits_for_all_records(broker: KafkaBroker, make_topic: MakeTopic) -> None:
+    topic = make_topic(1)
+    rig = SinkRig(writing(broker, to(topic), linger_ms="5000"), Types.STRING())
+    rig.write(*[str(number) for number in range(3_000)])
+    rig.snapshot(1)
+    assert broker.values(topic) == texts(*range(3_000))
+    rig.operator.close()
+
+
+class ByLength(KafkaTopicSelector):
+    def __init__(self, topics: list[str]) -> None:
+        self._topics = topics
+
+    def apply(self, data: Any) -> str:
+        return self._topics[len(data.name) % 2]
+
+
+def test_keys_headers_partitions_and_topics_are_the_records(broker: KafkaBroker, make_topic: MakeTopic) -> None:
+    topics = [make_topic(3), make_topic(3)]
+    serializer = (
+        KafkaRecordSerializationSchema.builder()
+        .set_topic_selector(ByLength(topics))
+        .set_value_format(NdjsonWriterFormat())
+        .set_key_serialization_schema(_Name())
+        .set_headers(lambda row: [("id", b"%d" % row.id), ("none", None)])
+        .set_partitioner(lambda row, key, value, topic, partitions: row.id % partitions)
+    )
+    rig = SinkRig(writing(broker, serializer), ROW)
+    rig.write(*[Row(id=number, name="x" * number) for number in range(6)])
+    rig.finish()
+    for rest, topic in enumerate(topics):
+        records = {json.loads(record.value() or b"")["id"]: record for record in broker.records(topic)}
+        assert sorted(records) == [number for number in range(6) if number % 2 == rest]
+        for number, record in records.items():
+            assert (record.partition(), record.key()) == (number % 3, b"x" * number)
+            assert record.headers() == [("id", b"%d" % number), ("none", None)]
+
+
+class _Name(SimpleStringSchema):
+    def serialize(self, value: Any) -> bytes:
+        return super().serialize(value.name)
+
+
+def test_keys_are_in_the_partitions_in_which_javas_client_has_them(broker: KafkaBroker, make_topic: MakeTopic) -> None:
+    topic = make_topic(7)
+    serializer = to(topic).set_key_serialization_schema(SimpleStringSchema())
+    rig = SinkRig(writing(broker, serializer), Types.STRING())
+    keys = ["a", "key", "orders-17", "Zürich"]
+    rig.write(*keys)
+    rig.finish()
+    found = {record.key(): record.partition() for record in broker.records(topic)}
+    assert found == {key.encode(): murmur2(key.encode()) % 7 for key in keys}
+
+
+def murmur2(data: bytes) -> int:
+    """Kafka's Utils.toPositive(Utils.murmur2(data))."""
+    mask, m = 0xFFFFFFFF, 0x5BD1E995
+    h = (0x9747B28C ^ len(data)) & mask
+    for at in range(0, len(data) // 4 * 4, 4):
+        k = int.from_bytes(data[at : at + 4], "little") * m & mask
+        k = (k ^ k >> 24) * m & mask
+        h = (h * m & mask) ^ k
+    if rest := data[len(data) // 4 * 4 :]:
+        h = (h ^ int.from_bytes(rest, "little")) * m & mask
+    h = (h ^ h >> 13) * m & mask
+    return (h ^ h >> 15) & 0x7FFFFFFF
+
+
+def test_records_that_cannot_be_written_fail_the_job(broker: KafkaBroker, make_topic: MakeTopic) -> None:
+    topic = make_topic(1)
+    wrong = to(topic).set_partitioner(lambda record, key, value, topic, partitions: 9)
+    for serializer, values, why in (
+        (wrong, ["x"], "the partitioner returned 9; there are 1 partitions"),
+        (to(topic), ["x" * 2_000_000], "too large"),
+        (to("no/topic"), ["x"], "Kafka topic no/topic"),
+        (KafkaRecordSerializationSchema.builder().set_topic_selector(lambda text: "")
+         .set_value_serialization_schema(SimpleStringSchema()), ["x"], "which is no topic"),
+    ):  # fmt: skip
+        rig = SinkRig(writing(broker, serializer, message_timeout_ms="3000"), Types.STRING())
+        with pytest.raises(SinkError, match=why):
+            rig.write(*values)
+            rig.snapshot(1)
+        rig.operator.close()
+
+
+# --- properties -------------------------------------------------------------------------------------------------------
+
+
+def test_properties_of_java_are_translated() -> None:
+    given = {
+        "bootstrap.servers": "a:1,b:2",
+        "key.serializer": "org.apache.kafka.common.serialization.StringSerializer",
+        "max.request.size": "5000000",
+        "buffer.memory": "67108864",
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "PLAIN",
+        "sasl.jaas.config": "org.apache.kafka.common.security.plain.PlainLoginModule required "
+        'username="tide" password="geheim;\'x";',
+        "ssl.endpoint.identification.algorithm": "",
+    }
+    found = client_properties(given)
+    assert (found["message.max.bytes"], found["queue.buffering.max.kbytes"]) == ("5000000", "65536")
+    assert (found["sasl.username"], found["sasl.password"]) == ("tide", "geheim;'x")
+    assert not {"key.serializer", "sasl.jaas.config", "buffer.memory"} & found.keys()
+    assert admin_properties(given) == {
+        "bootstrap_servers": ["a:1", "b:2"],
+        "security_protocol": "SASL_SSL",
+        "sasl_mechanism": "PLAIN",
+        "sasl_plain_username": "tide",
+        "sasl_plain_password": "geheim;'x",
+        "ssl_check_hostname": False,
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("ssl.truststore.location", "ssl.ca.location"),
+        ("ssl.keystore.type", "files of PEM"),
+        ("sasl.jaas.config", "login"),
+    ],
+)
+def test_what_only_java_can_read_is_refused(name: str, why: str) -> None:
+    with pytest.raises(PropertyError, match=why):
+        client_properties({"bootstrap.servers": "a:1", name: "x"})
+
+
+def test_a_secret_is_checked_in_the_slot_alone() -> None:
+    sink = (
+        KafkaSink.builder().set_bootstrap_servers(SecretRef("kafka", "servers")).set_record_serializer(to("t").build())
+    )
+    assert isinstance(sink.build().properties["bootstrap.servers"], SecretRef)
