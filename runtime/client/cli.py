@@ -23,6 +23,7 @@ from runtime.client.autoscaler_command import add_autoscaler
 from runtime.client.cluster_command import add_cluster
 from runtime.client.errors import ClientError
 from runtime.client.failure_command import add_exceptions
+from runtime.client.kafka_command import add_kafka
 from runtime.client.log_commands import add_logs
 from runtime.client.new_job import add_new
 from runtime.client.pipeline_command import add_pipeline
@@ -147,6 +148,7 @@ def _parser() -> CommandParser:
     add_autoscaler(actions)
     add_tag(actions)
     add_pipeline(actions)
+    add_kafka(actions)
     add_user(actions)
     add_token(actions)
     return parser
