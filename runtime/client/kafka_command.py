@@ -16,7 +16,7 @@ def add_kafka(actions: Actions) -> None:
     parser = actions.add_parser(
         "kafka",
         help="look after transactions of Kafka",
-        description="Look after transactions of Kafka that a job has left open: they hold up readers of committed\nrecords.",
+        description="Look after transactions of Kafka that a job has left open: readers of committed records wait.",
         example="tidemark kafka transactions list --bootstrap-servers localhost:9092",
     )
     kinds: Actions = parser.add_subparsers(required=True, metavar="KIND", title="kinds")
