@@ -12,6 +12,7 @@ import asyncio
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 import django
@@ -19,14 +20,17 @@ from django.core import signals
 from django.core.exceptions import RequestAborted
 from django.core.handlers.asgi import ASGIHandler, get_script_prefix
 from django.db import connection, connections
-from django.http import FileResponse
+from django.http import FileResponse, HttpRequest
 from django.http.response import HttpResponseBase
-from django.urls import set_script_prefix
+from django.urls import ResolverMatch, get_resolver, set_script_prefix
 
 MAX_IDLE_THREADS: Final = 32
 """Each has a connection to SQLite open. Fewer: a page that asks for much at once starts threads again and again."""
+MAX_KNOWN_PATHS: Final = 1_000
+"""Each takes about a KiB. Fewer: pages of many jobs have their paths looked up among all routes again and again."""
+MAX_KNOWN_PATH_CHARS: Final = 200
 WATCH_AFTER_S: Final = 0.2
-"""So long a request lasts before anybody looks whether its client has left. Shorter: every request pays for the look."""
+"""A request lasts so long before anybody looks whether its client has left. Shorter: every request pays for that."""
 
 
 class RequestThreads:
@@ -79,11 +83,21 @@ class OneThreadHandler(ASGIHandler):
 
     def __init__(self) -> None:
         self.threads = RequestThreads()
+        #: the look-up goes through all routes, which takes a tenth of the time of a short answer
+        self._known_paths = lru_cache(MAX_KNOWN_PATHS)(_match)
         super().__init__()
 
     def load_middleware(self, is_async: bool = False) -> None:
         """Make the chain that ends with the view, all of it for threads."""
         super().load_middleware(is_async=False)
+
+    def resolve_request(self, request: HttpRequest) -> ResolverMatch:
+        """Find the view of a request. In the thread of the request."""
+        if len(request.path_info) > MAX_KNOWN_PATH_CHARS:
+            return super().resolve_request(request)
+        match = self._known_paths(request.path_info)
+        request.resolver_match = match
+        return match
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         try:
@@ -118,6 +132,13 @@ class OneThreadHandler(ASGIHandler):
         finally:
             body.close()
         return answer
+
+
+def _match(path: str) -> ResolverMatch:
+    match = get_resolver().resolve(path)
+    # all routes before it, for pages of errors that are not shown here
+    match.tried = None
+    return match
 
 
 class _Watch:

@@ -13,10 +13,10 @@ import os
 import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import redis
-from django.db.models import Count, Max, Min
+from django.db.models import Count, Max, Min, Q
 from django.http import HttpResponse
 from rest_framework.request import Request
 
@@ -134,6 +134,20 @@ class _JobRow:
     checkpointed_at: int | None
 
 
+class _Rows(NamedTuple):
+    """What SQL says that is needed for more than its own figures.
+
+    Attributes:
+        jobs: those that have not ended, newest first.
+        lease: the leader's row; None: nobody has led yet.
+        taskmanagers: ids of those that are registered, oldest first.
+    """
+
+    jobs: Sequence[_JobRow]
+    lease: LeaderEpoch | None
+    taskmanagers: Sequence[str]
+
+
 class MetricsView(ProductView):
     """For whoever may look: Prometheus sends the token of a viewer. Not open on loopback, where a proxy may be."""
 
@@ -144,11 +158,12 @@ class MetricsView(ProductView):
 def exposed() -> Exposition:
     """Return all families, as far as their sources answer."""
     out = Exposition(FAMILIES)
-    jobs, lease = _of_rows(out)
+    rows = _of_rows(out)
     _of_process(out, "web", f"{socket.gethostname()}:{os.getpid()}", figures_of_process())
     try:
-        _of_documents(out, jobs[:MAX_JOBS], lease)
-        _of_processes(out)
+        jobmanagers = bus.jobmanagers()
+        _of_documents(out, rows, jobmanagers)
+        _of_processes(out, jobmanagers, rows.taskmanagers[:MAX_PROCESSES])
         out.add("tidemark_redis_up", 1)
     except redis.RedisError as error:
         logger.warning("metrics without Redis: %s", error)
@@ -156,14 +171,15 @@ def exposed() -> Exposition:
     return out
 
 
-def _of_rows(out: Exposition) -> tuple[Sequence[_JobRow], LeaderEpoch | None]:
-    """Add what SQL says; return the jobs that have not ended, newest first, and the leader's row."""
-    counts = dict(Job.objects.order_by().values_list("state").annotate(Count("id")))
+def _of_rows(out: Exposition) -> _Rows:
+    """Add what SQL says."""
+    # rows are kept for longer than that; a count of all falls when old ones go
+    lately = Count("id", filter=Q(state="FAILED", ended_at__gte=services.now_ms() - LATELY_MS))
+    counted = list(Job.objects.order_by().values_list("state").annotate(Count("id"), lately=lately))
+    counts = {state: number for state, number, _ in counted}
     for state in (*STATES, *sorted(set(counts) - set(STATES))):
         out.add("tidemark_jobs", counts.get(state, 0), state=state)
-    # rows are kept for longer than that; a count of all falls when old ones go
-    lately = Job.objects.filter(state="FAILED", ended_at__gte=services.now_ms() - LATELY_MS)
-    out.add("tidemark_jobs_failed_lately", lately.count())
+    out.add("tidemark_jobs_failed_lately", sum(failed for _, _, failed in counted))
     out.add("flink_jobmanager_numRunningJobs", counts.get("RUNNING", 0))
     open_ones = Operation.objects.exclude(state=Operation.State.COMPLETED)
     found = open_ones.aggregate(number=Count("trigger_id"), oldest=Min("created_at"))
@@ -171,9 +187,9 @@ def _of_rows(out: Exposition) -> tuple[Sequence[_JobRow], LeaderEpoch | None]:
     oldest = found["oldest"]
     age_ms = 0 if oldest is None else max(0, services.now_ms() - oldest)
     out.add("tidemark_oldest_operation_age_seconds", age_ms / 1000)
-    taskmanagers = list(services.list_taskmanagers())
+    taskmanagers = dict(services.list_taskmanagers().values_list("id", "slots"))
     out.add("flink_jobmanager_numRegisteredTaskManagers", len(taskmanagers))
-    out.add("flink_jobmanager_taskSlotsTotal", sum(row.slots for row in taskmanagers))
+    out.add("flink_jobmanager_taskSlotsTotal", sum(taskmanagers.values()))
     lease = LeaderEpoch.objects.filter(name=ROLE).first()
     out.add("tidemark_leader_epoch", 0 if lease is None else lease.epoch)
     running = Job.objects.exclude(state__in=TERMINAL_STATES)
@@ -182,12 +198,14 @@ def _of_rows(out: Exposition) -> tuple[Sequence[_JobRow], LeaderEpoch | None]:
     # the documents of a new leader know only the checkpoints since
     checkpoints = Checkpoint.objects.filter(job__in=running).order_by().values_list("job")
     newest = dict(checkpoints.annotate(Max("completed_at")))
-    return [_JobRow(row, times.get("RUNNING"), newest.get(row)) for row, times in rows], lease
+    jobs = [_JobRow(row, times.get("RUNNING"), newest.get(row)) for row, times in rows]
+    return _Rows(jobs, lease, list(taskmanagers))
 
 
-def _of_documents(out: Exposition, jobs: Sequence[_JobRow], lease: LeaderEpoch | None) -> None:
-    """Add what the live documents in Redis say, of these jobs only."""
-    entries = jobmanager_entries(lease, bus.jobmanagers())
+def _of_documents(out: Exposition, rows: _Rows, jobmanagers: Sequence[str]) -> None:
+    """Add what the live documents in Redis say."""
+    jobs = rows.jobs[:MAX_JOBS]
+    entries = jobmanager_entries(rows.lease, jobmanagers)
     alive = [entry for entry in entries if entry["is_alive"]]
     out.add("tidemark_leader_present", int(any(entry["role"] == "LEADER" for entry in alive)))
     for role in ("LEADER", "STANDBY"):
@@ -206,10 +224,9 @@ def _of_documents(out: Exposition, jobs: Sequence[_JobRow], lease: LeaderEpoch |
                 _of_job(out, as_of_the_beat(read.document, read.vouched_for_ms), row)
 
 
-def _of_processes(out: Exposition) -> None:
+def _of_processes(out: Exposition, jobmanagers: Sequence[str], taskmanagers: Sequence[str]) -> None:
     """Add what the processes of the cluster say of themselves."""
-    taskmanagers = services.list_taskmanagers().values_list("id", flat=True)[:MAX_PROCESSES]
-    living = [("jobmanager", name) for name in bus.jobmanagers()] + [("taskmanager", name) for name in taskmanagers]
+    living = [("jobmanager", name) for name in jobmanagers] + [("taskmanager", name) for name in taskmanagers]
     reports = read_processes([name for _, name in living])
     out.add("tidemark_processes_silent", sum(report is None for report in reports))
     for (kind, name), report in zip(living, reports, strict=True):

@@ -428,10 +428,10 @@ def newest_and_running(pipeline: Pipeline, number: int) -> list[Deployment]:
 
 
 def newest_deployments(pipelines: Iterable[Pipeline]) -> Mapping[str, Deployment]:
-    """Return the newest deployment of each pipeline, without its graph, by the pipeline's id."""
+    """Return the newest deployment of each pipeline, with what lists show of it, by the pipeline's id."""
+    shown = ("pipeline", "state", "job_id", "created_at", "version__number", "version__semantic_hash")
     rows = Deployment.objects.filter(pipeline__in=list(pipelines)).order_by("created_at")
-    found = rows.select_related("version", "created_by", "previous").defer("graph", "version__document", "report")
-    return {row.pipeline_id: row for row in found}
+    return {row.pipeline_id: row for row in rows.select_related("version").only(*shown)}
 
 
 def deployment_of_job(job_id: str) -> Deployment | None:

@@ -16,6 +16,7 @@ from pytest_django import Settings
 
 from backend.config import request_handler
 from backend.config.request_handler import OneThreadHandler
+from backend.dispatcher.presence import ClientWatch, has_left
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -56,7 +57,24 @@ def held(_: HttpRequest) -> HttpResponse:
     return HttpResponse("released")
 
 
-urlpatterns = [path("quick", quick), path("waits", waits), path("held", held)]
+def told(request: HttpRequest, name: str) -> HttpResponse:
+    assert request.resolver_match is not None
+    return HttpResponse(f"{request.resolver_match.route} {name}")
+
+
+def left(request: HttpRequest) -> HttpResponse:
+    has_begun.set()
+    wait_until(has_left(request), 30, "the client has left")
+    return HttpResponse("left")
+
+
+urlpatterns = [
+    path("left", left),
+    path("told/<str:name>", told),
+    path("quick", quick),
+    path("waits", waits),
+    path("held", held),
+]
 
 
 @pytest.fixture
@@ -64,6 +82,7 @@ def handler(settings: Settings) -> Iterator[OneThreadHandler]:
     settings.ROOT_URLCONF = __name__
     settings.MIDDLEWARE = ["django.middleware.common.CommonMiddleware", f"{__name__}.SeesThread"]
     seen.clear()
+    has_begun.clear()
     before = set(threading.enumerate())
     handler = OneThreadHandler()
     yield handler
@@ -71,7 +90,7 @@ def handler(settings: Settings) -> Iterator[OneThreadHandler]:
     wait_until(lambda: not set(threading.enumerate()) - before, 10, "the end of the threads")
 
 
-async def asked(handler: OneThreadHandler, of: str) -> ApplicationCommunicator:
+async def asked(handler: OneThreadHandler | ClientWatch, of: str) -> ApplicationCommunicator:
     headers = [(b"host", b"localhost")]
     scope = {"type": "http", "method": "GET", "path": of, "query_string": b"", "headers": headers}
     talk = ApplicationCommunicator(handler, scope)
@@ -102,8 +121,6 @@ async def test_requests_at_the_same_time_do_not_wait_for_each_other(handler: One
     assert await asyncio.gather(*(get(handler, "/waits") for _ in range(3))) == [b"met"] * 3
 
 
-# Django leaves the body of a request whose client has left to the collector
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 async def test_a_request_does_not_wait_for_one_whose_client_has_left(handler: OneThreadHandler) -> None:
     is_released.clear()
     talk = await asked(handler, "/held")
@@ -115,6 +132,26 @@ async def test_a_request_does_not_wait_for_one_whose_client_has_left(handler: On
         is_released.set()
     # the thread is lent until the view has ended
     await talk.wait(30)
+
+
+async def test_a_view_that_lasts_is_told_that_its_client_has_left(handler: OneThreadHandler) -> None:
+    talk = await asked(ClientWatch(handler), "/left")
+    await asyncio.to_thread(has_begun.wait, 30)
+    await talk.send_input({"type": "http.disconnect"})
+    await talk.wait(30)
+
+
+async def test_a_path_leads_to_its_own_view_however_often_and_however_long(handler: OneThreadHandler) -> None:
+    for name in ("a", "b", "a", "a" * request_handler.MAX_KNOWN_PATH_CHARS, "b"):
+        assert await get(handler, f"/told/{name}") == f"told/<str:name> {name}".encode()
+
+
+async def test_a_path_that_leads_nowhere_is_told_so_each_time(handler: OneThreadHandler) -> None:
+    for _ in range(2):
+        talk = await asked(handler, "/nowhere")
+        assert (await talk.receive_output(30))["status"] == 404
+        await talk.receive_output(30)
+        await talk.wait(30)
 
 
 async def test_of_many_threads_a_few_are_kept(handler: OneThreadHandler, monkeypatch: pytest.MonkeyPatch) -> None:
