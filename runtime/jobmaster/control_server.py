@@ -21,7 +21,7 @@ from runtime.core.ids import Attempt, SlotId
 from runtime.network.addresses import in_uri, listening_host
 from runtime.network.control_stream import Hello, Outbox
 from runtime.network.opening import HELLO_HEADER, OpeningError, is_answer
-from runtime.network.pieces import PIECE_BYTES, PieceAssembler, PieceError
+from runtime.network.pieces import MAX_RECEIVED_BYTES, PieceAssembler, PieceError
 from runtime.task.jobmaster_codec import encode_jobmaster_messages
 from runtime.task.messages import (
     EndOfStream,
@@ -37,8 +37,6 @@ SHUTDOWN_TIMEOUT_S = 2.0
 MAX_MESSAGE_BYTES = 1 << 30
 """Most that a slot may send as one list of messages. Acknowledgements carry operator state, and a printed record may
 have 512 MiB; below that, jobs with large union states would fail."""
-MAX_FRAME_BYTES = PIECE_BYTES + 1024
-"""Of one frame: what is longer goes in pieces."""
 MAX_UNANSWERED = 256
 """Streams whose slot has not answered the challenge yet. A slot answers at once; each holds a thread."""
 
@@ -170,7 +168,7 @@ class ControlServer(flight.FlightServerBase):  # type: ignore[misc]
         try:
             while not leaving:
                 frame = reader.read_chunk().app_metadata
-                if frame is None or frame.size > MAX_FRAME_BYTES:
+                if frame is None or frame.size > MAX_RECEIVED_BYTES:
                     raise PieceError("a frame without a message" if frame is None else f"a frame of {frame.size} bytes")
                 received = assembler.add(frame)
                 for message in decode_slot_messages(received) if received is not None else ():

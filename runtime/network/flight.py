@@ -33,7 +33,7 @@ from runtime.network.credit import DEFAULT_FLOATING_BYTES, DEFAULT_WINDOW_BYTES
 from runtime.network.data_stream import DataHello
 from runtime.network.local import LocalNetwork
 from runtime.network.opening import HELLO_HEADER, OpeningError, is_answer
-from runtime.network.pieces import PieceAssembler, pieces_of
+from runtime.network.pieces import MAX_RECEIVED_BYTES, PIECE_BYTES, PieceAssembler, PieceError, pieces_of
 from runtime.network.remote import (
     Connection,
     ConnectionOwner,
@@ -46,8 +46,14 @@ from runtime.network.remote import (
 
 _GOODBYE_SECONDS = 1.0
 """Time that `close` gives peers to end their streams before it cancels them; with what follows it stays under 2 s."""
-_CLIENT_OPTIONS = [("grpc.enable_http_proxy", 0)]
-"""gRPC would send data channels through a proxy that the environment names."""
+_CLIENT_OPTIONS = [
+    # gRPC would send data channels through a proxy that the environment names
+    ("grpc.enable_http_proxy", 0),
+    # of a frame and what Flight puts around it; gRPC reads no more of a larger one
+    ("grpc.max_receive_message_length", MAX_RECEIVED_BYTES + (64 << 10)),
+]
+MAX_CONSUMERS_MESSAGE_BYTES = PIECE_BYTES
+"""Consumers send credit, heartbeats and their goodbye, each far shorter."""
 MAX_UNANSWERED = 256
 """Streams whose consumer has not answered the challenge yet. A slot answers at once; each holds a thread."""
 
@@ -433,12 +439,15 @@ def _first_message(reader: Any) -> bytes:
 
 def _read_frames(connection: Connection, reader: Any, clock: Clock, is_server: bool) -> None:
     cause = "the stream ended"
-    assembler = PieceAssembler()
+    # records of producers have a limit where they are written
+    assembler = PieceAssembler(MAX_CONSUMERS_MESSAGE_BYTES if is_server else None)
     try:
         while not (is_server and connection.heard_bye):
-            chunk = reader.read_chunk()
+            received = reader.read_chunk().app_metadata or pa.py_buffer(b"")
             connection.last_heard_ms = clock.monotonic_ms()
-            frame = assembler.add(chunk.app_metadata or pa.py_buffer(b""))
+            if received.size > MAX_RECEIVED_BYTES:
+                raise PieceError(f"a frame of {received.size} bytes")
+            frame = assembler.add(received)
             if frame is not None:
                 connection.on_frame(frame)
     except StopIteration:

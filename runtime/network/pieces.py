@@ -19,6 +19,9 @@ PIECE_BYTES = 4 << 20
 """Messages up to this size travel whole. Far below it the cost per piece shows; a machine that carries 1 MB/s needs 4 s
 for one, still less than the heartbeat timeouts."""
 
+MAX_RECEIVED_BYTES = PIECE_BYTES + 1024
+"""Of one frame, a piece or a whole message; who sends a larger one is broken, or no peer."""
+
 _MAGIC = 0x7D50
 _HEAD = struct.Struct("<HxxxxxxQQ")
 _NOTHING = pa.py_buffer(b"")

@@ -108,7 +108,7 @@ def test_a_slot_cannot_speak_for_another_attempt(leader: Leader) -> None:
 
 
 def test_a_frame_beyond_the_limit_ends_the_stream(leader: Leader, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(control_server, "MAX_FRAME_BYTES", 1000)
+    monkeypatch.setattr(control_server, "MAX_RECEIVED_BYTES", 1000)
     writer, _ = RawSlot(leader.server.address).open()
     writer.write_metadata(bytes(1001))
     wait_until(lambda: bool(leader.lost), 20, "the end of the stream")

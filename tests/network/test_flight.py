@@ -23,6 +23,7 @@ from runtime.network.data_stream import DataHello
 from runtime.network.flight import FlightNetworkEnvironment, HeartbeatSettings
 from runtime.network.frame_codec import FrameEncoder
 from runtime.network.opening import HELLO_HEADER
+from runtime.network.pieces import MAX_RECEIVED_BYTES, PIECE_BYTES, pieces_of
 
 CHANNEL = ChannelId(1, 0, 0)
 WINDOW = 1 << 20
@@ -226,6 +227,9 @@ def frames_of(*attempts: int) -> list[bytes]:
         (frames_of(3, 4, 5), "the stream ended", 2),
         ([bytes(FrameEncoder(ChannelId(8, 8, 8), Attempt(4), None).encode(EndOfInput()))], "WATERMARK|END for", 0),
         ([], "the stream ended", 0),
+        ([bytes(MAX_RECEIVED_BYTES + 1)], "a frame of", 0),
+        # gRPC does not read it, and does not say why
+        ([bytes(64 << 20)], "FlightCancelledError|larger", 0),
     ],
 )
 def test_broken_producer_is_a_failure(slots: list[Slot], frames: list[bytes], cause: str, refused: int) -> None:
@@ -237,6 +241,25 @@ def test_broken_producer_is_a_failure(slots: list[Slot], frames: list[bytes], ca
         failure = consumer.wait_for_failure()
     assert any(part in failure.cause for part in cause.split("|")) and failure.peer == SlotId(0)
     assert consumer.statistics().refused_frames == refused
+
+
+@pytest.mark.parametrize(
+    ("frame", "cause"),
+    [
+        (bytes(MAX_RECEIVED_BYTES + 1), "a frame of"),
+        # the first piece of a message that says how long it will be
+        (bytes(next(iter(pieces_of(bytes(PIECE_BYTES + 1))))), "more than"),
+    ],
+)
+def test_a_consumer_that_sends_what_no_consumer_sends_is_a_failure(slots: list[Slot], frame: bytes, cause: str) -> None:
+    producer = Slot(0)
+    slots.append(producer)
+    producer.create_output_channel(CHANNEL, SlotId(1), None)
+    said = hello()
+    with Call(producer, said.encode(TOKEN)) as call:
+        call.answer(said)
+        call.writer.write_metadata(frame)
+        assert cause in producer.wait_for_failure().cause
 
 
 def test_a_producer_that_does_not_know_the_token_is_not_listened_to(slots: list[Slot]) -> None:
