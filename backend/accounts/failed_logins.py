@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 
 from backend.accounts.client_address import network_of_client
-from backend.accounts.shared_counts import PERIOD_S, SharedCounts
+from backend.accounts.shared_counts import PERIOD_S, Count, SharedCounts
 
 FREE_FAILURES = 5
 """An account's failures from one address before that has to wait. Less: whoever mistypes waits."""
@@ -32,27 +32,50 @@ def wait_s(account: str, address: str) -> int:
         account: name of a user; "": a token was given.
         address: of the client.
     """
-    [all_accounts] = _by_address.read([_name(address)])
-    if all_accounts.events >= MAX_FAILURES_OF_ADDRESS:
-        return all_accounts.left_s
-    [count] = _by_account.read([_name(address, account)])
-    if count.events < FREE_FAILURES:
+    [of_address], [of_account] = _by_address.read([_name(address)]), _by_account.read([_name(address, account)])
+    return _wait_s(of_address, of_account)
+
+
+def _wait_s(of_address: Count, of_account: Count) -> int:
+    if of_address.events >= MAX_FAILURES_OF_ADDRESS:
+        return of_address.left_s
+    if of_account.events < FREE_FAILURES:
         return 0
-    since_s = _by_account.period_s - count.left_s
+    since_s = _by_account.period_s - of_account.left_s
     # 1, 2, 4, … seconds
-    wait = min(MAX_WAIT_S, 1 << min(count.events - FREE_FAILURES, 20))
+    wait = min(MAX_WAIT_S, 1 << min(of_account.events - FREE_FAILURES, 20))
     return max(0, wait - since_s)
 
 
-def note_failure(account: str, address: str) -> None:
-    """Count a failure."""
-    _by_address.add([_name(address)])
-    _by_account.add([_name(address, account)])
+def begin_try(account: str, address: str) -> int:
+    """Count a try as a failure until `note_success`, or return for how many seconds it has to wait; 0: it was counted.
+
+    Counted before it is judged, which takes a tenth of a second for a password: tries at the same time would not know
+    of each other.
+    """
+    by_address, by_account = _name(address), _name(address, account)
+    while True:
+        [of_address], [of_account] = _by_address.read([by_address]), _by_account.read([by_account])
+        wait = _wait_s(of_address, of_account)
+        if wait:
+            return wait
+        # of several at a time one is counted, and the others look again
+        if _by_address.add_if(by_address, of_address):
+            if _by_account.add_if(by_account, of_account):
+                return 0
+            _by_address.take_back(by_address)
+
+
+def give_back(account: str, address: str) -> None:
+    """Take back a try that was not judged."""
+    _by_address.take_back(_name(address))
+    _by_account.take_back(_name(address, account))
 
 
 def note_success(account: str, address: str) -> None:
     """Forget the failures of an account from one address: its owner has mistyped. Those of the address go on counting,
     as they may be of other accounts."""
+    _by_address.take_back(_name(address))
     _by_account.forget(_name(address, account))
 
 

@@ -214,19 +214,22 @@ def log_in(request: HttpRequest, address: str, username: str, password: str, tok
     Raises:
         TooManyFailures: there were too many failures from this address; even correct credentials are refused for now.
     """
-    wait_s = failed_logins.wait_s(username, address)
+    wait_s = failed_logins.begin_try(username, address)
     if wait_s:
         raise TooManyFailures(wait_s)
-    # looked up once: a token that ends right now must not begin a session without an end
-    found = find_token(token) if token else None
-    user: User | None
-    if token:
-        user = None if found is None else found.user
-    else:
-        user = authenticate(request, username=username, password=password)
+    try:
+        # looked up once: a token that ends right now must not begin a session without an end
+        found = find_token(token) if token else None
+        user: User | None
+        if token:
+            user = None if found is None else found.user
+        else:
+            user = authenticate(request, username=username, password=password)
+    except BaseException:
+        failed_logins.give_back(username, address)
+        raise
     if user is None:
         logger.warning("login refused: address=%s user=%r", address, username or "(token)")
-        failed_logins.note_failure(username, address)
     else:
         failed_logins.note_success(username, address)
         begin_session(request, user, found)

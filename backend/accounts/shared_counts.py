@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import math
+import threading
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -30,6 +31,9 @@ _ADD = (
     "if left < 0 or left > tonumber(ARGV[1]) or ARGV[2] == '1' then redis.call('EXPIRE', KEYS[1], ARGV[1]) end "
     "return {n, redis.call('TTL', KEYS[1])}"
 )
+# of two that have read the same count, one adds
+_ADD_IF = "if tonumber(redis.call('GET', KEYS[1]) or 0) ~= tonumber(ARGV[3]) then return {-1, 0} end " + _ADD
+_TAKE_BACK = "if tonumber(redis.call('GET', KEYS[1]) or 0) > 0 then redis.call('DECR', KEYS[1]) end return {0, 0}"
 _FORGET = "return {0, redis.call('DEL', KEYS[1])}"
 
 
@@ -54,6 +58,7 @@ class SharedCounts:
         self._kind = kind
         self.period_s = period_s
         self._is_prolonged = is_prolonged
+        self._lock = threading.Lock()
 
     def read(self, names: Sequence[str]) -> list[Count]:
         """Return the counts under these names."""
@@ -67,19 +72,38 @@ class SharedCounts:
                 self._add_own(name)
         return self._with_own(names, shared)
 
+    def add_if(self, name: str, seen: Count) -> bool:
+        """Count an event under a name if none was counted there since; return whether it was counted."""
+        own = int(cache.get(self._key(name)) or 0)
+        shared = self._ask(_ADD_IF, [name], seen.events - own)
+        if shared is not None:
+            return shared[0].events > 0
+        with self._lock:
+            is_same = int(cache.get(self._key(name)) or 0) == seen.events
+            if is_same:
+                self._add_own(name)
+        return is_same
+
+    def take_back(self, name: str) -> None:
+        """Count one event less under a name."""
+        if self._ask(_TAKE_BACK, [name]) is None:
+            with self._lock:
+                if int(cache.get(self._key(name)) or 0) > 0:
+                    cache.decr(self._key(name))
+
     def forget(self, name: str) -> None:
         """Begin the count under a name anew."""
         self._ask(_FORGET, [name])
         cache.delete(self._key(name))
 
-    def _ask(self, script: str, names: Sequence[str]) -> list[Count] | None:
+    def _ask(self, script: str, names: Sequence[str], *arguments: int) -> list[Count] | None:
         """Run a script for each name; None: Redis does not answer."""
         try:
             with bus.reader().connected() as connection:
                 pipeline = connection.pipeline()
                 for name in names:
                     key = bus.COUNT_KEY.format(self._kind, name)
-                    pipeline.eval(script, 1, key, self.period_s, int(self._is_prolonged))
+                    pipeline.eval(script, 1, key, self.period_s, int(self._is_prolonged), *arguments)
                 answers: list[Any] = pipeline.execute()
         except redis.RedisError as error:
             logger.warning("%s are counted by this process only: %s", self._kind.replace("-", " "), error)

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from django.core.cache import cache
 from pytest_django import Settings
 
+from backend.accounts import failed_logins
 from backend.accounts.failed_logins import (
     FREE_FAILURES,
     MAX_FAILURES_OF_ADDRESS,
     MAX_WAIT_S,
-    note_failure,
+    begin_try,
+    give_back,
     note_success,
     wait_s,
 )
@@ -47,8 +50,10 @@ def counted(request: pytest.FixtureRequest, settings: Settings) -> Iterator[None
 
 
 def fail(account: str, address: str, times: int) -> None:
+    """Fail so often, however long the waits between."""
     for _ in range(times):
-        note_failure(account, address)
+        failed_logins._by_address.add([failed_logins._name(address)])
+        failed_logins._by_account.add([failed_logins._name(address, account)])
 
 
 def test_somebody_elses_guesses_do_not_lock_the_owner_out(counted: None) -> None:
@@ -74,21 +79,20 @@ def test_the_wait_ends(shared_redis: None) -> None:
     bus.client().expire(key, bus.client().ttl(key) - 40)
     assert wait_s("admin", HERE) == 0
     # a further failure is not forgiven like a first one
-    note_failure("admin", HERE)
+    assert begin_try("admin", HERE) == 0
     assert wait_s("admin", HERE) > 32
 
 
 def test_an_address_that_tries_many_accounts_is_stopped(counted: None) -> None:
     for number in range(MAX_FAILURES_OF_ADDRESS):
-        assert wait_s("admin", HERE) == 0
-        note_failure(f"user-{number}", HERE)
+        assert begin_try(f"user-{number}", HERE) == 0
     assert 0 < wait_s("admin", HERE) <= PERIOD_S
     assert wait_s("admin", ELSEWHERE) == 0
 
 
 def test_a_client_of_version_6_is_no_other_one_for_each_of_its_addresses(counted: None) -> None:
     for number in range(FREE_FAILURES + 6):
-        note_failure("admin", f"2001:db8::{number:x}")
+        fail("admin", f"2001:db8::{number:x}", 1)
     assert wait_s("admin", "2001:db8::ffff") > 0
     assert wait_s("admin", "2001:db8:0:1::1") == 0
 
@@ -96,11 +100,31 @@ def test_a_client_of_version_6_is_no_other_one_for_each_of_its_addresses(counted
 def test_who_gets_in_has_mistyped_but_the_address_goes_on_counting(counted: None) -> None:
     fail("alice", HERE, FREE_FAILURES + 6)
     note_success("alice", HERE)
-    assert wait_s("alice", HERE) == 0
-    # whoever has an account of their own tries no more accounts of others than anybody else
-    fail("bob", HERE, MAX_FAILURES_OF_ADDRESS - FREE_FAILURES - 6)
+    assert begin_try("alice", HERE) == 0
     note_success("alice", HERE)
+    # whoever has an account of their own tries no more accounts of others than anybody else
+    fail("bob", HERE, MAX_FAILURES_OF_ADDRESS - FREE_FAILURES - 5)
     assert wait_s("carol", HERE) > 0
+
+
+def test_guesses_at_the_same_time_are_no_more_than_one_after_the_other(counted: None) -> None:
+    with ThreadPoolExecutor(24) as pool:
+        waits = list(pool.map(lambda _: begin_try("admin", HERE), range(24)))
+    assert waits.count(0) == FREE_FAILURES
+    # those that wait were not counted
+    assert wait_s("admin", HERE) == 1
+
+
+def test_a_try_that_was_not_judged_does_not_count(counted: None) -> None:
+    for _ in range(MAX_FAILURES_OF_ADDRESS + 1):
+        assert begin_try("admin", HERE) == 0
+        give_back("admin", HERE)
+
+
+def test_many_who_get_in_from_one_address_do_not_wait(counted: None) -> None:
+    for number in range(MAX_FAILURES_OF_ADDRESS + 1):
+        assert begin_try(f"user-{number}", HERE) == 0
+        note_success(f"user-{number}", HERE)
 
 
 def test_another_web_process_knows_of_failures(shared_redis: None) -> None:
