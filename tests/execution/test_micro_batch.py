@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Iterable
 from concurrent.futures import Future
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from runtime.checkpoint.savepoint_reader import SavepointReader
 from runtime.common import Duration, Encoder, Time, Types, WatermarkStrategy
 from runtime.connectors import DataGeneratorSource, FileSource, SocketSource, StreamFormat, sequence
 from runtime.connectors.collection import CollectionSource
@@ -251,10 +254,17 @@ def stopped(job: RunningJob, directory: Path) -> str:
     return location
 
 
-@pytest.mark.parametrize("backends", [("hashmap", "rocksdb", "hashmap"), ("rocksdb", "hashmap", "rocksdb")])
-@pytest.mark.parametrize("parallelism", [1, 3])
+def check_state(savepoint: str, written: list[str]) -> None:
+    """A savepoint has of each value how often it was written."""
+    frame = SavepointReader.read(savepoint).keyed_state("running", "count")
+    counts = dict(zip(frame["key"].to_list(), frame["value"].to_list(), strict=True))
+    assert counts == Counter(line.partition(":")[0] for line in written)
+
+
+@pytest.mark.parametrize("backends", list(product(["hashmap", "rocksdb"], repeat=3)), ids=" to ".join)
+@pytest.mark.parametrize("parallelisms", [pytest.param((2, 2, 2), marks=pytest.mark.slow), (2, 3, 1)], ids=str)
 def test_a_job_moves_to_batches_and_back_by_savepoint(
-    tmp_path: Path, backends: tuple[str, str, str], parallelism: int
+    tmp_path: Path, backends: tuple[str, str, str], parallelisms: tuple[int, int, int]
 ) -> None:
     out = tmp_path / "out"
     values = ["abc"[(i * i) % 3] for i in range(60)]
@@ -262,19 +272,22 @@ def test_a_job_moves_to_batches_and_back_by_savepoint(
     options = {"python.fn-execution.bundle.size": "3", "execution.checkpointing.interval": "1 s"}
     micro = {**options, **MICRO, "execution.micro-batch.max-rows": "4"}
 
-    job = RunningJob(counting(values, out), JobClock(), parallelism, {**options, "state.backend.type": backends[0]})
+    settings = {**options, "state.backend.type": backends[0]}
+    job = RunningJob(counting(values, out), JobClock(), parallelisms[0], settings)
     job.start().step(2)
     restore = stopped(job, tmp_path)
+    check_state(restore, lines(out))
     written = [len(lines(out))]
 
     settings = {**micro, "state.backend.type": backends[1]}
-    job = RunningJob(counting(values, out), JobClock(), parallelism, settings, restore).start()
+    job = RunningJob(counting(values, out), JobClock(), parallelisms[1], settings, restore).start()
     job.step_until(lambda: num_batches(job) >= 2, "two batches")
     restore = stopped(job, tmp_path)
+    check_state(restore, lines(out))
     written.append(len(lines(out)))
 
     settings = {**options, "state.backend.type": backends[2]}
-    RunningJob(counting(values, out), JobClock(), parallelism, settings, restore).run()
+    RunningJob(counting(values, out), JobClock(), parallelisms[2], settings, restore).run()
     written.append(len(lines(out)))
 
     expected = [f"{value}:{n}" for value in "abc" for n in range(1, values.count(value) + 1)]
