@@ -567,8 +567,8 @@ class SlotHost:
 
     def _complete(self, checkpoint_id: CheckpointId) -> None:
         batch = self._batch
-        if batch is None or batch.checkpoint_id != checkpoint_id or batch.then == self._committed:
-            # every slot is told
+        if batch is None or batch.checkpoint_id != checkpoint_id or batch.then != self._acknowledge:
+            # every slot is told, the last one perhaps when another has gone on to the job's end
             return
         batch.times.store = batch.phase_over(self.clock.monotonic_ms())
         self._restore_from(batch.run)

@@ -76,7 +76,8 @@ class Failover:
             regions: of the attempt.
             is_working: whether the job runs, in part at least.
         """
-        if cause.is_damaged_snapshot and not regions.is_restoring(slot):
+        restores = regions.is_restoring(slot) or self._checkpoints.settings.is_micro_batch
+        if cause.is_damaged_snapshot and not restores:
             # a slot that has restored has read all of it: the broken file is a copy on that machine
             cause = replace(cause, is_damaged_snapshot=False)
         goes_alone = is_working and self._may_fail_alone(cause, run)

@@ -338,6 +338,9 @@ class JobCheckpoints:
                 self._let_go()
             case NotifyComplete(checkpoint_id):
                 self._journal.tell(f"checkpoint {checkpoint_id} is complete")
+                if self.settings.is_micro_batch:
+                    # the next batch restores this one: if it cannot, the next attempt cannot either, and says so
+                    self._restored = None
                 self._send(None, NotifyCheckpointComplete(checkpoint_id))
             case NotifyAborted(checkpoint_id):
                 self._journal.tell(f"checkpoint {checkpoint_id} was aborted")

@@ -202,6 +202,42 @@ def test_a_task_that_runs_has_nothing_to_say_about_what_it_was_restored_from() -
     assert s.completed == [2]
 
 
+def in_micro_batches() -> Simulation:
+    """A job whose second attempt goes on from checkpoint 2."""
+    settings = replace(EVERY_SECOND, num_retained=2, is_micro_batch=True)
+    s = Simulation(strategy=FixedDelay(2, 1_000), settings=settings)
+    s.run_to_running()
+    s.advance(2_000)
+    s.fail_task()
+    s.settle()
+    s.advance(1_000)
+    assert (s.machine.state, s.restored_from()) == (S.RUNNING, [2, 2])
+    return s
+
+
+def test_a_first_batch_that_cannot_restore_leaves_the_checkpoint_for_the_one_before() -> None:
+    s = in_micro_batches()
+    damage(s)
+    s.settle()
+    assert (s.machine.state, s.restored_from()) == (S.RUNNING, [1, 1])
+    assert s.completed == [1]
+
+
+def test_a_later_batch_that_cannot_restore_says_nothing_of_what_its_attempt_began_with() -> None:
+    s = in_micro_batches()
+    s.advance(1_000)
+    assert s.completed == [2, 3]
+    damage(s)
+    s.settle()
+    assert s.machine.state is S.RESTARTING
+    s.advance(1_000)
+    assert (s.machine.state, s.restored_from()) == (S.RUNNING, [3, 3])
+    # the first batch of the next attempt finds it so, too
+    damage(s)
+    s.settle()
+    assert (s.machine.state, s.restored_from()) == (S.RUNNING, [2, 2])
+
+
 def test_a_fatal_failure_is_not_followed_by_another_attempt() -> None:
     s = saving_job()
     slot = s.current(0)
