@@ -33,8 +33,10 @@ from runtime.task.messages import (
 from runtime.task.slot_codec import decode_slot_messages, encode_slot_messages
 from runtime.task.stalls import LoopWatch
 from tests.simulation.faults import Point
+from tests.simulation.process import Process
 
 if TYPE_CHECKING:
+    from tests.simulation.hosts import HostProcess
     from tests.simulation.world import JobMasterProcess, SlotProcess, World
 
 OLD_EPOCH = "a message of an older epoch is acted on"
@@ -51,7 +53,12 @@ class SimulatedLink:
     """Both ends of one slot's control stream. Implements ControlLink for the slot."""
 
     def __init__(
-        self, world: World, slot: SlotId, attempt: Attempt, process: SlotProcess, master: JobMasterProcess
+        self,
+        world: World,
+        slot: SlotId,
+        attempt: Attempt,
+        process: SlotProcess | HostProcess,
+        master: JobMasterProcess,
     ) -> None:
         self._world = world
         self._slot = slot
@@ -153,7 +160,7 @@ class SimulatedLink:
 
     # --- both ---------------------------------------------------------------------------------------------------------
 
-    def _carry(self, side: int, process: SlotProcess | JobMasterProcess, arrive: Callable[[], None]) -> None:
+    def _carry(self, side: int, process: Process, arrive: Callable[[], None]) -> None:
         if self.is_over or self._process.is_isolated:
             return
         at_ms = max(self._arrives_ms[side], self._world.clock.monotonic_ms() + self._world.delay_ms())

@@ -24,9 +24,10 @@ from runtime.checkpoint.locations import local_path
 from runtime.connectors.files import file_sink, part_file
 from tests.simulation import active
 from tests.simulation.faults import Point
+from tests.simulation.process import Process
 
 if TYPE_CHECKING:
-    from tests.simulation.world import Process, World
+    from tests.simulation.world import World
 
 OUT = "/out/rows"
 """Base path of the file sink."""

@@ -37,6 +37,11 @@ class Point(enum.Enum):
     ACKNOWLEDGE = "an acknowledgement arrives at the JobMaster"
     NOTIFY = "a slot hears that a checkpoint is complete"
     END = "a slot hears that all tasks have finished"
+    BATCH = "a query begins a batch"
+    BATCH_OVER = "a query hears that its batch is over"
+    LEVEL = "a worker is about to run the tasks of a level"
+    REPORTED = "a host of passes hears what the tasks of one have reported"
+    REPEAT = "a worker is about to commit what a snapshot holds"
 
 
 class Action(enum.Enum):
@@ -59,6 +64,13 @@ class Action(enum.Enum):
     STOP = "the job is stopped with a savepoint and resumed from it as a new job; `ms` other than 0: it is drained"
     POWER_LOSS = "the slots' machine loses power, and its disk what was not synced"
     CLOCK_JUMP = "the wall clock jumps by `ms`; monotonic time goes on"
+    KILL_DRIVER = "the JobMaster and the hosts of passes end at once: they are one process"
+
+
+PASS_POINTS = frozenset({Point.BATCH, Point.BATCH_OVER, Point.LEVEL, Point.REPORTED, Point.REPEAT})
+"""Points of jobs only whose tasks run in passes."""
+PASS_ACTIONS = frozenset({Action.KILL_DRIVER})
+"""Kinds of faults of such jobs only."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tests.simulation.faults import Action, Fault, Point
+from tests.simulation.faults import PASS_POINTS, Action, Fault, Point
 
 HOUR_MS = 3_600_000
 
@@ -20,6 +20,13 @@ class Barriers(enum.Enum):
     UNALIGNED = "unaligned"
     TIMEOUT = "aligned, then unaligned"
     AT_LEAST_ONCE = "at least once"
+
+
+class Passes(enum.Enum):
+    """Places where a job's tasks run in passes."""
+
+    HERE = "in the process that hosts them"
+    ELSEWHERE = "in workers of Spark"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +73,12 @@ class Scenario:
     """How long slots go on without a JobMaster, for another one to adopt them; 0: they end with it."""
     only_leaders_fail: bool = False
     """Whether nothing goes wrong but that JobMasters end or stand still."""
+    passes: Passes | None = None
+    """Where tasks run in passes, if the job is one in micro-batches; None: it is a continuous one."""
+    changes_mode: bool = False
+    """Whether a job that is resumed from a savepoint is executed the other way."""
+    max_rows: int = 1_000
+    """How many records each subtask of a source reads in a micro-batch."""
     max_turns: int = 25_000
 
     @property
@@ -95,6 +108,9 @@ class Scenario:
         return {
             **{f"execution.checkpointing.{key}": value for key, value in checkpointing.items()},
             "state.backend.type": self.backend,
+            "execution.target": "mini-cluster" if self.passes is Passes.HERE else "spark",
+            "execution.mode": "micro-batch" if self.passes is not None else "continuous",
+            "execution.micro-batch.max-rows": str(self.max_rows),
             "python.fn-execution.bundle.size": str(self.per_slice),
             "restart-strategy.type": "exponential-delay",
             "restart-strategy.exponential-delay.initial-backoff": "50 ms",
@@ -214,7 +230,7 @@ def _faults(draw: random.Random) -> tuple[Fault, ...]:
 
 def _fault(draw: random.Random) -> Fault:
     # what befalls the JobMaster where it reads is among the faults of the storage
-    point = draw.choice([point for point in Point if point is not Point.READ])
+    point = draw.choice([point for point in Point if point is not Point.READ and point not in PASS_POINTS])
     # early passages matter more: later ones may never come
     nth = 1 + int(_PASSAGES[point] * draw.random() ** 1.5)
     actions = [

@@ -388,8 +388,12 @@ def resumed(graph: JobGraph, number: int, location: str, scenario: Scenario) -> 
         location: the savepoint.
         scenario: says how.
     """
+    mode = graph.configuration["execution.mode"]
+    if scenario.changes_mode:
+        mode = "continuous" if mode == "micro-batch" else "micro-batch"
     configuration = {
         **graph.configuration,
+        "execution.mode": mode,
         "execution.state-recovery.path": location,
         "execution.state-recovery.claim-mode": "claim" if scenario.claims else "no_claim",
         "state.backend.type": scenario.next_backend or scenario.backend,

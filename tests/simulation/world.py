@@ -27,6 +27,8 @@ from runtime.checkpoint.file_completed_store import FileCompletedStore
 from runtime.checkpoint.messages import NotStored
 from runtime.checkpoint.snapshot_files import SnapshotFiles
 from runtime.checkpoint.state_files import Retries
+from runtime.common.configuration import Configuration
+from runtime.common.execution_kind import ExecutionKind
 from runtime.core.checkpoint_options import AfterSnapshot
 from runtime.core.ids import Attempt, CheckpointId, SlotId
 from runtime.graph.job_graph import JobGraph
@@ -60,14 +62,16 @@ from runtime.task.slot import Slot
 from runtime.testing.clock import ManualClock
 from runtime.testing.jobs import START_MS
 from runtime.testing.memory_file_system import MemoryFileSystem
-from tests.simulation import active, disk
+from tests.simulation import active, disk, workers
 from tests.simulation.control import SimulatedLink
 from tests.simulation.damage import Output, output_since
 from tests.simulation.database import Database
 from tests.simulation.disk import Disk
-from tests.simulation.faults import Action, Fault, InjectedError, Point, ProcessEndedError
+from tests.simulation.faults import PASS_ACTIONS, Action, Fault, InjectedError, Point, ProcessEndedError
 from tests.simulation.files import REFUSAL, SimulatedFiles
+from tests.simulation.hosts import HostProcess
 from tests.simulation.network import SimulatedEnvironment, Wire
+from tests.simulation.process import Process
 from tests.simulation.progress import NOT_ENDED, Progress
 from tests.simulation.reader import READ_MS, Reader
 from tests.simulation.scenario import Scenario
@@ -85,45 +89,15 @@ _MAX_DELAY_MS = 4.0
 _TAKEOVER_MS = 400.0
 _STORY = 400
 _PATIENCE_MS = 10.0
-_FAILURES = {Action.KILL, Action.RAISE, Action.KILL_JOBMASTER, Action.POWER_LOSS, Action.LAND_LATE, Action.DISCONNECT}
+_FAILURES = {
+    *(Action.KILL, Action.RAISE, Action.KILL_JOBMASTER, Action.POWER_LOSS, Action.LAND_LATE, Action.DISCONNECT),
+    *PASS_ACTIONS,
+}
 _PID = f" (pid {os.getpid()} on localhost)"
 #: what runs on after the job's end has so long to notice
 _AFTERLIFE_MS = 30_000.0
 #: where RocksDB works, if there is such a place: half the time of a run is the disk's otherwise
 _IN_MEMORY = Path("/dev/shm") if Path("/dev/shm").is_dir() else None
-
-
-class Process:
-    """Something that runs, freezes and ends as a whole."""
-
-    is_jobmaster = False
-
-    def __init__(self, world: World, name: str) -> None:
-        self.world = world
-        self.name = name
-        self.is_dead = False
-        self.is_frozen = False
-        #: cut off from the JobMaster, and out of reach of whoever would end it
-        self.is_isolated = False
-        #: what arrived while it was frozen
-        self.held: list[Callable[[], None]] = []
-        #: transactions that it has begun: their connection ends with it
-        self.transactions: list[str] = []
-        self.due_ms = world.clock.monotonic_ms()
-
-    @property
-    def is_taking_over(self) -> bool:
-        """Return whether it continues the job of an earlier JobMaster and has not begun anything yet."""
-        return False
-
-    def wake(self) -> None:
-        self.due_ms = min(self.due_ms, self.world.clock.monotonic_ms())
-
-    def step(self) -> None:
-        raise NotImplementedError
-
-    def ended(self) -> None:
-        """It has been killed."""
 
 
 class SlotProcess(Process):
@@ -162,6 +136,12 @@ class SlotProcess(Process):
     def is_orphaned(self) -> bool:
         """Return whether its JobMaster is gone, and it goes on."""
         return self.link.master.is_dead and self.world.scenario.orphan_timeout_ms > 0
+
+    def obeys(self, epoch: int) -> bool:
+        """Return whether the TaskManager ends it for a leader: of one that it knows to be replaced it takes no
+        command.
+        """
+        return self.session.epoch <= epoch
 
     def offer(self, offer: bytes) -> None:
         """A JobMaster asks it to come over."""
@@ -300,7 +280,11 @@ class JobMasterProcess(Process):
         self._told: JobState | None = None
         self._known_failures: set[tuple[Attempt, float]] = set()
         placed = {(slot.slot, of.attempt) for of in placement for slot in of.slots}
-        self._slots = {(p.slot_id, p.attempt): p for p in world.slots() if (p.slot_id, p.attempt) in placed}
+        self._slots: dict[tuple[SlotId, Attempt], SlotProcess | HostProcess] = {
+            (p.slot_id, p.attempt): p for p in world.slots() if (p.slot_id, p.attempt) in placed
+        }
+        kind = ExecutionKind.of(Configuration.from_dict(dict(graph.configuration)))
+        self._is_in_passes = kind is ExecutionKind.MICRO_BATCH
         files = SnapshotFiles(world.files, retries=NO_PAUSES)
 
         self._is_replaced = False
@@ -421,8 +405,11 @@ class JobMasterProcess(Process):
         world.tell(f"{self.name}: attempt {attempt} begins{part}")
         for region in regions:
             world.placement.pop(region.index, None)
+            self._asked_for.setdefault(attempt, []).extend(region.slots)
+            if self._is_in_passes:
+                world.later(None, self._host_starter(region.slots, attempt), 50.0)
+                continue
             for slot in region.slots:
-                self._asked_for.setdefault(attempt, []).append(slot)
                 world.later(None, self._starter(slot, attempt), 50.0)
 
     def _starter(self, slot: SlotId, attempt: Attempt) -> Callable[[], None]:
@@ -431,6 +418,16 @@ class JobMasterProcess(Process):
                 return
             process = SlotProcess(self.world, slot, attempt, self)
             self._slots[slot, attempt] = process
+            self.world.add(process)
+
+        return start
+
+    def _host_starter(self, slots: Sequence[SlotId], attempt: Attempt) -> Callable[[], None]:
+        def start() -> None:
+            if self.is_dead or any((slot, attempt) in self._released for slot in slots):
+                return
+            process = HostProcess(self.world, slots, attempt, self)
+            self._slots |= {(slot, attempt): process for slot in slots}
             self.world.add(process)
 
         return start
@@ -444,6 +441,7 @@ class JobMasterProcess(Process):
             for of in placed.slots:
                 self._asked_for.setdefault(placed.attempt, []).append(of.slot)
                 process = self._slots.get((of.slot, placed.attempt))
+                assert not isinstance(process, HostProcess), "a host of passes ends with its JobMaster"
                 if process is not None and process.is_isolated:
                     self.world.num_isolated_from_next += 1
                 if process is not None and not process.is_isolated:
@@ -481,9 +479,8 @@ class JobMasterProcess(Process):
             self._released.add((slot, attempt))
             self._kill(self._slots.get((slot, attempt)))
 
-    def _kill(self, process: SlotProcess | None) -> None:
-        # its TaskManager takes no command of a leader that it knows to be replaced
-        if process is not None and not process.is_isolated and process.session.epoch <= self.epoch:
+    def _kill(self, process: SlotProcess | HostProcess | None) -> None:
+        if process is not None and not process.is_isolated and process.obeys(self.epoch):
             self.world.kill(process)
 
     def close(self) -> None:
@@ -591,6 +588,8 @@ class World:
         self._stops: list[tuple[JobMasterProcess, Future[RequestAnswered], bool]] = []
         #: where the savepoint of the last of them goes, as a leader would have recorded
         self.begun_stop: str | None = None
+        #: passes whose outcome somebody still waited for, or nobody any more, by what became of them
+        self.num_passes: Counter[str] = Counter()
         #: how often it was resumed from one, by whether it was drained
         self.resumed: Counter[bool] = Counter()
         #: whether the savepoint of a drained job has been recorded
@@ -616,7 +615,7 @@ class World:
 
     def run(self) -> None:
         """Run the job to its end and everything that is left of it to theirs."""
-        with active.running(self), _seeded(self.scenario.seed), disk.installed():
+        with active.running(self), _seeded(self.scenario.seed), disk.installed(), workers.installed():
             try:
                 self._take_over()
                 self._read()
@@ -748,9 +747,17 @@ class World:
                 return process.environment
         return None
 
+    def on_machine(self) -> list[Process]:
+        """Processes of the slots' machine that live."""
+        return [process for process in self._processes if not process.is_jobmaster]
+
     def slots(self) -> list[SlotProcess]:
         """Slots that live."""
         return [p for p in self._processes if isinstance(p, SlotProcess)]
+
+    def hosts(self) -> list[HostProcess]:
+        """Hosts of passes that live."""
+        return [p for p in self._processes if isinstance(p, HostProcess)]
 
     def kill(self, process: Process) -> None:
         """End a process at once. If it is the one that runs, who calls raises ProcessEndedError."""
@@ -917,6 +924,10 @@ class World:
             case Action.KILL_JOBMASTER if self.leader is not None:
                 self.kill(self.leader)
                 self.check_alive()
+            case Action.KILL_DRIVER:
+                for driver in (*([] if self.leader is None else [self.leader]), *self.hosts()):
+                    self.kill(driver)
+                self.check_alive()
             case Action.FREEZE_JOBMASTER if self.leader is not None:
                 self.replace_leader(self.leader, fault.ms)
             case Action.DISCONNECT if self.wire.pairs:
@@ -931,8 +942,8 @@ class World:
                 stop = self.leader.driver.trigger_savepoint(self.files.savepoints, after=after, directory=directory)
                 self._stops.append((self.leader, stop, bool(fault.ms)))
             case Action.POWER_LOSS:
-                for slot in self.slots():
-                    self.kill(slot)
+                for on_machine in self.on_machine():
+                    self.kill(on_machine)
                 if self.scenario.storage_is_local and self.leader is not None:
                     self.kill(self.leader)
                 self.disk.lose_power()
@@ -977,6 +988,26 @@ class World:
         self._depth -= 1
         self._thaw(process)
         self.check_alive()
+
+    def wait(self, is_over: Callable[[], bool]) -> None:
+        """Let the world go on while the process that runs waits for something.
+
+        Raises:
+            ProcessEndedError: it has ended meanwhile.
+        """
+        process = self.current
+        process.is_frozen = True
+        self.current = self._nobody
+        self._run_until(lambda: process.is_dead or is_over())
+        self.current = process
+        if not process.is_dead and not is_over():
+            # the run is over
+            self.kill(process)
+        process.is_frozen = False
+        self.check_alive()
+        held, process.held = process.held, []
+        for action in held:
+            self.deliver(process, self.clock.monotonic_ms(), action)
 
     def _thaw(self, process: Process) -> None:
         process.is_frozen = False
