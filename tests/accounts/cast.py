@@ -10,6 +10,7 @@ from django.contrib.auth.models import User
 from django.core.cache import cache
 from rest_framework.test import APIClient
 
+from backend.accounts import failed_logins
 from backend.accounts.roles import Role, set_role
 from backend.accounts.services import create_token
 
@@ -63,3 +64,10 @@ def anonymous(db: None) -> APIClient:
 def no_failed_logins() -> None:
     """Failures that other tests provoked are forgotten."""
     cache.clear()
+
+
+def fail(account: str, address: str, times: int) -> None:
+    """Fail to log in so often, however long the waits between."""
+    for _ in range(times):
+        failed_logins._by_address.add([failed_logins._name(address)])
+        failed_logins._by_account.add([failed_logins._name(address, account)])

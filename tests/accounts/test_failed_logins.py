@@ -10,7 +10,6 @@ import pytest
 from django.core.cache import cache
 from pytest_django import Settings
 
-from backend.accounts import failed_logins
 from backend.accounts.failed_logins import (
     FREE_FAILURES,
     MAX_FAILURES_OF_ADDRESS,
@@ -22,6 +21,7 @@ from backend.accounts.failed_logins import (
 )
 from backend.accounts.shared_counts import PERIOD_S
 from backend.cluster import bus
+from tests.accounts.cast import fail
 from tests.cluster.redis_fixture import running_redis
 
 HERE, ELSEWHERE = "192.0.2.1", "198.51.100.7"
@@ -47,13 +47,6 @@ def counted(request: pytest.FixtureRequest, settings: Settings) -> Iterator[None
     bus.disconnect()
     yield
     bus.disconnect()
-
-
-def fail(account: str, address: str, times: int) -> None:
-    """Fail so often, however long the waits between."""
-    for _ in range(times):
-        failed_logins._by_address.add([failed_logins._name(address)])
-        failed_logins._by_account.add([failed_logins._name(address, account)])
 
 
 def test_somebody_elses_guesses_do_not_lock_the_owner_out(counted: None) -> None:

@@ -10,7 +10,7 @@ from rest_framework.test import APIClient
 
 from backend.accounts import failed_logins, services
 from backend.accounts.models import ApiToken
-from tests.accounts.cast import PASSWORD
+from tests.accounts.cast import PASSWORD, fail
 
 SESSION = "/api/v1/session"
 
@@ -79,8 +79,7 @@ def test_guessing_is_slowed_down_without_locking_the_owner_out(browser: APIClien
     wrong = right | {"password": "x"}
     statuses = [browser.post(SESSION, wrong, format="json").status_code for _ in range(failed_logins.FREE_FAILURES)]
     assert set(statuses) == {401}
-    for _ in range(6):
-        failed_logins.note_failure("alice", "127.0.0.1")
+    fail("alice", "127.0.0.1", 6)
     answer = browser.post(SESSION, right, format="json")
     assert answer.status_code == 429
     assert int(answer["Retry-After"]) > 0
