@@ -461,6 +461,20 @@ def test_what_only_java_can_read_is_refused(name: str, why: str) -> None:
         client_properties({"bootstrap.servers": "a:1", name: "x"})
 
 
+def test_classes_of_java_that_choose_are_refused_and_the_rest_of_its_properties_is_taken() -> None:
+    given = {"bootstrap.servers": "a:1", "default.api.timeout.ms": "1", "interceptor.classes": "x", "max.block.ms": "1"}
+    assert client_properties(given) == {"bootstrap.servers": "a:1"}
+    with pytest.raises(PropertyError, match="set_partitioner"):
+        client_properties({"bootstrap.servers": "a:1", "partitioner.class": "org.example.Mine"})
+
+
+def test_a_producer_that_asks_for_less_is_not_idempotent_and_not_transactional() -> None:
+    builder = KafkaSink.builder().set_bootstrap_servers("a:1").set_record_serializer(to("t").build())
+    builder.set_property("acks", "1").build()
+    with pytest.raises(PropertyError, match="acks=all"):
+        builder.set_delivery_guarantee(DeliveryGuarantee.EXACTLY_ONCE).set_transactional_id_prefix("x").build()
+
+
 def test_a_secret_is_checked_in_the_slot_alone() -> None:
     sink = (
         KafkaSink.builder().set_bootstrap_servers(SecretRef("kafka", "servers")).set_record_serializer(to("t").build())

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
+from runtime.connectors.kafka.properties import without_gaps
 from runtime.connectors.kafka.serialization import Messages, Partitioner
 from runtime.operators.sink import SinkError
 
@@ -18,8 +19,6 @@ METADATA_S: Final = 30.0
 """Time limit for learning how many partitions a topic has."""
 
 _DEFAULTS: Final[Mapping[str, Any]] = {
-    # in order, and once each while the producer lives
-    "enable.idempotence": True,
     # as Kafka's Java client does: a key is in the same partition whoever writes it
     "partitioner": "murmur2_random",
 }
@@ -40,7 +39,8 @@ class RecordProducer:
         self._error: SinkError | None = None
         #: set when what it has is not wanted any more
         self.stop = threading.Event()
-        settings = {**_DEFAULTS, **properties, **_ALWAYS, "on_delivery": self._on_delivery, "error_cb": self._on_error}
+        settings = {**_DEFAULTS, **without_gaps(properties), **properties, **_ALWAYS}
+        settings |= {"on_delivery": self._on_delivery, "error_cb": self._on_error}
         self.client = Producer(settings)
 
     def send(self, messages: Messages) -> None:

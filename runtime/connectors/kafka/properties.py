@@ -24,19 +24,42 @@ CLIENT_ID_PREFIX: Final = "client.id.prefix"
 _OF_THE_SOURCE: Final = frozenset(
     {DISCOVERY_INTERVAL, COMMIT_ON_CHECKPOINT, CLIENT_ID_PREFIX, "register.consumer.metrics"}
 )
-#: what a Java client needs or does, and librdkafka has no equal of
+#: what only a client in Java needs or does: it makes no difference to which records are read or written
 _WITHOUT_EFFECT: Final = frozenset(
     {
-        *("key.deserializer", "value.deserializer", "key.serializer", "value.serializer"),
-        *("max.poll.records", "max.block.ms", "auto.include.jmx.reporter", "metric.reporters", "interceptor.classes"),
-        *("ssl.truststore.type", "ssl.protocol", "ssl.provider", "sasl.client.callback.handler.class"),
+        *("key.deserializer", "value.deserializer", "key.serializer", "value.serializer", "config.providers"),
+        *(
+            "max.poll.records",
+            "max.block.ms",
+            "default.api.timeout.ms",
+            "exclude.internal.topics",
+            "metadata.max.idle.ms",
+        ),
+        *("auto.include.jmx.reporter", "metric.reporters", "interceptor.classes", "partition.assignment.strategy"),
+        *("metrics.num.samples", "metrics.recording.level", "metrics.sample.window.ms", "security.providers"),
+        *("partitioner.adaptive.partitioning.enable", "partitioner.availability.timeout.ms"),
+        *("socket.connection.setup.timeout.max.ms", "throw.on.fetch.stable.offset.unsupported"),
+        *("ssl.truststore.type", "ssl.protocol", "ssl.provider", "ssl.enabled.protocols", "ssl.keymanager.algorithm"),
+        *("ssl.secure.random.implementation", "ssl.trustmanager.algorithm"),
+        *("sasl.kerberos.ticket.renew.jitter", "sasl.kerberos.ticket.renew.window.factor", "sasl.login.class"),
     }
 )
+#: classes of Java that would choose what is read or written
+_JAVA_CLASSES: Final = {
+    "partitioner.class": "a function to set_partitioner()",
+    "partitioner.ignore.keys": "a function to set_partitioner()",
+    "ssl.engine.factory.class": "librdkafka's ssl.* properties",
+    "sasl.client.callback.handler.class": "librdkafka's sasl.* properties",
+    "sasl.login.callback.handler.class": "librdkafka's sasl.* properties",
+}
 _OTHER_NAMES: Final = {
     "fetch.max.wait.ms": "fetch.wait.max.ms",
     "max.request.size": "message.max.bytes",
     "receive.buffer.bytes": "socket.receive.buffer.bytes",
     "send.buffer.bytes": "socket.send.buffer.bytes",
+    "compression.gzip.level": "compression.level",
+    "compression.lz4.level": "compression.level",
+    "compression.zstd.level": "compression.level",
 }
 _JAVA_STORES: Final = {
     "ssl.truststore.location": "ssl.ca.location, a file of PEM",
@@ -75,6 +98,8 @@ def client_properties(given: Properties) -> dict[str, str]:
     found: dict[str, str] = {}
     for name, value in given.items():
         text = revealed(value)
+        if name in _JAVA_CLASSES:
+            raise PropertyError(f"{name}: classes of Java are not loaded here; give {_JAVA_CLASSES[name]}")
         if name in _JAVA_STORES:
             raise PropertyError(f"{name}: key stores of Java cannot be read here; give {_JAVA_STORES[name]}")
         if name == "sasl.jaas.config":
@@ -134,9 +159,19 @@ def check_producer(given: Properties) -> None:
         PropertyError: librdkafka knows no such property, or not that value of it.
     """
     try:
-        Producer({**_known_here(given), "log_level": 0}).purge()
+        Producer({**without_gaps(given), **_known_here(given), "log_level": 0}).purge()
     except (KafkaException, ValueError) as error:
         raise _property_error(error) from error
+
+
+def without_gaps(given: Mapping[str, object]) -> dict[str, Any]:
+    """Return what has a producer write in order and once, unless its properties rule that out, as in Kafka's client."""
+    is_possible = (
+        str(given.get("acks", "all")) in ("all", "-1")
+        and str(given.get("retries", "1")) != "0"
+        and int(str(given.get("max.in.flight.requests.per.connection", 5))) <= 5
+    )
+    return {"enable.idempotence": is_possible}
 
 
 def _known_here(given: Properties) -> dict[str, str]:

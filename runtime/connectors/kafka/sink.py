@@ -15,7 +15,13 @@ from confluent_kafka import KafkaException
 from runtime.common.time import Duration
 from runtime.connectors.background import BackgroundWriter
 from runtime.connectors.kafka.producer import RecordProducer
-from runtime.connectors.kafka.properties import Properties, PropertyError, check_producer, client_properties
+from runtime.connectors.kafka.properties import (
+    Properties,
+    PropertyError,
+    check_producer,
+    client_properties,
+    without_gaps,
+)
 from runtime.connectors.kafka.serialization import KafkaRecordSerialization
 from runtime.connectors.kafka.transactions import (
     TransactionalWriter,
@@ -70,6 +76,11 @@ class KafkaSink(Sink):
     ) -> None:
         if "transactional.id" in properties:
             raise PropertyError("transactional.id: each transaction has an id of its own; give a prefix of all of them")
+        if delivery_guarantee is DeliveryGuarantee.EXACTLY_ONCE and not without_gaps(properties)["enable.idempotence"]:
+            raise PropertyError(
+                "transactions need acks=all, retries and at most 5 max.in.flight.requests.per.connection: leave out what "
+                "rules them out"
+            )
         check_producer(properties)
         self.properties = dict(properties)
         self.serialization = serialization
