@@ -15,7 +15,7 @@ import pytest
 from runtime.connectors.kafka import transactions
 from runtime.connectors.kafka.coordinator import TransactionCoordinator
 from runtime.connectors.kafka.transactions import TransactionalWriter, TransactionCommitter, TransactionSweeper
-from runtime.operators.sink import CommitTally
+from runtime.operators.sink import CommitTally, SinkError
 from tests.connectors.crash_model import TYPE, SinkJob, random_steps
 from tests.connectors.kafka_broker import KafkaBroker, running_kafka
 from tests.connectors.rigs import SinkRig
@@ -113,7 +113,7 @@ def test_an_abort_that_is_taken_for_a_commit(server: KafkaBroker, monkeypatch: p
     def is_lost_in_silence() -> bool:
         try:
             restored = SinkRig(sink, TYPE, snapshot=snapshot, attempt=1)
-        except transactions.SinkError:
+        except SinkError:
             return False
         restored.finish()
         return ids(server, "aborted") == []

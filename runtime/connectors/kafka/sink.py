@@ -78,8 +78,8 @@ class KafkaSink(Sink):
             raise PropertyError("transactional.id: each transaction has an id of its own; give a prefix of all of them")
         if delivery_guarantee is DeliveryGuarantee.EXACTLY_ONCE and not without_gaps(properties)["enable.idempotence"]:
             raise PropertyError(
-                "transactions need acks=all, retries and at most 5 max.in.flight.requests.per.connection: leave out what "
-                "rules them out"
+                "transactions need acks=all, retries and at most 5 max.in.flight.requests.per.connection: leave out "
+                "what rules them out"
             )
         check_producer(properties)
         self.properties = dict(properties)
