@@ -36,11 +36,13 @@ def is_found(server: KafkaBroker) -> bool:
     for seed in SEEDS:
         topic = f"numbers-{random.getrandbits(40):x}"
         server.create_topic(topic, 2)
+        job = SinkJob(exactly_once(server, topic), kill)
         try:
-            job = SinkJob(exactly_once(server, topic), kill)
             job.run(random_steps(seed, 40))
             abort_of_frozen(server, job)
         except AssertionError:
+            for rig in (*job.rigs, *job._zombies):
+                kill(rig)
             return True
         if ids(server, topic) != list(range(40)):
             return True

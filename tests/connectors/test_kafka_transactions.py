@@ -6,6 +6,7 @@ import json
 import random
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -93,13 +94,12 @@ def kill(rig: SinkRig) -> None:
 
 def abort_of_frozen(server: KafkaBroker, job: SinkJob) -> None:
     """Abort what frozen processes have begun behind the last sweep; else the broker does when it times out."""
-    asked = coordinator(server)
-    for name in asked.ids("tests-"):
-        found = TransactionId.parse(name.removeprefix("tests-"))
-        assert found is not None and found.attempt in job.frozen_attempts
-        left = asked.describe(name)
-        assert left is not None and asked.end(name, left.producer_id, left.epoch, commit=False)
-    asked.close()
+    with closing(coordinator(server)) as asked:
+        for name in asked.ids("tests-"):
+            found = TransactionId.parse(name.removeprefix("tests-"))
+            assert found is not None and found.attempt in job.frozen_attempts
+            left = asked.describe(name)
+            assert left is not None and asked.end(name, left.producer_id, left.epoch, commit=False)
 
 
 @pytest.mark.parametrize("seed", range(8))
