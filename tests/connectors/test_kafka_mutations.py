@@ -31,12 +31,12 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
         yield broker
 
 
-def is_found(server: KafkaBroker) -> bool:
-    """Return whether a schedule ends otherwise than it must."""
+def is_found(server: KafkaBroker, **given: str) -> bool:
+    """Return whether a schedule ends otherwise than it must; with further properties."""
     for seed in SEEDS:
         topic = f"numbers-{random.getrandbits(40):x}"
         server.create_topic(topic, 2)
-        job = SinkJob(exactly_once(server, topic), kill)
+        job = SinkJob(exactly_once(server, topic, given=given), kill)
         try:
             job.run(random_steps(seed, 40))
             abort_of_frozen(server, job)
@@ -58,8 +58,10 @@ def test_without_a_fault_nothing_is_found(server: KafkaBroker) -> None:
 
 
 def test_a_writer_that_does_not_wait_for_acknowledgements(server: KafkaBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    # the client holds records back, unless it is told to send them
+    assert not is_found(server, linger_ms="1500")
     monkeypatch.setattr("runtime.connectors.kafka.producer.RecordProducer.flush", lambda self: None)
-    assert is_found(server)
+    assert is_found(server, linger_ms="1500")
 
 
 def test_ids_that_are_used_again_before_the_commit(server: KafkaBroker, monkeypatch: pytest.MonkeyPatch) -> None:
