@@ -12,15 +12,18 @@ import time
 import uuid
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import psutil
 import pytest
 
+from backend.accounts.failed_logins import FREE_FAILURES
 from runtime.client.rest import RequestRefusedError, RestClient
 from runtime.client.server import Server
+from tests.cluster.redis_fixture import running_redis
 from tests.dispatcher.web_server import ROOT, WebProcess, running_web
 from tests.support.waiting import wait_until
 
@@ -87,6 +90,49 @@ def test_web_processes_on_one_port_are_replaced_one_by_one_and_end_together(tmp_
         workers = workers_of(web)
         psutil.Process(web.pid).kill()
         assert not psutil.wait_procs(workers, timeout=30)[1], "they hold the port"
+
+
+def asked(web: WebProcess, method: str, path: str, body: object = None, **headers: str) -> tuple[int, Any, str]:
+    """Ask on a connection of its own; return status, answer and cookies."""
+    connection = http.client.HTTPConnection(urlsplit(web.server.url).netloc, timeout=60)
+    with closing(connection):
+        headers |= {"Content-Type": "application/json"}
+        connection.request(method, path, None if body is None else json.dumps(body), headers)
+        answer = connection.getresponse()
+        cookies = [value.partition(";")[0] for name, value in answer.getheaders() if name.lower() == "set-cookie"]
+        return answer.status, json.loads(answer.read() or "null"), "; ".join(cookies)
+
+
+def test_two_web_processes_count_logins_leave_events_and_end_sessions_together(tmp_path: Path) -> None:
+    (tmp_path / "redis").mkdir()
+    with (
+        running_redis(tmp_path / "redis") as url,
+        running_web(tmp_path, 2, REDIS_URL=url) as web,
+        ThreadPoolExecutor(24) as pool,
+    ):
+        admin = {"Authorization": f"Bearer {web.server.token}"}
+
+        def guess(number: int) -> int:
+            given = {"username": "admin", "password": f"guess {number}", "token": ""}
+            return asked(web, "POST", "/api/v1/session", given)[0]
+
+        statuses = list(pool.map(guess, range(24)))
+        # with a moment between, a sixth may be judged
+        assert FREE_FAILURES <= statuses.count(401) <= FREE_FAILURES + 1
+        assert set(statuses) == {401, 429}
+        _, made, _ = asked(web, "POST", "/api/v1/tokens", {"name": "session", "scope": "viewer"}, **admin)
+        given = {"username": "", "password": "", "token": made["token"]}
+        status, _, cookies = asked(web, "POST", "/api/v1/session", given)
+        assert status == 200
+
+        def read(_: int) -> int:
+            return asked(web, "GET", "/api/v1/cluster", Cookie=cookies)[0]
+
+        assert set(pool.map(read, range(12))) == {200}
+        assert asked(web, "DELETE", f"/api/v1/tokens/{made['entry']['id']}", **admin)[0] == 200
+        assert set(pool.map(read, range(12))) == {401}
+        _, told, _ = asked(web, "GET", "/api/v1/audit", **admin)
+        assert [event["action"] for event in told["events"]].count("POST api/v1/session") == 25
 
 
 SLEEPER = """
