@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from django.contrib.auth import logout
 from django.contrib.auth.models import User
@@ -26,6 +26,9 @@ from backend.audit import trail
 from backend.audit.middleware import audited
 from backend.config.base_path import page_route
 from backend.contract.operation import operation
+
+MAX_CREDENTIAL_CHARS: Final = 1024
+"""More: whoever is not logged in has a MiB looked through for secrets, for the trail and for the log."""
 
 
 class SessionView(ProductView):
@@ -53,6 +56,8 @@ class SessionView(ProductView):
         given = {name: request.data.get(name, "") for name in ("username", "password", "token")}
         if not all(is_clean_text(value) for value in given.values()):
             raise exceptions.ValidationError("username, password and token must be strings.")
+        if any(len(value) > MAX_CREDENTIAL_CHARS for value in given.values()):
+            raise exceptions.ValidationError(f"Each has at most {MAX_CREDENTIAL_CHARS} characters.")
         if not given["token"] and not (given["username"] and given["password"]):
             raise exceptions.ValidationError("Give username and password, or token.")
         address = request.META.get("REMOTE_ADDR", "")

@@ -55,7 +55,17 @@ def test_wrong_credentials_are_refused_without_saying_which_part(
 
 
 @pytest.mark.parametrize(
-    "body", [{}, {"username": "alice"}, {"username": ["alice"], "password": "x"}, {"token": "\0"}, [1], "x"]
+    "body",
+    [
+        {},
+        {"username": "alice"},
+        {"username": ["alice"], "password": "x"},
+        {"username": "a" * 1025, "password": "x"},
+        {"token": "\0"},
+        {"token": "x" * 1025},
+        [1],
+        "x",
+    ],
 )
 def test_a_body_that_is_no_login_is_a_bad_request(browser: APIClient, body: object) -> None:
     answer = browser.post(SESSION, body, format="json")
