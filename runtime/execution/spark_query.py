@@ -30,6 +30,8 @@ SESSION_SETTINGS = {
     # the query has no rows whose partitions could be adapted
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.session.timeZone": "UTC",
+    # without checksum files beside the logs': a process of the shell's makes the mode of each, twice a batch
+    "fs.AbstractFileSystem.file.impl": "org.apache.hadoop.fs.local.RawLocalFs",
 }
 _STARTS = 6
 """How often a query is started whose source's process was too slow to connect; Spark waits 10 s for it."""

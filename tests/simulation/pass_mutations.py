@@ -83,6 +83,7 @@ PASS_MUTATIONS = (
         "cls.SNAPSHOT if options.is_savepoint else cls.DATA",
         "cls.DATA",
         scenarios=(_elsewhere(Fault(Point.PROCESS, 60, Action.SAVEPOINT)),),
+        hangs=True,
         found_as=HANGS,
     ),
     Mutation(
@@ -92,6 +93,7 @@ PASS_MUTATIONS = (
         "batch.then != self._acknowledge",
         "batch.then == self._committed",
         scenarios=(pass_scenario_of(67),),
+        hangs=True,
         found_as=HANGS,
     ),
     Mutation(
@@ -101,6 +103,7 @@ PASS_MUTATIONS = (
         "self._finish()",
         "pass",
         scenarios=(_ELSEWHERE,),
+        hangs=True,
         found_as=HANGS,
     ),
     Mutation(
@@ -118,6 +121,7 @@ PASS_MUTATIONS = (
                 faults=(Fault(Point.NOTIFY, 9, Action.DAMAGE, 1),),
             ),
         ),
+        hangs=True,
         found_as=DAMAGED_AGAIN,
     ),
 )

@@ -24,7 +24,7 @@ from tests.simulation.tally import Tally
 
 pytestmark = pytest.mark.timeout(1200)
 
-SEEDS = range(24)
+SEEDS = range(12)
 SLOW_SEEDS = {"hashmap": range(500), "rocksdb": range(5_000, 5_060)}
 CHUNK = 20
 FAILED = "python -m tests.simulation --passes --seed"
@@ -81,7 +81,7 @@ def test_hundreds_of_seeds_with_each_state_backend(backend: str) -> None:
 # --- a batch's moments, one at a time ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("place", list(Passes))
+@pytest.mark.parametrize("place", [Passes.HERE, pytest.param(Passes.ELSEWHERE, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     ("point", "nth"),
     [
@@ -102,7 +102,7 @@ def test_a_driver_that_ends_at_any_moment_of_a_batch_loses_and_repeats_nothing(
     assert verdict.world.happened == list(faults), verdict.report()
 
 
-@pytest.mark.parametrize("action", [Action.KILL_DRIVER, Action.KILL])
+@pytest.mark.parametrize("action", [Action.KILL_DRIVER, pytest.param(Action.KILL, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("point", [point for point in Point if point in PASS_POINTS])
 def test_a_process_that_ends_at_any_point_of_a_pass_on_spark_loses_and_repeats_nothing(
     point: Point, action: Action
@@ -112,6 +112,7 @@ def test_a_process_that_ends_at_any_point_of_a_pass_on_spark_loses_and_repeats_n
     assert len(verdict.world.happened) == 1, verdict.report()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("writes_files", [False, True])
 @pytest.mark.parametrize(("action", "ms"), [(Action.ISOLATE, 0), (Action.FREEZE, 9_000)])
 @pytest.mark.parametrize("point", [Point.LEVEL, Point.UPLOADED, Point.PREPARED, Point.COMMIT])
