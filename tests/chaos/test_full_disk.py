@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -16,6 +17,9 @@ from pathlib import Path
 import pytest
 
 from tests.chaos.in_process import ProvingJob
+from tests.chaos.shuffling_program import EXPECTED
+from tests.execution.test_spark_micro_batch import lines
+from tests.job_runs import record_run
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(400)]
@@ -89,6 +93,46 @@ def test_checkpoints_fail_with_the_reason_and_go_on_when_there_is_room(job: Prov
         job.assert_exact(job.stop())
         # the whole of what failed checkpoints had written is gone
         assert list((job.directory / "checkpoints").iterdir()) == []
+
+
+def test_a_batch_that_cannot_be_stored_is_taken_again_until_there_is_room(job: ProvingJob) -> None:
+    with small_disk(job.directory / "checkpoints", 64) as disk:
+        job.start(
+            execution__mode="micro-batch",
+            execution__micro_batch__max_rows="2000",
+            restart_strategy__fixed_delay__delay="500 ms",
+        )
+        job.wait_checkpoints()
+
+        def is_told() -> bool:
+            return any(FULL in entry.cause.message for entry in job.status.exceptions)
+
+        disk.wait_while_full(is_told, "a batch that fails for want of room")
+        disk.make_room()
+        job.wait_checkpoints(2)
+        job.assert_exact(job.stop())
+        assert list((job.directory / "checkpoints").iterdir()) == []
+
+
+def test_a_batch_without_room_for_its_shuffle_says_so_and_is_run_when_there_is_some(tmp_path: Path) -> None:
+    shuffles = tmp_path / "shuffles"
+    shuffles.mkdir()
+    with small_disk(shuffles, 128) as disk:
+        command = [sys.executable, "-m", "tests.chaos.shuffling_program", str(tmp_path)]
+        program = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        try:
+            assert program.stdout is not None
+            assert program.stdout.readline() == "started\n"
+            disk.fill()
+            (tmp_path / "full").touch()
+            assert FULL in program.stdout.readline()
+            disk.make_room()
+            assert program.wait(PATIENCE_S) == 0
+        finally:
+            program.kill()
+            program.communicate()
+    record_run("spark local")
+    assert lines(tmp_path / "out") == EXPECTED
 
 
 def test_a_sink_that_cannot_write_fails_the_job_with_the_file_named_until_there_is_room(job: ProvingJob) -> None:

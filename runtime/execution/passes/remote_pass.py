@@ -146,6 +146,9 @@ def _has_committables(task: TaskId, restore: TaskRestore) -> bool:
 
 
 def first_line(error: Exception) -> str:
-    """Return the first line of an error of Spark's, which has the stack traces of the JVM behind it."""
-    lines = [line for line in str(error).splitlines() if line.strip()]
+    """Return the line of an error of Spark's that says what has happened: before it there may be one with the call
+    into the JVM, behind it are stack traces.
+    """
+    lines = [line.removeprefix(": ") for line in str(error).splitlines() if line.strip()]
+    lines = [line for line in lines if not line.startswith("An error occurred while calling ")]
     return lines[0] if lines else type(error).__name__
