@@ -200,6 +200,8 @@ class Vertex(TypedDict):
     upper_bound: NotRequired[int]
     slot_sharing_group: str
     state: ExecutionState
+    finished: NotRequired[int]
+    """Number of subtasks that have finished, if some have and others have not."""
     inputs: list[VertexInput]
     is_source: bool
     is_sink: bool

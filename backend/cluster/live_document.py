@@ -288,7 +288,9 @@ class LiveDocument:
         lower, upper = self._job.requirements.get(vertex.vertex_id, (parallelism, parallelism))
         if room is not None:
             lower, upper = room[vertex.vertex_id].lower, room[vertex.vertex_id].upper
-        return {
+        finished = sum(subtask["state"] == "FINISHED" for subtask in subtasks)
+        progress = {"finished": finished} if 0 < finished < parallelism else {}
+        return progress | {
             "id": vertex.vertex_id,
             "name": vertex.name,
             "description": " -> ".join(operator.description or operator.name for operator in vertex.operators),

@@ -142,6 +142,8 @@ class LiveVertexStatus(TypedDict):
     lower_bound: NotRequired[int]
     """Bounds of the parallelism."""
     upper_bound: NotRequired[int]
+    finished: NotRequired[int]
+    """Number of subtasks that have finished, if some have and others have not."""
     start_time: int
     """-1: not started."""
     end_time: int

@@ -41,7 +41,7 @@ _STATUS = (
 _DERIVED = ("causes", "event_time", "late_records", "skew")
 _STATIC_VERTEX = ("name", "description", "max_parallelism", "slot_sharing_group", "is_source", "is_sink", "inputs")
 _STATIC_OPERATOR = ("name", "defined_at", "input")
-_VERTEX_STATUS = ("state", "parallelism", "lower_bound", "upper_bound", "start_time", "end_time")
+_VERTEX_STATUS = ("state", "parallelism", "lower_bound", "upper_bound", "finished", "start_time", "end_time")
 _CLUSTER = ("version", "now", "slots_total", "slots_available")
 _JOB_SUMMARY = (
     "name",

@@ -197,6 +197,24 @@ def test_a_failure_has_a_column_for_each_of_its_fields() -> None:
     assert exception_document(ExceptionEntry(Attempt(0), 5.0, cause, ()), 7, {}).keys() <= columns
 
 
+@pytest.mark.parametrize(
+    ("states", "finished"),
+    [
+        ((TaskState.RUNNING, TaskState.RUNNING), None),
+        ((TaskState.FINISHED, TaskState.RUNNING), 1),
+        ((TaskState.FINISHED, TaskState.FINISHED), None),
+    ],
+)
+def test_a_vertex_says_how_many_subtasks_have_finished_while_others_have_not(
+    states: tuple[TaskState, TaskState], finished: int | None
+) -> None:
+    job_graph = graph(2)
+    snapshot = machine_of(job_graph)
+    tasks = [replace(each, state=states[each.task.subtask_index]) for each in snapshot.tasks]
+    document = LiveDocument(job(), job_graph).build(replace(snapshot, tasks=tasks), {}, NOW)
+    assert {v.get("finished") for v in document["vertices"] if v["parallelism"] == 2} == {finished}
+
+
 def test_a_failure_is_shown_without_what_no_row_can_hold() -> None:
     cause = FailureInfo("bad \0 record", "Traceback\nValueError: bad \ud800 record")
     entry = ExceptionEntry(Attempt(0), 5.0, cause, (FailureInfo("late \0"),))

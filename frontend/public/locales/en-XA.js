@@ -1561,6 +1561,7 @@ globalThis.tidemarkTexts = {
   "{done} of {all} ({percent}%)": "{done} ööf {all} ({percent}%)",
   "{draining} draining": "{draining} drááííñííñgé",
   "{dropped} were too much to be shown.": "{dropped} wééréé töööö müüçhé töö béé šhööwñé.",
+  "{finished} of {parallelism} finished": "{finished} ööf {parallelism} fííñííšhéédé",
   "{first} to {last} of {total} savepoints": "{first} töö {last} ööf {total} šáávéépööííñtš",
   "{hit} of {count}": "{hit} ööf {count}",
   "{kept}, rescaled {before} → {after}": "{kept}, rééšçááléédé {before} → {after}",

@@ -1601,6 +1601,8 @@ export interface LiveVertexStatus {
   /** Bounds of the parallelism. */
   lower_bound?: number;
   upper_bound?: number;
+  /** Number of subtasks that have finished, if some have and others have not. */
+  finished?: number;
   /** -1: not started. */
   start_time: number;
   /** -1: not ended. */
@@ -3229,6 +3231,8 @@ export interface Vertex {
   upper_bound?: number;
   slot_sharing_group: string;
   state: ExecutionState;
+  /** Number of subtasks that have finished, if some have and others have not. */
+  finished?: number;
   inputs: VertexInput[];
   is_source: boolean;
   is_sink: boolean;

@@ -120,7 +120,7 @@ const Row = memo(function Row({ isSelected, ...props }: RowProps) {
 
 function Cells({ vertex, onSelect, onWish }: Omit<RowProps, 'isSelected'>) {
   const times = useTimes();
-  const { id, name, state, parallelism, start_time: start, end_time: end } = vertex;
+  const { id, name, state, parallelism, finished, start_time: start, end_time: end } = vertex;
   const metrics = useMetrics(id);
   if (metrics === undefined) return null;
   return (
@@ -130,6 +130,7 @@ function Cells({ vertex, onSelect, onWish }: Omit<RowProps, 'isSelected'>) {
       </td>
       <td>
         <StateBadge state={state} />
+        {finished !== undefined && <Progress finished={finished} of={parallelism} />}
       </td>
       <td className="tm-num">
         {onWish === undefined ? parallelism : <RescaleVertex vertex={vertex} onWish={onWish} />}
@@ -156,6 +157,17 @@ function Cells({ vertex, onSelect, onWish }: Omit<RowProps, 'isSelected'>) {
       <td>{times.watermark(metrics.watermark)}</td>
       <td className="tm-num">{start < 0 ? '–' : <Duration start={start} end={end} />}</td>
     </>
+  );
+}
+
+/** How many subtasks of a vertex have finished, while others have not: in a batch that is how far it has come. */
+function Progress({ finished, of }: { readonly finished: number; readonly of: number }) {
+  const text = t('{finished} of {parallelism} finished', { finished, parallelism: of });
+  return (
+    <div className={`tm-live ${classes.progress ?? ''}`}>
+      <progress max={of} value={finished} aria-label={text} />
+      {text}
+    </div>
   );
 }
 
