@@ -19,6 +19,8 @@ class Process:
         self.name = name
         self.is_dead = False
         self.is_frozen = False
+        #: stands still only to wait for what a thread of its own is told
+        self.is_waiting = False
         #: cut off from the JobMaster, and out of reach of whoever would end it
         self.is_isolated = False
         #: what arrived while it was frozen

@@ -150,7 +150,7 @@ class _Action:
                 self._world.reach(Point.REPORTED, owner.name)
                 say()
 
-        self._world.later(owner, arrive)
+        self._world.tell_thread(owner, arrive)
 
 
 class SimulatedPass(SparkPass):

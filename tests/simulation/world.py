@@ -721,6 +721,17 @@ class World:
         """Have something happen in a process, if it still is there."""
         self.deliver(process, self.clock.monotonic_ms() + self.delay_ms(most_ms), action)
 
+    def tell_thread(self, process: Process, action: Callable[[], None]) -> None:
+        """Have a thread of a process do something soon, also while its loop waits for that."""
+
+        def arrive() -> None:
+            if process.is_frozen and not process.is_waiting:
+                process.held.append(arrive)
+            elif not process.is_dead:
+                self._run_as(process, action)
+
+        self.at(self.clock.monotonic_ms() + self.delay_ms(), arrive)
+
     def deliver(self, process: Process | None, time_ms: float, action: Callable[[], None]) -> None:
         """Have something happen in a process at a time; while it is frozen it waits."""
 
@@ -996,14 +1007,14 @@ class World:
             ProcessEndedError: it has ended meanwhile.
         """
         process = self.current
-        process.is_frozen = True
+        process.is_frozen = process.is_waiting = True
         self.current = self._nobody
         self._run_until(lambda: process.is_dead or is_over())
         self.current = process
         if not process.is_dead and not is_over():
             # the run is over
             self.kill(process)
-        process.is_frozen = False
+        process.is_frozen = process.is_waiting = False
         self.check_alive()
         held, process.held = process.held, []
         for action in held:
