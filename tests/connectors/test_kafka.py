@@ -237,6 +237,12 @@ def test_a_topic_that_there_is_not_fails_the_job(broker: KafkaBroker) -> None:
         SourceRig(reading(broker, "nowhere").build()).run_to_end()
 
 
+def test_a_partition_that_there_is_not_fails_the_job(broker: KafkaBroker, make_topic: MakeTopic) -> None:
+    topic = make_topic(1)
+    with pytest.raises(SourceError, match="has no partition 7"):
+        SourceRig(reading(broker).set_partitions({KafkaTopicPartition(topic, 7)}).build()).run_to_end()
+
+
 def test_an_offset_that_is_gone_fails_the_job(broker: KafkaBroker, make_topic: MakeTopic) -> None:
     topic = make_topic(1)
     broker.write(topic, texts(*range(10)))

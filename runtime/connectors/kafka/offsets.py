@@ -6,7 +6,7 @@ Source: Flink, OffsetsInitializer and its four implementations.
 from __future__ import annotations
 
 import enum
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Self
 
@@ -153,23 +153,23 @@ class OffsetClient:
         """Return the consumer group; "" if there is none."""
         return str(self._properties.get("group.id", ""))
 
-    def partitions(self) -> list[KafkaTopicPartition]:
-        """Return the partitions of all topics but Kafka's own.
+    def partitions(self, is_wanted: Callable[[str], bool]) -> list[KafkaTopicPartition]:
+        """Return the partitions of the topics that there are, but for Kafka's own.
+
+        Args:
+            is_wanted: whether a topic is asked for, by its name.
 
         Raises:
             KafkaException: the brokers do not answer, or do not know a topic's partitions at the moment.
         """
-        topics = self._admin.list_topics(timeout=ANSWER_S).topics.values()
-        for topic in topics:
+        found: list[KafkaTopicPartition] = []
+        for name, topic in self._admin.list_topics(timeout=ANSWER_S).topics.items():
+            if name.startswith("__") or not is_wanted(name):
+                continue
             if topic.error is not None:
                 raise KafkaException(topic.error)
-        named = [(topic.topic or "", topic) for topic in topics]
-        return [
-            KafkaTopicPartition(name, partition)
-            for name, topic in named
-            if not name.startswith("__")
-            for partition in topic.partitions
-        ]
+            found += [KafkaTopicPartition(name, partition) for partition in topic.partitions]
+        return found
 
     def listed(self, partitions: Collection[KafkaTopicPartition], spec: OffsetSpec) -> dict[KafkaTopicPartition, int]:
         """Return the offsets that the brokers know for a question; -1: there is no such offset.

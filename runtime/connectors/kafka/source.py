@@ -206,7 +206,7 @@ class KafkaSource(Source):
         """
         try:
             client = OffsetClient(self.client_properties("enumerator"), is_committed_only=self.is_committed_only)
-            new = sorted(set(self._wanted(client.partitions())).difference(known))
+            new = sorted(set(self._wanted(client)).difference(known))
             starts = (self.start if is_first else KafkaOffsetsInitializer.earliest()).resolve(new, client)
             stops: Mapping[KafkaTopicPartition, int] = {} if self.stop is None else self.stop.resolve(new, client)
         except (KafkaException, LookupError, ValueError) as error:
@@ -219,20 +219,19 @@ class KafkaSource(Source):
             return f"topics {self.topic_pattern!r}"
         return ", ".join(self.topics or sorted({each.topic for each in self.partitions}))
 
-    def _wanted(self, found: Sequence[KafkaTopicPartition]) -> list[KafkaTopicPartition]:
+    def _wanted(self, client: OffsetClient) -> list[KafkaTopicPartition]:
         if self.topic_pattern is not None:
             pattern = re.compile(self.topic_pattern)
-            return [each for each in found if pattern.fullmatch(each.topic)]
-        if self.partitions:
-            missing: Sequence[object] = [each for each in self.partitions if each not in set(found)]
-            wanted = self.partitions
-        else:
-            topics = {each.topic for each in found}
-            missing = [topic for topic in self.topics if topic not in topics]
-            wanted = [each for each in found if each.topic in self.topics]
+            return client.partitions(lambda topic: pattern.fullmatch(topic) is not None)
+        topics = {*self.topics, *(each.topic for each in self.partitions)}
+        found = client.partitions(topics.__contains__)
+        missing = sorted(topics.difference(each.topic for each in found))
         if missing:
-            raise LookupError(f"there is no {missing[0]}" if self.partitions else f"there is no topic {missing[0]!r}")
-        return wanted
+            raise LookupError(f"there is no topic {missing[0]!r}")
+        gone = [each for each in self.partitions if each not in set(found)]
+        if gone:
+            raise LookupError(f"topic {gone[0].topic!r} has no partition {gone[0].partition}")
+        return self.partitions or found
 
 
 def _discovery_ms(properties: Properties, bounded: bool) -> int | None:
