@@ -26,7 +26,7 @@ from backend.cluster.withheld import UnsealedError, given_of
 from backend.dispatcher.api.operations import place
 from backend.dispatcher.programs import CLAIM_MODES, read_program_request
 from backend.dispatcher.submissions import find_artifact, run_program
-from backend.live.job_api import restore_points
+from backend.live.restore_points import restore_points
 
 
 class RefusedAct(Exception):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import Final
 
 from django.conf import settings
 from django.db.models import Exists, OuterRef, QuerySet
@@ -21,12 +22,14 @@ from backend.cluster.storage_calls import ask_location, check_in_time
 from runtime.checkpoint.errors import CheckpointStorageError
 from runtime.checkpoint.layout import METADATA, writer_of_directory
 from runtime.checkpoint.locations import join, name_of, parent_of, to_uri
+from runtime.checkpoint.outcome import JobOutcome
 from runtime.checkpoint.settings import CheckpointSettings, ClaimMode, RestoreSettings
 from runtime.checkpoint.snapshot_files import snapshot_directory
 from runtime.common import options
 from runtime.common.config_options import ConfigurationError
 from runtime.common.configuration import Configuration
 
+_ENDINGS: Final = {"stop": JobOutcome.FINISHED, "cancel": JobOutcome.CANCELED}
 _STARTED_FROM = (options.RECOVERY_PATH.key, *options.RECOVERY_PATH.deprecated_keys)
 
 
@@ -167,6 +170,18 @@ def checkpoint_settings(job: Job) -> CheckpointSettings:
         ConfigurationError: this release cannot read an option.
     """
     return CheckpointSettings.from_configuration(Configuration.from_dict(dict(job.graph["configuration"])))
+
+
+def deleting_endings(job: Job) -> tuple[str, ...]:
+    """Return the endings of a job that delete its own checkpoints, of "stop" and "cancel"; none once it has ended."""
+    if job.is_terminal:
+        return ()
+    try:
+        retention = checkpoint_settings(job).retention
+    except ConfigurationError:
+        # whoever relies on a snapshot must not lose it
+        return tuple(_ENDINGS)
+    return tuple(ending for ending, outcome in _ENDINGS.items() if not retention.keeps(outcome))
 
 
 def left_of_start(job: Job) -> RestoreSettings | None:

@@ -288,6 +288,22 @@ class RestorePoint(TypedDict):
     checkpoint_id: int | None
     timestamp: int
     size: int | None
+    deleted_by: list[Literal["stop", "cancel"]]
+    """Endings of the job that delete it: stop with savepoint, cancel."""
+
+
+class RestoreCheckQuery(TypedDict):
+    location: str
+    """Directory of a snapshot, or path of its metadata."""
+
+
+class RestoreCheck(TypedDict):
+    """Whether a snapshot can be restored once the job has been ended."""
+
+    deleted_by: list[Literal["stop", "cancel"]]
+    """See `RestorePoint`."""
+    problem: str
+    """Reason why it cannot be restored as it is; else empty."""
 
 
 class RestorePoints(TypedDict):

@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 from rest_framework import exceptions
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from backend.accounts.views import ProductView
+from backend.accounts.roles import Role
+from backend.accounts.views import ProductView, is_clean_text
 from backend.audit.redaction import HIDDEN, redacted, redacted_arguments
 from backend.cluster import services
 from backend.cluster.models import Job, Operation
-from backend.cluster.snapshot_users import left_of_start
 from backend.contract.operation import operation
 from backend.live import answers
-from backend.live.answers import Operations, RestorePoints
+from backend.live.answers import Operations, RestoreCheckQuery, RestorePoints
 from backend.live.api import check_job
+from backend.live.restore_points import check_restore_point, restore_points
 
 MAX_OPERATIONS = 100
 """Number of operations listed, newest first."""
-SNAPSHOTS = (Operation.Kind.SAVEPOINT, Operation.Kind.STOP)
+MAX_LOCATION_CHARS = 4_096
 
 
 class OperationsView(ProductView):
@@ -51,24 +51,20 @@ class RestorePointsView(ProductView):
         return Response({"program": _program(job), "points": restore_points(job)})
 
 
-def restore_points(job: Job) -> list[dict[str, Any]]:
-    """Return what a job can be restored from, newest first: kind, location, checkpoint_id, timestamp and size."""
-    points = sorted([*checkpoint_points(job), *_savepoints(job), *_start(job)], key=lambda point: -point["timestamp"])
-    # the savepoint of a stop-with-savepoint is in both lists
-    unique = {point["location"]: point for point in reversed(points)}
-    return list(reversed(unique.values()))
+class RestoreCheckView(ProductView):
+    """Says whether a snapshot can be restored once a job has been ended: it is asked before that. Reads the storage."""
 
+    roles = {"GET": Role.OPERATOR}  # noqa: RUF012
 
-def checkpoint_points(job: Job) -> Iterator[dict[str, Any]]:
-    """Yield those of its completed checkpoints, likewise."""
-    for row in services.list_checkpoints(job):
-        yield {
-            "kind": "savepoint" if row.is_savepoint else "checkpoint",
-            "location": row.location,
-            "checkpoint_id": row.checkpoint_id,
-            "timestamp": row.completed_at,
-            "size": row.size,
-        }
+    @operation(answers.RestoreCheck, query=RestoreCheckQuery)
+    def get(self, request: Request, job_id: str) -> Response:
+        job = check_job(job_id)
+        location = request.query_params.get("location", "")
+        if not is_clean_text(location) or not 0 < len(location) <= MAX_LOCATION_CHARS:
+            raise exceptions.ValidationError(
+                {"location": f"Must be a path of at most {MAX_LOCATION_CHARS} characters."}
+            )
+        return Response(check_restore_point(job, location))
 
 
 def _program(job: Job) -> dict[str, Any] | None:
@@ -91,31 +87,6 @@ def _program(job: Job) -> dict[str, Any] | None:
         # secrets, which the user must enter again
         "hidden": sorted(hidden),
     }
-
-
-def _savepoints(job: Job) -> Iterator[dict[str, Any]]:
-    for row in services.list_operations(job).filter(kind__in=SNAPSHOTS, state=Operation.State.COMPLETED):
-        result = row.result or {}
-        if result.get("location"):
-            yield {
-                "kind": "savepoint",
-                "location": result["location"],
-                "checkpoint_id": result.get("checkpoint_id"),
-                "timestamp": row.finished_at,
-                "size": None,
-            }
-
-
-def _start(job: Job) -> Iterator[dict[str, Any]]:
-    restore = left_of_start(job)
-    if restore is not None:
-        yield {
-            "kind": "start",
-            "location": restore.path,
-            "checkpoint_id": None,
-            "timestamp": job.created_at,
-            "size": None,
-        }
 
 
 def _operation(row: Operation) -> dict[str, Any]:

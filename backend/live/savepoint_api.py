@@ -11,7 +11,6 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 
 from django.db.models import Q, QuerySet
-from django.db.models.fields.json import KT
 from rest_framework import exceptions
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -24,7 +23,7 @@ from backend.cluster.snapshot_users import Need, kept_by_apps, who_needs
 from backend.cluster.storage_calls import ask_location
 from backend.contract.operation import operation
 from backend.live.answers import Savepoints, SavepointsQuery
-from backend.live.job_api import SNAPSHOTS
+from backend.live.restore_points import kept_savepoints
 from runtime.checkpoint.errors import CheckpointStorageError, NewerSnapshotError, NotASnapshotError
 from runtime.checkpoint.snapshot_files import SnapshotFiles
 from runtime.common import options
@@ -82,14 +81,7 @@ class SavepointsView(ProductView):
 
 def _wanted(request: Request) -> QuerySet[Operation]:
     """Return what has taken the savepoints that are asked for and were not disposed of, newest first."""
-    completed = Operation.objects.filter(state=Operation.State.COMPLETED)
-    disposed = (
-        completed.filter(kind=Operation.Kind.DISPOSE, progress__has_key="directory")
-        .exclude(result__has_key="error")
-        .values(directory=KT("progress__directory"))
-    )
-    taken = completed.filter(kind__in=SNAPSHOTS, result__has_key="location")
-    done = taken.annotate(location=KT("result__location")).exclude(location__in=disposed)
+    done = kept_savepoints()
     if "job" in request.query_params:
         done = done.filter(job_id=_findable(request.query_params["job"]))
     text = _findable(request.query_params.get("search", "").strip())

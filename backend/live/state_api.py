@@ -39,7 +39,7 @@ from backend.live.answers import (
     StateQuery,
 )
 from backend.live.api import check_job
-from backend.live.job_api import checkpoint_points, restore_points
+from backend.live.restore_points import checkpoint_points, restore_points
 from backend.live.state_csv import MAX_ROWS, keys_table, lookup_table
 from runtime.checkpoint.errors import CheckpointStorageError
 from runtime.checkpoint.handles import CheckpointMetadata, OperatorState
@@ -155,7 +155,9 @@ def _snapshot(job: Job, wanted: str) -> dict[str, Any] | None:
     else:
         # by one query: between two, another one may complete
         found = next(checkpoint_points(job), None)
-    return None if found is None else {name: value for name, value in found.items() if name != "size"}
+    return (
+        None if found is None else {name: value for name, value in found.items() if name not in ("size", "deleted_by")}
+    )
 
 
 def _until_kept(job: Job, wanted: str, read: Callable[[dict[str, Any] | None], dict[str, Any]]) -> dict[str, Any]:

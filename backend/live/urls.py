@@ -59,6 +59,7 @@ urlpatterns = [
     path("api/v1/jobs/<str:job_id>/timeline", timeline_api.TimelineView.as_view()),
     path("api/v1/jobs/<str:job_id>/history", history_api.HistoryView.as_view()),
     path("api/v1/jobs/<str:job_id>/restore-points", job_api.RestorePointsView.as_view()),
+    path("api/v1/jobs/<str:job_id>/restore-points/check", job_api.RestoreCheckView.as_view()),
     path("api/v1/jobs/<str:job_id>/log-search", api.LogSearchView.as_view()),
     path("api/v1/jobs/<str:job_id>/logs", api.LogsView.as_view()),
     path("api/v1/jobs/<str:job_id>/logs/search", log_api.JobLogView.as_view()),

@@ -24,7 +24,7 @@ from backend.cluster.checkpoint_home import cluster_storage
 from backend.cluster.location_checks import CheckLocation
 from backend.cluster.models import TERMINAL_STATES, Artifact, Job, Operation
 from backend.cluster.services import CheckedLocations, now_ms
-from backend.cluster.snapshot_users import Need
+from backend.cluster.snapshot_users import Need, SnapshotUses
 from backend.cluster.storage_calls import ask_location, check_in_time
 from backend.dispatcher import artifacts
 from backend.dispatcher.programs import ProgramRequest, extract
@@ -34,6 +34,7 @@ from backend.pipelines.models import OPEN_STATES, Deployment, Pipeline, Version
 from backend.pipelines.services import ArchivedError, KeyTakenError, PipelineError, PipelineUnknownError
 from runtime.checkpoint.compatibility import CompatibilityReport, compatibility
 from runtime.checkpoint.errors import CheckpointStorageError
+from runtime.checkpoint.locations import name_of, parent_of
 from runtime.checkpoint.settings import CheckpointSettings, ClaimMode
 from runtime.client.extract import ExtractedJob
 from runtime.common import options
@@ -263,7 +264,10 @@ def _deploy(
         # before the transaction: nobody can write while it waits for a storage
         configuration = configured(planned.extracted.graph_json, location, restore.allows_loss)
         locations = None if previous is not None else cluster_services.check_locations(configuration)
-        check_restore(user, locations or named_snapshot(configuration))
+        snapshot = locations or named_snapshot(configuration)
+        check_restore(user, snapshot)
+        if previous is not None and location:
+            _refuse_ending(snapshot.snapshot, previous)
         with transaction.atomic():
             _refuse_archived(pipeline)
             # storages take their time: a job that began meanwhile would run beside this one
@@ -307,6 +311,20 @@ def _record(
         submit(deployment, restore.location if restore.keeps_state else "", locations)
     logger.info("%s deploys version %d of pipeline %s as job %s", user, version.number, pipeline.id, deployment.job_id)
     return deployment
+
+
+def _refuse_ending(directory: str, previous: Deployment) -> None:
+    """Refuse a snapshot that is deleted with the job that is replaced.
+
+    Raises:
+        DeploymentRefusedError: it is.
+    """
+    need = SnapshotUses.read(check_in_time).hindering_restore(directory)
+    if need is not None and need.job_id == previous.job_id and name_of(parent_of(directory)) == need.job_id:
+        raise DeploymentRefusedError(
+            f"{directory} is deleted when version {previous.version.number} is stopped: keep the state of the running "
+            "job, or take a savepoint, and start from that"
+        )
 
 
 def named_snapshot(configuration: Mapping[str, str]) -> CheckedLocations:

@@ -41,6 +41,7 @@ NEEDED: dict[tuple[str, str], Role] = {
     ("POST", "api/v1/jobs/<str:job_id>/peeks"): OPERATOR,
     ("GET", "api/v1/jobs/<str:job_id>/peeks/<str:peek_id>"): OPERATOR,
     ("DELETE", "api/v1/jobs/<str:job_id>/peeks/<str:peek_id>"): OPERATOR,
+    ("GET", "api/v1/jobs/<str:job_id>/restore-points/check"): OPERATOR,
     ("POST", "api/v1/jobs/<str:job_id>/state/keys"): OPERATOR,
     ("POST", "api/v1/jobs/<str:job_id>/state/lookup"): OPERATOR,
     ("POST", "api/v1/jobs/<str:job_id>/state/export"): OPERATOR,

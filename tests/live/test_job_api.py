@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
@@ -73,8 +74,75 @@ def test_restore_points_are_checkpoints_and_savepoints_newest_first(api: APIClie
         "checkpoint_id": 5,
         "timestamp": 60,
         "size": 100,
+        "deleted_by": ["stop", "cancel"],
     }
+    assert answer["points"][1]["deleted_by"] == []
     assert answer["program"] is None
+
+
+def retaining(job: Job, retention: str | None) -> None:
+    if retention is not None:
+        given = {"execution.checkpointing.externalized-checkpoint-retention": retention}
+        job.graph = {**job.graph, "configuration": {**job.graph["configuration"], **given}}
+        job.save()
+
+
+def own_checkpoint(job: Job, home: Path, number: int = 7) -> str:
+    location = completed(home / "checkpoints", job.id, number).location
+    completed_checkpoint(job, number, location, 40)
+    return location
+
+
+@pytest.mark.parametrize(
+    ("retention", "state", "deleted_by"),
+    [
+        (None, "RUNNING", ["stop", "cancel"]),
+        ("delete_on_cancellation", "RESTARTING", ["stop", "cancel"]),
+        ("retain_on_cancellation", "RUNNING", ["stop"]),
+        ("no_such_retention", "RUNNING", ["stop", "cancel"]),
+        (None, "FAILED", []),
+    ],
+)
+def test_a_restore_point_says_whether_it_ends_with_its_job(
+    api: APIClient, job: Job, home: Path, retention: str | None, state: str, deleted_by: list[str]
+) -> None:
+    retaining(job, retention)
+    location = own_checkpoint(job, home)
+    Job.objects.update(state=state)
+    points = api.get(f"/api/v1/jobs/{job.id}/restore-points").json()["points"]
+    assert [(point["location"], point["deleted_by"]) for point in points] == [(location, deleted_by)]
+    # however it is written
+    for path in (location, f"{location}/_metadata", location.removeprefix("file://")):
+        checked = api.get(f"/api/v1/jobs/{job.id}/restore-points/check", {"location": path}).json()
+        assert checked == {"deleted_by": deleted_by, "problem": ""}
+
+
+def test_a_snapshot_is_looked_at_before_a_job_is_ended_for_it(api: APIClient, job: Job, home: Path) -> None:
+    path = f"/api/v1/jobs/{job.id}/restore-points/check"
+    kept = completed(home / "savepoints", "d" * 32, 1).location
+    assert api.get(path, {"location": kept}).json() == {"deleted_by": [], "problem": ""}
+    gone = own_checkpoint(job, home, 8)
+    shutil.rmtree(gone.removeprefix("file://"))
+    assert "nothing exists at this location" in api.get(path, {"location": gone}).json()["problem"]
+    foreign = own_checkpoint(rows.running_job(), home)
+    assert "which has not ended and may delete it" in api.get(path, {"location": foreign}).json()["problem"]
+    assert api.get(path, {"location": "file:///etc"}).json()["problem"]
+    for wrong in ("", "a\0b", "x" * 5_000):
+        assert api.get(path, {"location": wrong}).status_code == 400
+
+
+def test_a_disposed_savepoint_is_no_restore_point(api: APIClient, job: Job) -> None:
+    savepoint(job, location="file:///gone", at=50)
+    savepoint(job, location="file:///kept", at=40)
+    Operation.objects.create(
+        kind=Operation.Kind.DISPOSE,
+        state=Operation.State.COMPLETED,
+        created_at=0,
+        progress={"directory": "file:///gone"},
+        result={"location": "file:///gone"},
+    )
+    points = api.get(f"/api/v1/jobs/{job.id}/restore-points").json()["points"]
+    assert [point["location"] for point in points] == ["file:///kept"]
 
 
 @pytest.mark.parametrize(
@@ -97,7 +165,13 @@ def test_what_a_job_was_started_from_is_listed_while_it_is_there(
     if has_own:
         completed_checkpoint(job, 3, "file:///chk-3", job.created_at + 1)
     points = api.get(f"/api/v1/jobs/{job.id}/restore-points").json()["points"]
-    start = {"kind": "start", "location": "file:///before", "checkpoint_id": None, "size": None}
+    start: dict[str, Any] = {
+        "kind": "start",
+        "location": "file:///before",
+        "checkpoint_id": None,
+        "size": None,
+        "deleted_by": [],
+    }
     assert points[has_own:] == ([start | {"timestamp": job.created_at}] if is_listed else [])
 
 

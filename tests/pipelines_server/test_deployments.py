@@ -280,6 +280,17 @@ def test_a_snapshot_that_is_chosen_is_looked_at_before_anything_is_stopped(
     assert deploy(api, running, location=missing, keeps_state=False).json()["starts_from"] is None
 
 
+def test_a_checkpoint_that_ends_with_the_running_job_does_not_replace_it(
+    api: APIClient, running: str, home: Path
+) -> None:
+    location = checkpointed(Job.objects.get(), home / "checkpoints")
+    points = api.get(f"{BASE}/{running}/restore-points").json()["points"]
+    assert [point["deleted_by"] for point in points] == [["stop", "cancel"]]
+    refused = deploy(api, running, location=location)
+    assert (refused.status_code, Deployment.objects.count(), Operation.objects.count()) == (409, 1, 0)
+    assert "is deleted when version 1 is stopped" in refused.json()["errors"][0]["message"]
+
+
 def check_export(api: APIClient, value: dict[str, Any], directory: Path) -> None:
     """The exported program makes the whole graph that was deployed, wherever it is and whatever it is called."""
     made = api.post(BASE, {"document": value, "message": ""}, format="json", headers={"Idempotency-Key": "made-once"})

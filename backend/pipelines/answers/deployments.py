@@ -119,6 +119,8 @@ class PipelineRestorePoint(TypedDict):
     checkpoint_id: int | None
     timestamp: int
     size: int | None
+    deleted_by: list[Literal["stop", "cancel"]]
+    """Endings of the job that delete it: stop with savepoint, which a deployment does, and cancel."""
     job_id: str
     job_state: str
     version: int

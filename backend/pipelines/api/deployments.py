@@ -15,7 +15,7 @@ from backend.audit import trail
 from backend.cluster.storage_calls import check_in_time
 from backend.contract.operation import operation
 from backend.dispatcher.presence import has_left
-from backend.live.job_api import restore_points
+from backend.live.restore_points import restore_points
 from backend.pipelines import deployments, services
 from backend.pipelines.answers import deployments as answers
 from backend.pipelines.answers.deployments import DeploymentAnswer, DeploymentListed

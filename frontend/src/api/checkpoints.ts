@@ -7,6 +7,7 @@ import type {
   CheckpointSubtasks,
   OperationResult,
   RequirementsRequest,
+  RestoreCheck,
   RestorePoints,
   Triggered,
 } from '../gen/contract';
@@ -34,6 +35,11 @@ export function fetchCheckpointGantt(jobId: string): Promise<CheckpointGantt> {
 
 export function fetchRestorePoints(jobId: string): Promise<RestorePoints> {
   return call('GET /api/v1/jobs/{job_id}/restore-points', { path: { job_id: jobId } });
+}
+
+/** Whether a snapshot can be restored once the job has been ended; the storage is read. */
+export function checkRestorePoint(jobId: string, location: string): Promise<RestoreCheck> {
+  return call('GET /api/v1/jobs/{job_id}/restore-points/check', { path: { job_id: jobId }, query: { location } });
 }
 
 export interface SavepointRequest {

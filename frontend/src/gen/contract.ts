@@ -2064,6 +2064,8 @@ export interface PipelineRestorePoint {
   checkpoint_id: number | null;
   timestamp: number;
   size: number | null;
+  /** Endings of the job that delete it: stop with savepoint, which a deployment does, and cancel. */
+  deleted_by: ('stop' | 'cancel')[];
   job_id: string;
   job_state: string;
   /** Of the pipeline, that the job was made of. */
@@ -2332,6 +2334,14 @@ export interface Resource {
   extendedResources: Record<string, unknown>;
 }
 
+/** Whether a snapshot can be restored once the job has been ended. */
+export interface RestoreCheck {
+  /** See `RestorePoint`. */
+  deleted_by: ('stop' | 'cancel')[];
+  /** Reason why it cannot be restored as it is; else empty. */
+  problem: string;
+}
+
 export interface RestorePoint {
   /** start: the snapshot that the job itself was started from. */
   kind: 'checkpoint' | 'savepoint' | 'start';
@@ -2339,6 +2349,8 @@ export interface RestorePoint {
   checkpoint_id: number | null;
   timestamp: number;
   size: number | null;
+  /** Endings of the job that delete it: stop with savepoint, cancel. */
+  deleted_by: ('stop' | 'cancel')[];
 }
 
 /** Snapshots from which a job can be started again, newest first, and its program's settings. */
@@ -3500,6 +3512,12 @@ export interface Routes {
     query: Record<never, never>;
     body: undefined;
     answer: RestorePoints;
+  };
+  'GET /api/v1/jobs/{job_id}/restore-points/check': {
+    path: { job_id: string };
+    query: { location: string };
+    body: undefined;
+    answer: RestoreCheck;
   };
   'GET /api/v1/jobs/{job_id}/state': {
     path: { job_id: string };

@@ -287,6 +287,7 @@ const POINTS: PipelineRestorePoint[] = [
     checkpoint_id: 9,
     timestamp: 9_000,
     size: 2048,
+    deleted_by: [],
     job_id: 'j2',
     job_state: 'FINISHED',
     version: 2,
@@ -297,6 +298,7 @@ const POINTS: PipelineRestorePoint[] = [
     checkpoint_id: 4,
     timestamp: 4_000,
     size: null,
+    deleted_by: [],
     job_id: 'j1',
     job_state: 'FAILED',
     version: 1,
@@ -352,4 +354,17 @@ test('a link leads to the state of a snapshot', async () => {
   await screen.findByText(/version 2 goes on from the chosen snapshot/);
   expect(server.looked).toEqual(['file:///c/chk-4']);
   expect(screen.getByLabelText<HTMLInputElement>(/^Checkpoint 4,/).checked).toBe(true);
+});
+
+test('a link leads to the state of what runs, and a checkpoint that is deleted with it is not offered', async () => {
+  server.all = [deployment('w', { version: 6 })];
+  server.points = POINTS.map((point) => ({
+    ...point,
+    deleted_by: point.kind === 'checkpoint' ? ['stop', 'cancel'] : [],
+  }));
+  await opened({ kind: 'report', version: 2, from: 'keep' });
+  expect((await screen.findByLabelText<HTMLInputElement>('Keep it, as above')).checked).toBe(true);
+  await screen.findByLabelText(/^Savepoint 9,/);
+  expect(screen.queryByLabelText(/^Checkpoint 4,/)).toBeNull();
+  expect(server.looked).toEqual(['']);
 });

@@ -21,6 +21,7 @@ import type { Problem } from '../../model/pipeline/catalog';
 import { isUnderWay, nodeStates } from '../../model/pipeline/deployment';
 import { nameOf } from '../../model/pipeline/document';
 import { deployOnce } from '../../store/deployKeys';
+import { outliving } from '../../model/restore';
 import { documentOf } from '../../store/editor';
 import { rich } from '../../texts/rich';
 import { t } from '../../texts/t';
@@ -33,7 +34,7 @@ import { StateReport } from './StateReport';
 export type Step =
   /** Null: what is drawn. */
   | { readonly kind: 'ask'; readonly version: number | null }
-  /** `from`: the snapshot that is to be looked at first; "": the newest; "empty": none. Missing: the running job's state. */
+  /** `from`: the snapshot that is to be looked at first; "": the newest; "empty": none. "keep" or missing: the running job's state. */
   | { readonly kind: 'report'; readonly version: number; readonly from?: string }
   | { readonly kind: 'follow'; readonly deployment: string };
 
@@ -265,7 +266,7 @@ interface ReportProps extends SendingProps {
 
 /** Null: what is to be looked at is not known before the snapshots are. */
 function beginningOf(from: string | undefined, points: readonly { location: string }[] | undefined): Beginning | null {
-  if (from === undefined) return { kind: 'keep' };
+  if (from === undefined || from === 'keep') return { kind: 'keep' };
   if (from === 'empty') return { kind: 'empty' };
   if (from !== '') return { kind: 'snapshot', location: from };
   return points === undefined ? null : { kind: 'snapshot', location: points[0]?.location ?? '' };
@@ -276,7 +277,8 @@ function Report(props: ReportProps) {
   const id = useEditor((state) => state.pipelineId);
   const { data: points, error: unlisted } = useQuery({
     queryKey: ['pipeline-restore-points', id],
-    queryFn: () => fetchPipelineRestorePoints(id),
+    // what is deleted with the job that is replaced cannot be started from
+    queryFn: async () => outliving(await fetchPipelineRestorePoints(id), 'stop'),
     staleTime: 0,
     retry: false,
   });

@@ -21,14 +21,17 @@ const asked: string[] = [];
 /** What reads answer, by the end of their path; others find nothing. */
 const answers = new Map<string, unknown>();
 const sent: unknown[] = [];
+let onChange: () => void = () => undefined;
 
 beforeEach(() => {
   asked.splice(0);
   sent.splice(0);
   answers.clear();
+  onChange = () => undefined;
   vi.stubGlobal('fetch', (url: string, { method = 'GET', body }: RequestInit = {}) => {
     asked.push(`${method} ${url}`);
     if (method !== 'GET') {
+      onChange();
       sent.push(JSON.parse((body as string | undefined) ?? '{}'));
       return Promise.resolve(new Response('{"id":"made","request-id":"asked"}', { status: 202 }));
     }
@@ -238,18 +241,44 @@ test('a job of a program has nothing to clone, and an operator may not', async (
   expect((await item('Clone to the editor')).disabled).toBe(true);
 });
 
-const POINT = { kind: 'savepoint', location: 'file:///s/savepoint-9', checkpoint_id: 9, timestamp: 9_000, size: null };
+const POINT = {
+  kind: 'savepoint',
+  location: 'file:///s/savepoint-9',
+  checkpoint_id: 9,
+  timestamp: 9_000,
+  size: null,
+  deleted_by: [] as string[],
+};
+const FINE = { deleted_by: [] as string[], problem: '' };
+/** A checkpoint; by default it ends with its job. */
+const checkpoint = (id: number, deletedBy = ['stop', 'cancel']) => ({
+  ...POINT,
+  kind: 'checkpoint',
+  location: `file:///c/chk-${id}`,
+  checkpoint_id: id,
+  timestamp: id * 1_000,
+  deleted_by: deletedBy,
+});
+const checkOf = (location: string) => `/restore-points/check?location=${encodeURIComponent(location)}`;
+const shownAddress = () => document.querySelector('output')?.textContent;
+
+async function restoring(state: JobState) {
+  show(state, 'developer');
+  fireEvent.click(button('Actions'));
+  fireEvent.click(await item('Restore from a snapshot'));
+  const dialog = within(await screen.findByRole('dialog', { name: 'Restore this job' }));
+  await dialog.findByLabelText('Another snapshot');
+  return dialog;
+}
 const PROGRAM = { id: 'jar', name: 'a.py', args: [], entry: null, parallelism: null, configuration: {}, hidden: [] };
 
 test('a job of a program that runs is stopped first, then its program is run from what was chosen', async () => {
   answers.set('/restore-points', { program: PROGRAM, points: [POINT] });
   answers.set('/status', { status: 'FINISHED' });
   answers.set('/operations/asked', { state: 'COMPLETED', result: { location: 'file:///s/savepoint-10' } });
-  show('RUNNING', 'developer');
-  fireEvent.click(button('Actions'));
-  fireEvent.click(await item('Restore from a snapshot'));
-  const dialog = within(await screen.findByRole('dialog', { name: 'Restore this job' }));
-  expect((await dialog.findByLabelText<HTMLInputElement>(/^Savepoint 9,/)).checked).toBe(true);
+  answers.set(checkOf(POINT.location), FINE);
+  const dialog = await restoring('RUNNING');
+  fireEvent.click(dialog.getByLabelText(/^Savepoint 9,/));
   expect(changes()).toEqual([]);
   fireEvent.click(dialog.getByRole('button', { name: 'Stop job and continue' }));
   await waitFor(() =>
@@ -261,9 +290,78 @@ test('a job of a program that runs is stopped first, then its program is run fro
   expect(sent).toMatchObject([{ drain: false, formatType: 'CANONICAL' }]);
 });
 
+test('what runs now goes on from the savepoint of its stop, and checkpoints that end with the job are not offered', async () => {
+  answers.set('/restore-points', { program: PROGRAM, points: [checkpoint(141), POINT] });
+  answers.set('/status', { status: 'FINISHED' });
+  answers.set('/operations/asked', { state: 'COMPLETED', result: { location: 'file:///s/savepoint-142' } });
+  const dialog = await restoring('RUNNING');
+  expect(dialog.getByLabelText<HTMLInputElement>('What runs now: the savepoint of the stop').checked).toBe(true);
+  expect(dialog.queryByLabelText(/^Checkpoint 141/)).toBeNull();
+  expect(dialog.getByText('Checkpoints are not offered: they are deleted when this job is stopped.')).toBeTruthy();
+  fireEvent.click(dialog.getByRole('button', { name: 'Stop job and continue' }));
+  await waitFor(() => expect(shownAddress()).toContain('&savepoint=file:///s/savepoint-142'));
+});
+
+test('nothing is chosen where a cancellation deletes all that there is', async () => {
+  answers.set('/restore-points', { program: PROGRAM, points: [checkpoint(141)] });
+  answers.set('/status', { status: 'CANCELED' });
+  const dialog = await restoring('RUNNING');
+  fireEvent.click(dialog.getByLabelText('Cancel'));
+  const go = dialog.getByRole<HTMLButtonElement>('button', { name: 'Cancel job and continue' });
+  expect(go.disabled).toBe(true);
+  expect(dialog.getByText('Snapshots that are deleted when this job is cancelled are not offered.')).toBeTruthy();
+  fireEvent.click(dialog.getByLabelText('No state'));
+  fireEvent.click(go);
+  await waitFor(() => expect(shownAddress()).toBe(`/submit?program=jar&again=${'a'.repeat(32)}`));
+});
+
+test.each([
+  [{ ...FINE, deleted_by: ['stop', 'cancel'] }, 'This snapshot is deleted with the job: choose another one.'],
+  [{ ...FINE, problem: 'nothing exists at this location' }, 'nothing exists at this location'],
+])('no job is ended for a path that could not be restored afterwards: %j', async (answer, told) => {
+  answers.set('/restore-points', { program: PROGRAM, points: [checkpoint(141)] });
+  answers.set(checkOf('file:///c/chk-141'), answer);
+  const dialog = await restoring('RUNNING');
+  fireEvent.click(dialog.getByLabelText('Cancel'));
+  fireEvent.click(dialog.getByLabelText('Another snapshot'));
+  fireEvent.change(dialog.getByLabelText('Path of the snapshot'), { target: { value: 'file:///c/chk-141' } });
+  fireEvent.blur(dialog.getByLabelText('Path of the snapshot'));
+  fireEvent.click(dialog.getByRole('button', { name: 'Cancel job and continue' }));
+  expect((await dialog.findByRole('alert')).textContent).toBe(told);
+  expect(changes()).toEqual([]);
+});
+
+test('the newest retained checkpoint takes the place of one that was replaced before the job was cancelled', async () => {
+  answers.set('/restore-points', { program: PROGRAM, points: [checkpoint(141, ['stop'])] });
+  answers.set(checkOf('file:///c/chk-141'), FINE);
+  answers.set('/status', { status: 'CANCELED' });
+  const dialog = await restoring('RUNNING');
+  fireEvent.click(dialog.getByLabelText('Cancel'));
+  expect(dialog.getByLabelText<HTMLInputElement>(/^Checkpoint 141,/).checked).toBe(true);
+  onChange = () => {
+    answers.set(checkOf('file:///c/chk-141'), { ...FINE, problem: 'nothing exists at this location' });
+    answers.set('/restore-points', { program: PROGRAM, points: [checkpoint(142, [])] });
+  };
+  fireEvent.click(dialog.getByRole('button', { name: 'Cancel job and continue' }));
+  await waitFor(() => expect(shownAddress()).toContain('&savepoint=file:///c/chk-142'));
+  expect(await screen.findByText('The newest snapshot takes the place of the chosen one')).toBeTruthy();
+});
+
+test('the snapshots are renewed while the dialog is open', async () => {
+  answers.set('/restore-points', { program: PROGRAM, points: [checkpoint(141, ['stop'])] });
+  const dialog = await restoring('RUNNING');
+  fireEvent.click(dialog.getByLabelText('Cancel'));
+  fireEvent.click(dialog.getByLabelText(/^Checkpoint 141,/));
+  answers.set('/restore-points', { program: PROGRAM, points: [checkpoint(145, ['stop'])] });
+  const newest = await dialog.findByLabelText<HTMLInputElement>(/^Checkpoint 145,/, {}, { timeout: 5_000 });
+  expect(newest.checked).toBe(true);
+  expect(dialog.queryByLabelText(/^Checkpoint 141,/)).toBeNull();
+});
+
 test('one that does not run can only be cancelled before, and may start from a path', async () => {
   answers.set('/restore-points', { program: PROGRAM, points: [] });
   answers.set('/status', { status: 'CANCELED' });
+  answers.set(checkOf('file:///elsewhere'), FINE);
   show('RESTARTING', 'developer');
   fireEvent.click(button('Actions'));
   fireEvent.click(await item('Restore from a snapshot'));
@@ -288,7 +386,10 @@ test('one that was drawn is restored by a deployment, which stops it only after 
   await waitFor(async () => expect((await item('Restore from a snapshot')).disabled).toBe(false));
   fireEvent.click(await item('Restore from a snapshot'));
   const dialog = within(await screen.findByRole('dialog', { name: 'Restore this job' }));
-  fireEvent.click(await dialog.findByRole('button', { name: 'Continue' }));
+  // which the editor keeps (`from=keep`), unless
+  expect((await dialog.findByLabelText<HTMLInputElement>('What runs now')).checked).toBe(true);
+  fireEvent.click(dialog.getByLabelText(/^Savepoint 9,/));
+  fireEvent.click(dialog.getByRole('button', { name: 'Continue' }));
   await waitFor(() =>
     expect(document.querySelector('output')?.textContent).toBe(
       '/pipelines/p1/edit?deploy=3&from=file:///s/savepoint-9',

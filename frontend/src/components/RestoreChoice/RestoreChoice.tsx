@@ -16,23 +16,26 @@ export type Beginning =
 interface Props {
   readonly label: string;
   readonly points: readonly (RestorePoint | PipelineRestorePoint)[];
-  readonly value: Beginning;
+  /** Null: nothing is chosen yet. */
+  readonly value: Beginning | null;
   readonly onChange: (value: Beginning) => void;
   /** The label of keeping the running job's state; null: nothing runs. */
   readonly keep: string | null;
+  /** Why snapshots are not offered; null: all are. */
+  readonly note?: string | null;
   readonly empty: { readonly label: string; readonly description?: string };
 }
 
 const AT = 'at ';
 const PATH = 'path';
 
-export function RestoreChoice({ label, points, value, onChange, keep, empty }: Props) {
+export function RestoreChoice({ label, points, value, onChange, keep, empty, note = null }: Props) {
   const times = useTimes();
-  const location = value.kind === 'snapshot' ? value.location : '';
+  const location = value?.kind === 'snapshot' ? value.location : '';
   const isListed = points.some((point) => point.location === location);
   // what is typed is looked at once it is there as a whole
   const [typed, setTyped] = useState(isListed ? '' : location);
-  const chosen = value.kind !== 'snapshot' ? value.kind : isListed ? AT + location : PATH;
+  const chosen = value?.kind !== 'snapshot' ? (value?.kind ?? null) : isListed ? AT + location : PATH;
   const choose = (next: string) => {
     if (next === 'keep' || next === 'empty') onChange({ kind: next });
     else onChange({ kind: 'snapshot', location: next === PATH ? typed : next.slice(AT.length) });
@@ -56,6 +59,7 @@ export function RestoreChoice({ label, points, value, onChange, keep, empty }: P
             ))}
           </div>
         )}
+        {note !== null && <p className={classes.note}>{note}</p>}
         <Radio
           value={PATH}
           label={t('Another snapshot')}
