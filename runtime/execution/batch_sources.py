@@ -18,9 +18,10 @@ from runtime.operators.source_operator import SourceOperatorFactory
 from runtime.state.snapshot import OperatorSnapshot, OperatorStateSnapshot
 from runtime.task.messages import TaskDeployment
 
-_SPLITS_AHEAD = 8
-"""Splits that each subtask of a source may begin in one batch: they are dealt before the batch begins. With fewer,
-batches of small files are small; with more, one subtask may get what another has time for."""
+_SPLITS_AHEAD, _MOST_AHEAD = 8, 1_024
+"""Splits that each subtask of a source may begin in its first batch, and in any: they are dealt before the batch
+begins. With more, one subtask may get what another has time for. With fewer, batches of small files are small, so that
+there are twice as many whenever a batch could have read more."""
 
 
 class BatchSources:
@@ -35,6 +36,8 @@ class BatchSources:
         self._coordinators: dict[OperatorId, SourceCoordinator] = {}
         self._parallelism: dict[OperatorId, int] = {}
         self._discovery_due_ms: dict[OperatorId, int] = {}
+        #: splits that are dealt ahead to each subtask
+        self._ahead: dict[OperatorId, int] = {}
         #: sources whose first search for splits is under way: the first batch waits for what it finds
         self._first_searches: set[OperatorId] = set()
 
@@ -55,6 +58,7 @@ class BatchSources:
         coordinator = SourceCoordinator(factory.source, deployment.vertex.parallelism, restored)
         known = head.operator_id
         self._coordinators[known], self._parallelism[known] = coordinator, deployment.vertex.parallelism
+        self._ahead[known] = _SPLITS_AHEAD
         if coordinator.discovery_delay_ms() is not None:
             # the first batch finds what is there
             self._discovery_due_ms[known] = self._clock.now_ms()
@@ -95,7 +99,7 @@ class BatchSources:
         if due_ms is not None and self._clock.now_ms() >= due_ms:
             coordinator.discover()
             self._schedule_discovery(known)
-        coordinator.deal_ahead(_SPLITS_AHEAD)
+        coordinator.deal_ahead(self._ahead[known])
         return coordinator.snapshot()
 
     def deal_all(self, known: OperatorId) -> None:
@@ -117,6 +121,15 @@ class BatchSources:
     def confirm(self, known: OperatorId, numbers: Iterable[int]) -> None:
         """Forget splits that are in the completed snapshots of their readers."""
         self._coordinators[known].confirm(list(numbers))
+
+    def ran_out(self, known: OperatorId) -> bool:
+        """Return whether a source that has read what was dealt to one of its subtasks might have read more; the next
+        batch is then dealt more.
+        """
+        if not self._coordinators[known].may_have_more:
+            return False
+        self._ahead[known] = min(2 * self._ahead[known], _MOST_AHEAD)
+        return True
 
     def close(self) -> None:
         """Close all coordinators."""

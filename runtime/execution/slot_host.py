@@ -587,10 +587,11 @@ class SlotHost:
             if outcome.splits:
                 self._sources.confirm(self._deployments[task].vertex.head.operator_id, outcome.splits)
         batch.times.commit = batch.phase_over(self.clock.monotonic_ms())
-        self._tell(batch.checkpoint_id, trace_of(run, batch.times, self._first_slot.reports.redact))
+        self.has_caught_up = run.has_caught_up and not self._have_run_out(run)
+        trace = trace_of(run, batch.times, self._first_slot.reports.redact)
+        self._tell(batch.checkpoint_id, replace(trace, has_caught_up=self.has_caught_up))
         self._last = run
         self.num_completed += 1
-        self.has_caught_up = run.has_caught_up
         if run.plan.barrier.options.after is AfterSnapshot.SUSPEND:
             for task in self._deployments:
                 self._report(task, TaskState.FINISHED, self._counts.with_earlier(task, {}))
@@ -598,6 +599,16 @@ class SlotHost:
         if run.plan.kind is PassKind.DATA and not (self.has_more or self.has_finished):
             self._ask_to_stop()
         self._batch_over()
+
+    def _have_run_out(self, run: JobPass) -> bool:
+        """Return whether a source has read all splits that it was dealt, and there may be more."""
+        heads = {
+            self._deployments[task].vertex.head.operator_id
+            for task, outcome in run.outcomes.items()
+            if outcome.splits and outcome.has_caught_up
+        }
+        # each is told, for its next batch
+        return sum(self._sources.ran_out(known) for known in sorted(heads)) > 0
 
     def _tell(self, checkpoint_id: CheckpointId, trace: BatchTrace) -> None:
         if trace.kind == PassKind.DATA.value:

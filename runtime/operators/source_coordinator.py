@@ -100,6 +100,8 @@ class SourceCoordinator:
         #: by subtask, splits that were dealt before it has asked, and what it is told when it has had them
         self._ahead: dict[int, list[tuple[int, SourceSplit]]] = {}
         self._after_ahead: dict[int, NoSplitNow | NoMoreSplits] = {}
+        #: subtasks for which there was no split when one was dealt ahead last
+        self._found_none: set[int] = set()
         self._waiting: set[int] = set()
         self._replies: dict[int, Reply] = {}
         if saved and saved["in_flight"]:
@@ -175,11 +177,18 @@ class SourceCoordinator:
         split = self._enumerator.next_split(subtask)
         if not isinstance(split, SourceSplit):
             self._after_ahead[subtask] = NoSplitNow() if split is NoSplit.LATER else NoMoreSplits()
+            self._found_none.add(subtask)
             return False
         dealt.append((self._next_number, split))
         self._next_number += 1
         self._after_ahead[subtask] = NoSplitNow()
+        self._found_none.discard(subtask)
         return True
+
+    @property
+    def may_have_more(self) -> bool:
+        """Return whether there may be splits beyond those that were dealt ahead: nobody has looked."""
+        return len(self._found_none) < self._parallelism
 
     def dealt_ahead(self, subtask: int) -> Sequence[AssignSplit | NoSplitNow | NoMoreSplits]:
         """Return what a subtask may read of what was dealt ahead, and last the answer to its next request."""

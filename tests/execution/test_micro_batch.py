@@ -392,6 +392,32 @@ def test_a_job_that_takes_what_is_there_stops_and_goes_on_later(
         assert sorted(map(int, lines(tmp_path / "out"))) == list(range(first * (run + 1)))
 
 
+def test_a_job_that_takes_what_is_there_takes_all_files_however_many(tmp_path: Path) -> None:
+    inbox = tmp_path / "inbox"
+    inbox.mkdir()
+    for n in range(100):
+        (inbox / f"{n}.txt").write_text(f"{n}\n")
+
+    def build(env: StreamExecutionEnvironment) -> None:
+        builder = FileSource.for_record_stream_format(StreamFormat.text_line_format(), str(inbox))
+        source = builder.monitor_continuously(Duration.of_seconds(1)).build()
+        env.from_source(source, PLAIN, "inbox").uid("inbox").sink_to(files(tmp_path / "out")).uid("files")
+
+    options = {
+        **MICRO,
+        "execution.micro-batch.trigger": "available-now",
+        "execution.checkpointing.savepoint-dir": str(tmp_path / "saved"),
+    }
+    job = RunningJob(build, JobClock(), 2, options).start()
+    looked: list[int] = []
+    while not job.state.is_terminal:
+        looked.append(num_batches(job))
+        job.cluster.step()
+    assert sorted(map(int, lines(tmp_path / "out"))) == list(range(100))
+    # twice as many of them in each
+    assert max(looked) <= 5
+
+
 class Slow(MapFunction):
     """Takes longer for a record than lies between two checkpoints."""
 
