@@ -82,6 +82,7 @@ def _failed(checkpoint: Document | None) -> Document | None:
         "id": checkpoint["id"],
         "at": checkpoint.get("failure_timestamp", checkpoint["trigger_timestamp"]),
         "message": checkpoint.get("failure_message", "")[:MAX_MESSAGE_CHARS],
+        "is_savepoint": checkpoint["is_savepoint"],
     }
 
 

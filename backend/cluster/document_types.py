@@ -548,6 +548,8 @@ class FailedCheckpoint(TypedDict):
     id: int
     at: int
     message: str
+    is_savepoint: NotRequired[bool]
+    """Missing in documents of earlier releases."""
 
 
 class JobSummary(TypedDict):

@@ -32,7 +32,9 @@ class Happening(TypedDict):
 
 class Inbox(TypedDict):
     happenings: list[Happening]
-    """Newest first, of the last seven days, at most 100."""
+    """Newest first, of the last seven days, at most 100: failures of attempts at most three of a job."""
+    is_cut: bool
+    """Whether more than these have happened; jobs that have failed are left out last."""
     read_at: int
     """What is later has not been read."""
     unread: int

@@ -54,4 +54,5 @@ def _inbox(request: Request) -> Inbox:
     marker = ReadMarker.objects.filter(user=_user(request)).first()
     found = happenings(services.now_ms())
     read_at = 0 if marker is None else marker.read_at
-    return {"happenings": found, "read_at": read_at, "unread": sum(each["at"] > read_at for each in found)}
+    unread = sum(each["at"] > read_at for each in found.newest)
+    return {"happenings": found.newest, "is_cut": found.is_cut, "read_at": read_at, "unread": unread}

@@ -9,7 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import chain
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
+
+from django.db.models import Count, F, Window
+from django.db.models.functions import RowNumber
 
 from backend.audit.models import AuditEvent
 from backend.cluster import services
@@ -19,34 +22,55 @@ from backend.live.failure_groups import class_of
 from backend.pipelines.models import Deployment
 
 MAX_HAPPENINGS: Final = 100
+MAX_FAILURES_OF_JOB: Final = 3
+"""Failures of attempts of one job, the newest ones: more, and one that restarts every few seconds hides all others."""
 KEPT_MS: Final = 7 * 24 * 3_600_000
 MAX_TEXT_CHARS: Final = 300
 _ENDED_BADLY: Final = (Deployment.State.ROLLED_BACK, Deployment.State.FAILED)
 
 
-def happenings(now: int) -> list[Happening]:
-    """Return the happenings of the last days, newest first."""
+class Happenings(NamedTuple):
+    """What has happened on the cluster."""
+
+    newest: list[Happening]
+    """Newest first."""
+    is_cut: bool
+    """Whether more has happened since than is told."""
+
+
+def happenings(now: int) -> Happenings:
+    """Return the happenings of the last days; jobs that have failed are told before all others."""
     since = now - KEPT_MS
     sources = (_ended(since), _failures(since), _savepoints(since), _deployments(since), _leaders(since))
-    found = chain(*sources, _checkpoints(since))
-    return sorted(found, key=lambda happening: -happening["at"])[:MAX_HAPPENINGS]
+    found = sorted(chain(*sources, _checkpoints(since)), key=lambda each: (each["kind"] != "failed", -each["at"]))
+    told = sorted(found[:MAX_HAPPENINGS], key=lambda each: -each["at"])
+    return Happenings(told, len(found) > MAX_HAPPENINGS)
 
 
 def _ended(since: int) -> Iterator[Happening]:
     jobs = Job.objects.filter(state="FAILED", ended_at__gt=since).order_by("-ended_at")
-    for row in jobs.values("id", "name", "ended_at", "failure")[:MAX_HAPPENINGS]:
+    for row in jobs.values("id", "name", "ended_at", "failure")[: MAX_HAPPENINGS + 1]:
         why = (row["failure"] or {}).get("message", "")
         yield _happening("failed", row["ended_at"] or 0, row["id"], row["name"], f"FAILED: {why}" if why else "FAILED")
 
 
 def _failures(since: int) -> Iterator[Happening]:
-    rows = JobException.objects.filter(timestamp__gt=since).order_by("-timestamp")
-    wanted = ("name", "stacktrace", "timestamp", "attempt", "task_name", "job_id", "job__name", "job__attempt")
-    for row in rows.values(*wanted)[:MAX_HAPPENINGS]:
+    of_job = F("job_id")
+    rows = JobException.objects.filter(timestamp__gt=since).annotate(
+        rank=Window(RowNumber(), partition_by=of_job, order_by=F("timestamp").desc()),
+        number=Window(Count("id"), partition_by=of_job),
+    )
+    rows = rows.filter(rank__lte=MAX_FAILURES_OF_JOB).order_by("-timestamp")
+    wanted = ("name", "stacktrace", "timestamp", "attempt", "task_name", "job_id", "job__name", "job__state_times")
+    for row in rows.values("rank", "number", *wanted)[: MAX_HAPPENINGS + 1]:
         where = f" in {row['task_name']}" if row["task_name"] else ""
         text = f"attempt {row['attempt']} failed: {class_of(row)}{where}"
-        is_over = row["job__attempt"] > row["attempt"]
+        # it may have been cancelled while it was to be restarted
+        is_over = row["job__state_times"].get("RUNNING", 0) > row["timestamp"]
         kind, text = ("restart", f"{text}; the job was restarted") if is_over else ("failure", text)
+        older = row["number"] - row["rank"]
+        if row["rank"] == MAX_FAILURES_OF_JOB and older:
+            text = f"{text}; {older} earlier {'failure' if older == 1 else 'failures'} of the job"
         yield _happening(kind, row["timestamp"], row["job_id"], row["job__name"], text)
 
 
@@ -59,7 +83,7 @@ def _savepoints(since: int) -> Iterator[Happening]:
         finished_at__gt=since,
     ).exclude(job=None)
     wanted = ("kind", "finished_at", "result", "job_id", "job__name")
-    for row in rows.order_by("-finished_at").values(*wanted)[:MAX_HAPPENINGS]:
+    for row in rows.order_by("-finished_at").values(*wanted)[: MAX_HAPPENINGS + 1]:
         result = row["result"] or {}
         what = "stopped with savepoint" if row["kind"] == Operation.Kind.STOP else "savepoint"
         error = result.get("error")
@@ -70,7 +94,7 @@ def _savepoints(since: int) -> Iterator[Happening]:
 def _deployments(since: int) -> Iterator[Happening]:
     rows = Deployment.objects.filter(state__in=_ENDED_BADLY, created_at__gt=since).order_by("-created_at")
     wanted = ("state", "state_times", "message", "created_at", "version__number", "pipeline_id", "pipeline__name")
-    for row in rows.values(*wanted)[:MAX_HAPPENINGS]:
+    for row in rows.values(*wanted)[: MAX_HAPPENINGS + 1]:
         what = "was rolled back" if row["state"] == Deployment.State.ROLLED_BACK else "failed"
         at = row["state_times"].get(row["state"], row["created_at"])
         text = f"deployment of version {row['version__number']} {what}: {row['message']}"
@@ -79,7 +103,7 @@ def _deployments(since: int) -> Iterator[Happening]:
 
 def _leaders(since: int) -> Iterator[Happening]:
     rows = AuditEvent.objects.filter(action="leader.elected", at__gt=since).order_by("-at")
-    for at, detail in rows.values_list("at", "detail")[:MAX_HAPPENINGS]:
+    for at, detail in rows.values_list("at", "detail")[: MAX_HAPPENINGS + 1]:
         name = str(detail.get("jobmanager", ""))
         yield _happening("leader", at, name, name, "leads the cluster now", is_bad=False)
 
@@ -87,7 +111,8 @@ def _leaders(since: int) -> Iterator[Happening]:
 def _checkpoints(since: int) -> Iterator[Happening]:
     for job in services.cluster_document()["jobs"]:
         failed = job.get("failed_checkpoint")
-        if failed is not None and failed["at"] > since:
+        # a savepoint's failure is told as the result of its operation
+        if failed is not None and failed["at"] > since and not failed.get("is_savepoint"):
             text = f"checkpoint {failed['id']} failed: {failed['message']}"
             yield _happening("checkpoint", failed["at"], job["id"], job["name"], text)
 

@@ -51,18 +51,38 @@ def deployment_of(alice: User, state: Deployment.State, at: int) -> Deployment:
 
 
 def test_nothing_has_happened_on_a_quiet_cluster(api: APIClient) -> None:
-    assert api.get(URL).json() == {"happenings": [], "read_at": 0, "unread": 0}
+    assert api.get(URL).json() == {"happenings": [], "is_cut": False, "read_at": 0, "unread": 0}
 
 
 def test_failures_and_restarts_of_jobs_are_told(api: APIClient) -> None:
     job = rows.running_job()
     rows.failure_of(job, 0)
     assert texts(api.get(URL)) == [("failure", "attempt 0 failed: ValueError in window: count -> sink (1/2)")]
-    job.attempt = 1
+    job.attempt, job.state = 1, "RESTARTING"
+    job.save()
+    # nobody knows yet whether it will run again
+    assert [kind for kind, _ in texts(api.get(URL))] == ["failure"]
+    job.state, job.state_times = "RUNNING", {**job.state_times, "RUNNING": services.now_ms() + 1_000}
     job.save()
     [restart] = api.get(URL).json()["happenings"]
     assert restart["kind"] == "restart" and restart["text"].endswith("; the job was restarted")
     assert (restart["subject"], restart["name"], restart["is_bad"]) == (job.id, "flights", True)
+
+
+def test_a_job_that_restarts_all_the_time_does_not_hide_the_others(
+    api: APIClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failed, flapping = rows.ended_job("FAILED", "tides"), rows.running_job()
+    for attempt in range(1, 8):
+        rows.failure_of(flapping, attempt)
+    told = api.get(URL).json()
+    assert [each["kind"] for each in told["happenings"]] == ["failure", "failure", "failure", "failed"]
+    assert told["happenings"][2]["text"].endswith("; 4 earlier failures of the job")
+    assert told["is_cut"] is False
+    monkeypatch.setattr(happenings, "MAX_HAPPENINGS", 2)
+    cut = api.get(URL).json()
+    assert [each["kind"] for each in cut["happenings"]] == ["failure", "failed"]
+    assert (cut["happenings"][1]["subject"], cut["is_cut"]) == (failed.id, True)
 
 
 def test_a_job_that_ended_badly_is_told_and_one_that_ended_well_is_not(api: APIClient) -> None:
@@ -115,12 +135,22 @@ def test_another_leader_is_told_and_is_nothing_bad(api: APIClient) -> None:
 def test_the_latest_failed_checkpoint_of_a_job_is_told(api: APIClient) -> None:
     job, now = rows.running_job(), services.now_ms()
     entry = job_entry(job.document or {})
-    assert entry["failed_checkpoint"] == {"id": 2, "at": 2_500, "message": "it took too long"}
+    assert entry["failed_checkpoint"] == {
+        "id": 2,
+        "at": 2_500,
+        "message": "it took too long",
+        "is_savepoint": False,
+    }
     failed = {"id": 7, "at": now, "message": "it took too long"}
     cluster = cluster_document([], [entry | {"failed_checkpoint": failed}], now, now)
     bus_contents.put_document(bus.CLUSTER_KEY, cluster)
     bus_contents.beat()
     assert texts(api.get(URL)) == [("checkpoint", "checkpoint 7 failed: it took too long")]
+    # a savepoint's is told once, as the result of its operation
+    savepoint_of(job, now, {"error": "it took too long"})
+    cluster = cluster_document([], [entry | {"failed_checkpoint": failed | {"is_savepoint": True}}], now, now)
+    bus_contents.put_document(bus.CLUSTER_KEY, cluster)
+    assert texts(api.get(URL)) == [("savepoint", "savepoint failed: it took too long")]
 
 
 def test_what_was_read_is_read_for_its_user_alone(api: APIClient, victor: User) -> None:

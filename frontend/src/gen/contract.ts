@@ -840,6 +840,8 @@ export interface FailedCheckpoint {
   id: number;
   at: number;
   message: string;
+  /** Missing in documents of earlier releases. */
+  is_savepoint?: boolean;
 }
 
 /** Failures with the same class, vertex and line of the program. */
@@ -993,8 +995,10 @@ export interface ImportedPipeline {
 }
 
 export interface Inbox {
-  /** Newest first, of the last seven days, at most 100. */
+  /** Newest first, of the last seven days, at most 100: failures of attempts at most three of a job. */
   happenings: Happening[];
+  /** Whether more than these have happened; jobs that have failed are left out last. */
+  is_cut: boolean;
   /** What is later has not been read. */
   read_at: number;
   /** Number of these that have not been read. */

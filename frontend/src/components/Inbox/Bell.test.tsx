@@ -23,7 +23,7 @@ const happening = (at: number, overrides: Partial<Happening> = {}): Happening =>
 
 beforeEach(() => {
   read = [];
-  inbox = { happenings: [happening(30), happening(20), happening(10)], read_at: 15, unread: 2 };
+  inbox = { happenings: [happening(30), happening(20), happening(10)], is_cut: false, read_at: 15, unread: 2 };
   vi.stubGlobal('fetch', (_: string, options: RequestInit = {}) => {
     if (options.method === 'PUT') {
       const body = JSON.parse(options.body as string) as { read_at: number };
@@ -71,9 +71,16 @@ test('a bell that is opened before the server has answered is read when it has',
 });
 
 test('a quiet cluster says so, and nothing is marked as read', async () => {
-  inbox = { happenings: [], read_at: 0, unread: 0 };
+  inbox = { happenings: [], is_cut: false, read_at: 0, unread: 0 };
   show();
   fireEvent.click(await screen.findByRole('button', { name: 'What happened: nothing new' }));
   expect(await screen.findByText('Nothing in the last seven days.')).toBeTruthy();
   expect(read).toEqual([]);
+});
+
+test('the list says that there is more', async () => {
+  inbox = { ...inbox, is_cut: true };
+  show();
+  fireEvent.click(await screen.findByRole('button', { name: 'What happened: 2 new' }));
+  expect(await screen.findByText('What happened before is not shown.')).toBeTruthy();
 });

@@ -76,6 +76,7 @@ export function Bell() {
                 />
               ))}
             </ul>
+            {data?.is_cut === true && <p className={classes.nothing}>{t('What happened before is not shown.')}</p>}
           </section>
         </Popover.Dropdown>
       </Popover>
