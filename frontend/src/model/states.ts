@@ -52,7 +52,7 @@ export function toneOf(state: AnyState): Tone {
   return (TONES as Partial<Record<string, Tone>>)[state] ?? 'waiting';
 }
 
-export function isTerminal(state: JobState): boolean {
+export function isTerminal(state: AnyState): boolean {
   return state === 'FINISHED' || state === 'CANCELED' || state === 'FAILED';
 }
 

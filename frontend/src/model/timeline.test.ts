@@ -38,6 +38,8 @@ test('a state is told with its attempt and how long it lasted', () => {
   if (created === undefined || running === undefined) throw new Error('no states');
   expect(stateText(created, 0)).toBe('CREATED, for 1\u202fs');
   expect(stateText({ ...running, end: null }, 5_000)).toBe('RUNNING, attempt 0, for 3\u202fs');
+  // an end does not last
+  expect(stateText({ ...running, state: 'FAILED', end: null }, 5_000)).toBe('FAILED, attempt 0');
 });
 
 test('attempts are counted once', () => {

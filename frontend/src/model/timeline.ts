@@ -4,6 +4,7 @@ import type { JobTimeline, StateSpan, TimelineEvent, VertexRun } from '../gen/co
 import { t } from '../texts/t';
 import { formatDuration } from './format';
 import type { Vertex } from './job';
+import { isTerminal } from './states';
 
 /** Percent of the strip's width. */
 export interface Place {
@@ -53,6 +54,8 @@ const MAX_RESCALES = 8;
 
 /** RUNNING, attempt 3, for 2 m 05 s. */
 export function stateText({ state, attempt, begin, end }: StateSpan, now: number): string {
+  // an end does not last, however long the job's row was being written
+  if (isTerminal(state)) return attempt === null ? state : t('{state}, attempt {attempt}', { state, attempt });
   const time = formatDuration(lastedOf({ begin, end }, now));
   return attempt === null
     ? t('{state}, for {time}', { state, time })

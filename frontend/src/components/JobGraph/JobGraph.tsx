@@ -13,6 +13,7 @@ import { edgeText, flowAt } from '../../model/edgeText';
 import { NOTHING, formatBytes, formatDuration, formatRate } from '../../model/format';
 import { type GraphEdge, topologyOfVertices } from '../../model/graph';
 import { metricsOfEdge } from '../../model/job';
+import { isTerminal } from '../../model/states';
 import { t } from '../../texts/t';
 import { GraphCanvas, Line } from '../GraphCanvas/GraphCanvas';
 import { LoadBar } from '../LoadBar/LoadBar';
@@ -67,8 +68,12 @@ interface EdgeLabelProps {
 
 export function EdgeLabel({ edge, mayPeek }: EdgeLabelProps) {
   const source = useVertex(edge.source)?.name ?? '';
-  const target = useVertex(edge.target)?.name ?? '';
-  const metrics = useJobPart((job) => metricsOfEdge(job, edge.edge));
+  const reader = useVertex(edge.target);
+  const target = reader?.name ?? '';
+  const measured = useJobPart((job) => metricsOfEdge(job, edge.edge));
+  // nobody reads what lay there when the vertex ended
+  const isOver = reader !== undefined && isTerminal(reader.state);
+  const metrics = measured && isOver ? { ...measured, queued_bytes: 0, queued_buffers: 0 } : measured;
   const queued = metrics?.queued_bytes ?? 0;
   return (
     <span className={classes.edge} title={metrics && textOf(metrics)}>

@@ -4,7 +4,7 @@ import { type Icon, IconFlame, IconHandStop, IconZzz } from '@tabler/icons-react
 import { memo } from 'react';
 
 import { LOAD_COLOUR, LOAD_NAME, type LoadKind } from '../../model/colour';
-import { formatShare } from '../../model/format';
+import { NOTHING, formatShare } from '../../model/format';
 import classes from './LoadBar.module.css';
 
 const ICONS: Readonly<Record<LoadKind, Icon>> = { busy: IconFlame, backPressured: IconHandStop, idle: IconZzz };
@@ -19,12 +19,12 @@ export const LoadMark = memo(function LoadMark({ kind }: { readonly kind: LoadKi
 });
 
 /** A share of time with its sign; the name is there for those who see neither colour nor icon. */
-export function LoadFigure({ kind, value }: { readonly kind: LoadKind; readonly value: number }) {
+export function LoadFigure({ kind, value }: { readonly kind: LoadKind; readonly value: number | null }) {
   return (
     <span className={`tm-live ${classes.figure ?? ''}`} title={LOAD_NAME[kind]}>
       <LoadMark kind={kind} />
       <span className="tm-visually-hidden">{LOAD_NAME[kind]} </span>
-      {formatShare(value)}
+      {value === null ? NOTHING : formatShare(value)}
     </span>
   );
 }

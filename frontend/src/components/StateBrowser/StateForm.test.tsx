@@ -74,7 +74,10 @@ let asked: { url: string; body: unknown }[];
 let keys: StateKeys['keys'];
 
 function server(url: string, init: RequestInit = {}): Promise<Response> {
-  if (url.includes('/restore-points')) return answered(200, { program: null, points: [] });
+  if (url.includes('/restore-points')) {
+    numLists += 1;
+    return answered(200, { program: null, points });
+  }
   if (init.method !== 'POST') return answered(200, contents);
   asked.push({ url, body: JSON.parse(init.body as string) as unknown });
   if (url.endsWith('/keys')) {
@@ -90,7 +93,21 @@ function answered(status: number, body: unknown): Promise<Response> {
   return Promise.resolve(new Response(JSON.stringify(body), { status }));
 }
 
+let points: unknown[] = [];
+/** How often the snapshots were listed. */
+let numLists = 0;
+const POINT = {
+  kind: 'savepoint',
+  location: 'file:///s/9',
+  checkpoint_id: 9,
+  timestamp: 9_000,
+  size: 1,
+  deleted_by: [],
+};
+
 beforeEach(() => {
+  points = [];
+  numLists = 0;
   contents = { snapshot: SNAPSHOT, operators: [operator([{ name: '', type: 'string' }])] };
   answer = { status: 200, body: found([value(42)]) };
   asked = [];
@@ -124,6 +141,21 @@ async function type(label: string, text: string) {
 function submit() {
   fireEvent.submit(screen.getByLabelText('Key', { selector: 'form' }));
 }
+
+test('Refresh renews the list of snapshots, too', async () => {
+  show();
+  const refresh = await screen.findByRole('button', { name: 'Refresh' });
+  await waitFor(() => expect(numLists).toBe(1));
+  fireEvent.click(refresh);
+  await waitFor(() => expect(numLists).toBe(2));
+});
+
+test('where no checkpoint is kept, a savepoint can be chosen', async () => {
+  contents = { snapshot: null, operators: [] };
+  points = [POINT];
+  show();
+  expect(await screen.findByText('None is kept. Choose a savepoint above.')).toBeTruthy();
+});
 
 test('a key is looked up, and its value shown with the time of the checkpoint', async () => {
   show();

@@ -2,7 +2,7 @@
 
 import { Button, Select, Skeleton } from '@mantine/core';
 import { IconDatabase, IconRefresh } from '@tabler/icons-react';
-import { useQuery } from '@tanstack/react-query';
+import { useQuery, useQueryClient } from '@tanstack/react-query';
 
 import { fetchRestorePoints } from '../../api/checkpoints';
 import { fetchState } from '../../api/state';
@@ -20,6 +20,7 @@ export function StateTab({ jobId }: { readonly jobId: string }) {
   const times = useTimes();
   const [param, setSnapshot] = useQueryParam('snapshot');
   const snapshot = param ?? '';
+  const client = useQueryClient();
   const { data, error, isFetching, refetch } = useQuery({
     queryKey: ['state', jobId, snapshot],
     queryFn: () => fetchState(jobId, snapshot),
@@ -40,7 +41,10 @@ export function StateTab({ jobId }: { readonly jobId: string }) {
             variant="default"
             leftSection={<IconRefresh size={14} />}
             loading={isFetching}
-            onClick={() => void refetch()}
+            onClick={() => {
+              void refetch();
+              void client.invalidateQueries({ queryKey: pointsKey(jobId) });
+            }}
           >
             {t('Refresh')}
           </Button>
@@ -75,15 +79,25 @@ function Contents({ jobId, snapshot, contents }: ContentsProps) {
   return (
     <Panel label={t('State')}>
       {contents.snapshot === null ? (
-        <EmptyState icon={IconDatabase} title={t('No completed checkpoint yet')}>
-          {t('State is shown as of a completed checkpoint or a savepoint.')}
-        </EmptyState>
+        <NoCheckpoint jobId={jobId} />
       ) : (
         <EmptyState icon={IconDatabase} title={t('No keyed state')}>
           {t('No operator of the job had state per key.')}
         </EmptyState>
       )}
     </Panel>
+  );
+}
+
+/** Checkpoints of a job that has finished are gone, its savepoints are not. */
+function NoCheckpoint({ jobId }: { readonly jobId: string }) {
+  const hasOthers = usePoints(jobId).length > 0;
+  return (
+    <EmptyState icon={IconDatabase} title={hasOthers ? t('No completed checkpoint') : t('No completed checkpoint yet')}>
+      {hasOthers
+        ? t('None is kept. Choose a savepoint above.')
+        : t('State is shown as of a completed checkpoint or a savepoint.')}
+    </EmptyState>
   );
 }
 
@@ -95,8 +109,7 @@ interface SelectProps {
 }
 
 function SnapshotSelect({ jobId, value, onChange, times }: SelectProps) {
-  const { data } = useQuery({ queryKey: ['restore-points', jobId], queryFn: () => fetchRestorePoints(jobId) });
-  const points = (data?.points ?? []).filter(({ kind }) => kind !== 'start');
+  const points = usePoints(jobId);
   const listed = points.map((point) => ({ value: point.location, label: labelOf(point, times) }));
   // one that a link names
   const isListed = value === '' || points.some(({ location }) => location === value);
@@ -109,6 +122,13 @@ function SnapshotSelect({ jobId, value, onChange, times }: SelectProps) {
       onChange={(chosen) => onChange(chosen === '' ? null : chosen)}
     />
   );
+}
+
+const pointsKey = (jobId: string) => ['restore-points', jobId];
+
+function usePoints(jobId: string): RestorePoint[] {
+  const { data } = useQuery({ queryKey: pointsKey(jobId), queryFn: () => fetchRestorePoints(jobId) });
+  return (data?.points ?? []).filter(({ kind }) => kind !== 'start');
 }
 
 function labelOf(point: RestorePoint, times: Times): string {

@@ -84,10 +84,12 @@ export function FlameTab({ jobId, vertex }: Props) {
           {t('Thread dump')}
         </Button>
         <span role="status" className="tm-dim">
-          {isSampling && t('Sampling …')}
-          {isLate && t('No slot has answered. Is the job running?')}
-          {!isRunning && t('The vertex does not run.')}
-          {sampling.error?.message}
+          {sampling.error?.message ??
+            (!isRunning
+              ? t('The vertex does not run.')
+              : isLate
+                ? t('No slot has answered. Is the job running?')
+                : isSampling && t('Sampling …'))}
         </span>
       </div>
       {data.stacks === null ? (

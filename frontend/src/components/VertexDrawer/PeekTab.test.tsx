@@ -16,6 +16,8 @@ import { PeekTab } from './PeekTab';
 
 const RUNNING = vertex('map', ['source'], { parallelism: 1 });
 let late: Record<string, number>;
+/** Sends a change of the job. */
+let says: (patch: object) => void;
 let asked: { method: string; path: string; body: unknown }[];
 let elements: SeenElement[];
 let counts: Omit<PeekAnswer, 'elements'>;
@@ -78,6 +80,8 @@ function show(role: Role = 'operator', link = '/', shown = RUNNING) {
   const topic = `job:${job.static.id}` as const;
   connection.subscribe(topic, () => undefined);
   socket.says({ type: 'snapshot', topic, version: 1, data: job });
+  says = (patch) =>
+    act(() => socket.says({ type: 'change', topic, from: 1, version: 2, patch: { version: 2, ...patch } }));
   return render(
     <MantineProvider env="test">
       <QueryClientProvider client={queries}>
@@ -136,6 +140,16 @@ test('late records come with the watermark that had passed them, and by how much
   expect(asked[0]?.body).toEqual({ late: 'map-uid' });
   expect(rows()[0]?.textContent).toMatch(/3\ss late.*Watermark 2023-11-14.*"n":1.*\*{6}/);
   expect(screen.getByText(/12 records were dropped as late/)).toBeTruthy();
+});
+
+test('a peek at late records goes on while a rescaled job has none for a moment', async () => {
+  late = { 'map-uid': 12 };
+  show('operator', '/?peek=late:map-uid');
+  await press('Peek');
+  says({ derived: { late_records: {} } });
+  await pass(5_000);
+  expect(screen.getByRole('button', { name: 'Stop' })).toBeTruthy();
+  expect(asked.filter(({ method }) => method === 'DELETE')).toEqual([]);
 });
 
 test('each look asks for what is new', async () => {

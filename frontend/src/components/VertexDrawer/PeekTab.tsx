@@ -27,9 +27,15 @@ interface Props {
 
 export function PeekTab({ jobId, vertex }: Props) {
   const late = useJobPart(({ derived }) => derived.late_records);
-  const edges = peekableEdges(useVertices(), vertex.id, late);
+  const edges = [...peekableEdges(useVertices(), vertex.id, late)];
   const [chosen, choose] = useQueryParam('peek');
-  const edge = edges.find(({ key }) => key === chosen) ?? edges[0];
+  const found = edges.find(({ key }) => key === chosen);
+  // late records are not among the figures for a moment while a job is rescaled: the peek goes on
+  const [last, setLast] = useState<PeekableEdge | null>(null);
+  if (found !== undefined && found.key !== last?.key) setLast(found);
+  const kept = found ?? (last?.key === chosen ? last : null);
+  if (kept !== null && found === undefined) edges.push(kept);
+  const edge = kept ?? edges[0];
   const isAllowed = mayOperate(useRole());
   if (!isAllowed) {
     return (

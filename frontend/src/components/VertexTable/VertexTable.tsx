@@ -146,8 +146,8 @@ function Cells({ vertex, onSelect, onWish }: Omit<RowProps, 'isSelected'>) {
       <td className="tm-num">{formatBytes(metrics.bytes_in)}</td>
       <td className="tm-num">{formatBytes(metrics.bytes_out)}</td>
       <td className="tm-num">
-        <LoadFigure kind="busy" value={metrics.busy} />
-        {metrics.back_pressured > 0 && (
+        <LoadFigure kind="busy" value={state === 'RUNNING' ? metrics.busy : null} />
+        {state === 'RUNNING' && metrics.back_pressured > 0 && (
           <div>
             <LoadFigure kind="backPressured" value={metrics.back_pressured} />
           </div>
