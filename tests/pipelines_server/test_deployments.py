@@ -61,11 +61,11 @@ def test_a_version_becomes_a_job_as_an_upload_does(api: APIClient) -> None:
     assert answer["operators"].keys() <= {o["operator_id"] for v in job.graph["vertices"] for o in v["operators"]}
     listed = api.get(f"{BASE}/{pipeline}").json()["deployment"]
     assert (listed["id"], listed["version"], listed["job_id"]) == (answer["id"], 1, job.id)
-    of_job = api.get(f"{BASE}/jobs/{job.id}").json()
+    of_job = api.get(f"{BASE}/jobs/{job.id}").json()["drawn"]
     assert (of_job["pipeline"], of_job["version"], of_job["operators"]) == (pipeline, 1, answer["operators"])
     [source] = [operator for operator, node in answer["operators"].items() if node == "n1"]
     assert of_job["outputs"] == {"n1": {"out": [{"operator": source, "side_output": ""}]}}
-    assert api.get(f"{BASE}/jobs/{'0' * 32}").status_code == 404
+    assert api.get(f"{BASE}/jobs/{'0' * 32}").json() == {"drawn": None}
     assert api.get(f"{BASE}/{pipeline}/deployments/{answer['id']}").json() == answer
     assert api.get(f"{BASE}/{pipeline}/deployments").json()["deployments"] == [answer]
 
