@@ -45,6 +45,7 @@ from runtime.checkpoint.errors import CheckpointStorageError
 from runtime.checkpoint.handles import CheckpointMetadata, OperatorState
 from runtime.checkpoint.state_frames import is_pickled
 from runtime.client.state_lookup import MAX_KEYS, StateLookupError, StatePlace, first_keys, look_up
+from runtime.common.options import PEEK_MASKED_COLUMNS
 from runtime.common.typeinfo import RowTypeInfo, TupleTypeInfo
 from runtime.graph.key_types import UNDECLARED, key_type_info
 from runtime.state.handles import DamagedSnapshotError
@@ -109,8 +110,8 @@ class StateLookupView(ProductView):
     def post(self, request: Request, job_id: str) -> Response:
         check_job(job_id)
         body = _body(request)
-        look = _lookup(request, body)
-        return Response(_look_into(request, services.get_job(job_id), body, look))
+        job = services.get_job(job_id)
+        return Response(_look_into(request, job, body, _lookup(request, job, body)))
 
 
 class StateExportView(ProductView):
@@ -125,7 +126,7 @@ class StateExportView(ProductView):
         job = services.get_job(job_id)
         trail.note(request._request, is_export=True)
         if "key" in body or "encoded_key" in body:
-            found = _look_into(request, job, body, _lookup(request, body))
+            found = _look_into(request, job, body, _lookup(request, job, body))
             table = lookup_table(found)
         else:
             look = partial(first_keys, limit=MAX_ROWS, confinement=settings.TIDEMARK_CONFINEMENT)
@@ -260,8 +261,9 @@ def _check_snapshot(wanted: object) -> None:
         raise exceptions.ValidationError({"snapshot": "Must be a text."})
 
 
-def _lookup(request: Request, body: Mapping[str, Any]) -> Callable[[StatePlace], dict[str, Any]]:
-    """Return the look for the key that a request names, and note it for the audit event.
+def _lookup(request: Request, job: Job, body: Mapping[str, Any]) -> Callable[[StatePlace], dict[str, Any]]:
+    """Return the look for the key that a request names, which hides what a peek at the job does; note it for the audit
+    event.
 
     Raises:
         ValidationError: it names none.
@@ -277,8 +279,14 @@ def _lookup(request: Request, body: Mapping[str, Any]) -> Callable[[StatePlace],
     if key_type and key_type_info(key_type) is None:
         raise exceptions.ValidationError({"key_type": "There is no such type."})
     trail.note(request._request, key=_noted(body.get("key") if encoded is None else f"0x{encoded}"))
-    confinement = settings.TIDEMARK_CONFINEMENT
-    return partial(look_up, key=body.get("key"), encoded_key=encoded, key_type=key_type, confinement=confinement)
+    return partial(
+        look_up,
+        key=body.get("key"),
+        encoded_key=encoded,
+        key_type=key_type,
+        masked=(job.configuration.get(PEEK_MASKED_COLUMNS.key) or "").split(","),
+        confinement=settings.TIDEMARK_CONFINEMENT,
+    )
 
 
 def _noted(key: Any) -> Any:

@@ -83,7 +83,8 @@ def _looked_for(reader: SavepointReader, request: dict[str, Any]) -> dict[str, A
     else:
         declared = next((each.key_type for each in reader.operators() if each.operator_id == operator), "")
         key = key_of(request["key_type"] if declared in ("", "any") else declared, request["key"])
-    return lookup_document(reader.lookup(operator, state, key)) | {"read_bytes": reader.read_bytes}
+    found = lookup_document(reader.lookup(operator, state, key), request["masked"])
+    return found | {"read_bytes": reader.read_bytes}
 
 
 def _first_keys(reader: SavepointReader, operator: str, state: str, limit: int, deadline: float) -> dict[str, Any]:

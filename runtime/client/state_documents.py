@@ -10,7 +10,7 @@ import datetime
 import decimal
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from runtime.checkpoint.key_lookup import FoundTimer, FoundValue, KeyLookup
@@ -18,6 +18,7 @@ from runtime.client.preview_samples import instant_text, value_of
 from runtime.common.time import Instant
 from runtime.common.types import Row
 from runtime.core.keys import encode_key
+from runtime.core.secret_names import ALL_COLUMNS, HIDDEN, is_secret_column
 from runtime.graph.key_types import key_type_info
 from runtime.state.map_keys import user_key
 
@@ -70,26 +71,32 @@ def key_document(key: Any) -> dict[str, Any]:
     return {"key": Shown().of(key), "encoded_key": encode_key(key).hex()}
 
 
-def lookup_document(found: KeyLookup) -> dict[str, Any]:
-    """Return what was found of a key."""
+def lookup_document(found: KeyLookup, masked: Collection[str] = ()) -> dict[str, Any]:
+    """Return what was found of a key.
+
+    Args:
+        found: in a snapshot; of a state whose name looks like a secret's the values are hidden, too.
+        masked: names of columns that nobody may see, beside those that look like secrets; "*": all.
+    """
+    hides = MaskedNames(masked)
     return {
         **key_document(found.key),
         "key_group": found.key_group,
         "subtask": found.subtask,
-        "values": [_value(value) for value in found.values[:MAX_VALUES]],
+        "values": [_value(value, found.state.name, hides) for value in found.values[:MAX_VALUES]],
         "num_values": len(found.values),
         "timers": [_timer(timer) for timer in found.timers[:MAX_VALUES]],
         "num_timers": found.num_timers,
     }
 
 
-def _value(found: FoundValue) -> dict[str, Any]:
-    shown, times = Shown(), found.touched_ms
+def _value(found: FoundValue, state: str, hides: MaskedNames) -> dict[str, Any]:
+    shown, times = Shown(hides), found.touched_ms
     if isinstance(times, dict):
         times = list(times.values())
     return {
         "namespace": None if found.namespace is None else Shown().of(found.namespace),
-        "value": shown.of(found.value),
+        "value": HIDDEN if state in hides else shown.of(found.value),
         "touched": times[:MAX_ITEMS] if isinstance(times, list) else times,
         "is_decoded": found.is_decoded,
         "num_items": len(found.value) if isinstance(found.value, list | dict) else None,
@@ -111,10 +118,31 @@ def _digits(number: int) -> str:
     return hex(number) if number.bit_length() > _MAX_DECIMAL_BITS else str(number)
 
 
-class Shown:
-    """Shows one value; says whether a part of it was left out."""
+class MaskedNames:
+    """Names of what nobody may see: those that look like secrets, and those that a job's configuration has.
 
-    def __init__(self) -> None:
+    Args:
+        names: in any case; "*": all.
+    """
+
+    def __init__(self, names: Iterable[str] = ()) -> None:
+        self._names = {name.strip().lower() for name in names}
+
+    def __contains__(self, name: object) -> bool:
+        if not isinstance(name, str):
+            return ALL_COLUMNS in self._names
+        return ALL_COLUMNS in self._names or name.strip().lower() in self._names or is_secret_column(name)
+
+
+class Shown:
+    """Shows one value; says whether a part of it was left out.
+
+    Args:
+        hides: names of fields, and texts that are keys of maps, whose values are hidden.
+    """
+
+    def __init__(self, hides: MaskedNames | None = None) -> None:
+        self._hides = MaskedNames() if hides is None else hides
         self.is_cut = False
         self._parts = 0
 
@@ -144,15 +172,21 @@ class Shown:
 
     def _nested(self, value: Any, depth: int) -> Any:
         if isinstance(value, Row) and value._fields is not None:
-            return {name: self.of(part, depth) for name, part in zip(value._fields, value, strict=True)}
+            return {name: self._named(name, part, depth) for name, part in zip(value._fields, value, strict=True)}
         if isinstance(value, Mapping) and depth > 1 and all(isinstance(name, str) for name in value):
-            return {name: self.of(part, depth) for name, part in self._some(list(value.items()))}
+            return {name: self._named(name, part, depth) for name, part in self._some(list(value.items()))}
         if isinstance(value, Mapping):
             pairs = self._some(list(value.items()))
-            return [{"key": self.of(user_key(key), depth), "value": self.of(part, depth)} for key, part in pairs]
+            return [
+                {"key": self.of(user_key(key), depth), "value": self._named(user_key(key), part, depth)}
+                for key, part in pairs
+            ]
         if isinstance(value, Row | Sequence):
             return [self.of(part, depth) for part in self._some(list(value))]
         return self._text(str(value))
+
+    def _named(self, name: Any, part: Any, depth: int) -> Any:
+        return HIDDEN if name in self._hides else self.of(part, depth)
 
     def _some(self, items: list[Any]) -> list[Any]:
         left = max(0, min(MAX_ITEMS, MAX_PARTS - self._parts))

@@ -78,6 +78,7 @@ def look_up(
     *,
     encoded_key: str | None = None,
     key_type: str = "",
+    masked: Sequence[str] = (),
     confinement: Confinement = USUAL,
     timeout_s: float = TIMEOUT_S,
 ) -> dict[str, Any]:
@@ -88,13 +89,14 @@ def look_up(
         key: JSON, of the type that the program has declared for its keys.
         encoded_key: in its place, the key as first keys have it.
         key_type: of the key, if the program has declared none.
+        masked: names of columns whose values are hidden, beside those that look like secrets; "*": all.
         confinement: what of this machine the child may see beside the snapshot.
         timeout_s: after so long it is ended.
 
     Raises:
         StateLookupError: there is no answer.
     """
-    asked = {"ask": "lookup", "key": key, "encoded_key": encoded_key, "key_type": key_type}
+    asked = {"ask": "lookup", "key": key, "encoded_key": encoded_key, "key_type": key_type, "masked": [*masked]}
     return _ask(place, asked, confinement, timeout_s)
 
 

@@ -18,6 +18,12 @@ _NO_LETTERS: Final = re.compile(r"[\W_]+")
 _MAX_NAME_CHARS: Final = 200
 
 
+HIDDEN: Final = "******"
+"""In place of a value that nobody may see."""
+ALL_COLUMNS: Final = "*"
+"""Name that stands for all columns, among those to be masked."""
+
+
 def has_secret_word(text: str) -> bool:
     """Return whether a word that stands before secrets is in a text."""
     return _COLUMN.search(text) is not None

@@ -28,9 +28,8 @@ from runtime.common.secrets import SecretRef
 from runtime.common.time import Instant
 from runtime.common.typeinfo import MapTypeInfo, RowTypeInfo, TypeInformation
 from runtime.common.types import Row
-from runtime.core.secret_names import has_secret_word, is_secret_column
+from runtime.core.secret_names import ALL_COLUMNS, HIDDEN, has_secret_word, is_secret_column
 
-HIDDEN: Final = "******"
 MAX_CHARS: Final = 500
 """Maximum length of a text; also of bytes in hexadecimal."""
 MAX_ITEMS: Final = 50
@@ -61,7 +60,6 @@ _TEXTS: Final[Sequence[tuple[type, Callable[[Any], str]]]] = (
 )
 _LISTS: Final = (list, set, frozenset, deque)
 _CONTAINERS: Final = (Row, tuple, dict, *_LISTS, np.ndarray)
-ALL: Final = "*"
 
 
 class PeekedValues:
@@ -74,7 +72,7 @@ class PeekedValues:
 
     def __init__(self, masked: Iterable[str], redact: Callable[[str], str]) -> None:
         names = {name.strip().lower() for name in masked if name.strip()}
-        self._hides_all = ALL in names
+        self._hides_all = ALL_COLUMNS in names
         self._masked = names
         self._redact = redact
         self._is_cut = False

@@ -21,7 +21,7 @@ from runtime.checkpoint.savepoint_reader import SavepointReader
 from runtime.checkpoint.snapshot_files import SnapshotFiles
 from runtime.checkpoint.state_files import TaskStateReader, TaskStateWriter
 from runtime.client import state_child
-from runtime.client.state_documents import Shown, lookup_document
+from runtime.client.state_documents import MaskedNames, Shown, lookup_document
 from runtime.common.configuration import Configuration
 from runtime.common.time import Instant, Time
 from runtime.common.typeinfo import RowTypeInfo, TypeInformation, Types
@@ -32,6 +32,7 @@ from runtime.core.column_keys import ColumnKeys
 from runtime.core.elements import MIN_WATERMARK
 from runtime.core.ids import CheckpointId, KeyGroup
 from runtime.core.keys import encode_key
+from runtime.core.secret_names import HIDDEN
 from runtime.operators.columnar.segments import Header, columnar_state, keyed_snapshot
 from runtime.operators.functions import AggregateFunction, KeyedProcessFunction, RuntimeContext
 from runtime.state.backend import KeyedStateBackend
@@ -587,6 +588,16 @@ def test_integers_that_have_no_decimal_digits_are_shown() -> None:
     shown = Shown()
     assert shown.of([-(16**5_000)])[0].startswith("-0x1000")
     assert shown.is_cut
+
+
+def test_what_a_peek_masks_is_hidden_in_state_too() -> None:
+    row = Row(name="ann", password="geheim", more=Row(api_key="k", email="a@b.c"))
+    assert Shown().of(row) == {"name": "ann", "password": HIDDEN, "more": {"api_key": HIDDEN, "email": "a@b.c"}}
+    hides = MaskedNames([" Email", "name "])
+    assert Shown(hides).of([row])[0]["more"] == {"api_key": HIDDEN, "email": HIDDEN}
+    entries = Shown(hides).of({"token": 1, "count": {"email": 2}, 7: 3})
+    assert [each["value"] for each in entries] == [HIDDEN, {"email": HIDDEN}, 3]
+    assert Shown(MaskedNames("*")).of(row) == {"name": HIDDEN, "password": HIDDEN, "more": HIDDEN}
 
 
 def test_keys_that_were_found_in_time_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -162,6 +162,19 @@ def test_a_key_is_looked_up_with_its_timers(api: APIClient, job: Job, home: Path
     assert (missing["values"], missing["timers"]) == ([], [])
 
 
+def test_columns_that_the_job_masks_are_hidden(api: APIClient, job: Job, home: Path) -> None:
+    checkpointed(job, home, 1, {"a": 1})
+    Job.objects.filter(id=job.id).update(configuration={"web.peek.masked-columns": "n1,count"})
+    [names] = look(api, job, state="names", key="a").json()["values"]
+    assert [(each["key"], each["value"]) for each in names["value"]] == [("n0", ""), ("n1", "******"), ("n2", "xx")]
+    [count] = look(api, job, key="a").json()["values"]
+    assert count["value"] == "******"
+    export = api.post(
+        f"/api/v1/jobs/{job.id}/state/export", {"operator": COUNTER, "state": "count", "key": "a"}, format="json"
+    )
+    assert "******" in export.json()["csv"]
+
+
 def test_first_keys_can_be_looked_up(api: APIClient, job: Job, home: Path) -> None:
     checkpointed(job, home, 1, {f"key {n}": n for n in range(50)})
     some = look(api, job, "keys", limit=5).json()
