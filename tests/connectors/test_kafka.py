@@ -243,6 +243,14 @@ def test_a_partition_that_there_is_not_fails_the_job(broker: KafkaBroker, make_t
         SourceRig(reading(broker).set_partitions({KafkaTopicPartition(topic, 7)}).build()).run_to_end()
 
 
+def test_a_read_that_begins_beyond_the_end_fails_the_job(broker: KafkaBroker, make_topic: MakeTopic) -> None:
+    topic = make_topic(1)
+    broker.write(topic, texts(1, 2, 3))
+    beyond = KafkaOffsetsInitializer.offsets({KafkaTopicPartition(topic, 0): 50})
+    with pytest.raises(SourceError, match="offset 50, beyond its end, 3"):
+        SourceRig(reading(broker, topic).set_starting_offsets(beyond).set_bounded(LATEST).build()).run_to_end()
+
+
 def test_an_offset_that_is_gone_fails_the_job(broker: KafkaBroker, make_topic: MakeTopic) -> None:
     topic = make_topic(1)
     broker.write(topic, texts(*range(10)))
@@ -299,6 +307,12 @@ def test_partitions_are_owned_as_in_flink() -> None:
     assert [owner_of(KafkaTopicPartition("orders", number), 3) for number in range(4)] == [
         (start + number) % 3 for number in range(4)
     ]
+
+
+def test_a_negative_timestamp_is_none() -> None:
+    # brokers take them for names of other offsets
+    with pytest.raises(ValueError, match="not negative"):
+        KafkaOffsetsInitializer.timestamp(-1)
 
 
 def test_what_a_builder_lacks_is_said() -> None:

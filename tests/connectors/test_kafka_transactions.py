@@ -15,10 +15,11 @@ from confluent_kafka import Producer
 
 from runtime.common import Row
 from runtime.connectors import NdjsonWriterFormat
-from runtime.connectors.kafka.coordinator import TransactionCoordinator
+from runtime.connectors.kafka.coordinator import Described, TransactionCoordinator
 from runtime.connectors.kafka.properties import admin_properties
 from runtime.connectors.kafka.serialization import KafkaRecordSerialization
 from runtime.connectors.kafka.sink import KafkaSink
+from runtime.connectors.kafka.transactions import was_aborted
 from runtime.datastream.connectors.base import DeliveryGuarantee
 from runtime.operators.sink import CommitTally, SinkError, SinkSetupError, SnapshotUnusableError
 from runtime.operators.sink_operator import COMMITTABLES_STATE
@@ -218,6 +219,61 @@ def test_a_transaction_that_timed_out_makes_its_snapshot_unusable(server: KafkaB
         SinkRig(sink, TYPE, snapshot=snapshot, attempt=1)
 
 
+def test_a_transaction_that_is_aborted_while_it_is_written_is_not_taken_for_the_next_one(
+    server: KafkaBroker, topic: str
+) -> None:
+    serialization = KafkaRecordSerialization(
+        topic, NdjsonWriterFormat(), partitioner=lambda row, key, value, of, partitions: int(row["id"] >= 10)
+    )
+    sink = KafkaSink(properties(server), serialization, DeliveryGuarantee.EXACTLY_ONCE, "tests")
+    rig = SinkRig(sink, TYPE)
+    rig.write(*rows(1, 2, 3))
+    wait_until(lambda: len(server.values(topic, committed=False)) == 3, 30, "the first records")
+    with closing(coordinator(server)) as asked:
+        [name] = asked.ids("tests-")
+        found = asked.describe(name)
+        assert found is not None and asked.end(name, found.producer_id, found.epoch, commit=False)
+        # in another partition, with which the client begins the transaction anew
+        with pytest.raises(SinkError, match=r"begun anew|not open any more|transaction"):
+            rig.write(*rows(11, 12))
+            rig.snapshot(1)
+        kill(rig)
+        for left in asked.ids("tests-"):
+            found = asked.describe(left)
+            assert found is not None and asked.end(left, found.producer_id, found.epoch, commit=False)
+
+
+@pytest.mark.parametrize("is_committed", [True, False])
+def test_a_transaction_whose_id_somebody_has_taken_is_told_by_its_records(
+    server: KafkaBroker, topic: str, is_committed: bool
+) -> None:
+    sink = exactly_once(server, topic)
+    rig = SinkRig(sink, TYPE)
+    rig.write(*rows(1, 2))
+    snapshot = rig.snapshot(1)
+    kill(rig)
+    [item] = committables(snapshot)
+    if is_committed:
+        with closing(coordinator(server)) as asked:
+            assert asked.end(item["id"], item["producer_id"], item["epoch"], commit=True)
+    # aborts what is open, and leaves no trace of it
+    Producer({"bootstrap.servers": server.servers, "transactional.id": item["id"]}).init_transactions(30)
+    if is_committed:
+        SinkRig(sink, TYPE, snapshot=snapshot, attempt=1).finish()
+        assert ids(server, topic) == [1, 2]
+    else:
+        with pytest.raises(SinkError, match="its records are lost"):
+            SinkRig(sink, TYPE, snapshot=snapshot, attempt=1)
+
+
+def test_a_transaction_that_is_being_timed_out_is_not_taken_for_a_committed_one() -> None:
+    item = {"id": "x", "producer_id": 1, "epoch": 0, "start_ms": 5, "timeout_ms": 1000}
+    for state in ("Ongoing", "PrepareAbort", "PrepareEpochFence", "CompleteAbort", "Empty"):
+        assert was_aborted(Described("x", state, 1, 1, 1000, 5, ()), item)
+    for state, start_ms in (("CompleteCommit", 5), ("PrepareCommit", 5), ("CompleteAbort", 6), ("Ongoing", 6)):
+        assert not was_aborted(Described("x", state, 1, 1, 1000, start_ms, ()), item)
+
+
 def test_transactions_that_nobody_knows_any_more_are_refused_unless_they_are_trusted(
     server: KafkaBroker, topic: str
 ) -> None:
@@ -226,9 +282,9 @@ def test_transactions_that_nobody_knows_any_more_are_refused_unless_they_are_tru
         exactly_once(server, topic, trusts_expired=is_trusting).create_committer() for is_trusting in (False, True)
     )
     assert refusing is not None and trusting is not None
-    with pytest.raises(SnapshotUnusableError, match="trusts_expired"):
+    with pytest.raises(SnapshotUnusableError, match="set_expired_transactions_committed"):
         refusing.check([forgotten])
-    with pytest.raises(SnapshotUnusableError, match="trusts_expired"):
+    with pytest.raises(SnapshotUnusableError, match="set_expired_transactions_committed"):
         refusing.commit([forgotten])
     trusting.check([forgotten])
     assert trusting.commit([forgotten]) == CommitTally(already_committed=1)

@@ -20,6 +20,7 @@ from kafka.admin import KafkaAdminClient
 from kafka.net.compat import KafkaNetClient
 from kafka.protocol.metadata import CoordinatorType
 from kafka.protocol.producer.transaction import EndTxnRequest
+from kafka.structs import TopicPartition
 
 T = TypeVar("T")
 
@@ -100,6 +101,18 @@ class TransactionCoordinator:
             found.transaction_start_time_ms,
             partitions,
         )
+
+    def start_offset(self, partition: str, producer_id: int) -> int:
+        """Return the offset at which a producer's open transaction begins in a partition; -1: it has none there.
+
+        Raises:
+            CoordinatorError: there is no answer.
+        """
+        topic, _, number = partition.rpartition("-")
+        asked = TopicPartition(topic, int(number))
+        found = self._run(lambda client: client.describe_producers([asked]))[asked].active_producers
+        offsets = [each.current_transaction_start_offset for each in found if each.producer_id == producer_id]
+        return next(iter(offsets), -1)
 
     def end(self, transactional_id: str, producer_id: int, epoch: int, *, commit: bool) -> bool:
         """Commit or abort a transaction.

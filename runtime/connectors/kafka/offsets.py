@@ -74,7 +74,13 @@ class KafkaOffsetsInitializer:
 
     @classmethod
     def timestamp(cls, timestamp: int) -> Self:
-        """Return the first offset with that timestamp (epoch ms) or a later one; `latest` if there is none."""
+        """Return the first offset with that timestamp (epoch ms) or a later one; `latest` if there is none.
+
+        Raises:
+            ValueError: it is negative: those numbers mean something else to brokers.
+        """
+        if timestamp < 0:
+            raise ValueError(f"a timestamp of Kafka is not negative: {timestamp}")
         return cls(_Kind.TIMESTAMP, timestamp)
 
     @classmethod
@@ -119,6 +125,23 @@ class KafkaOffsetsInitializer:
         known = {partition: self._offsets[partition] for partition in partitions if partition in self._offsets}
         known |= client.committed([partition for partition in partitions if partition not in known])
         return known | self._reset_offsets([partition for partition in partitions if partition not in known], client)
+
+    def check(self, starts: Mapping[KafkaTopicPartition, int], client: OffsetClient) -> None:
+        """Check that offsets that somebody has named, or committed, are those of the topics of now.
+
+        Raises:
+            KafkaException: the brokers do not answer.
+            LookupError: one is beyond the end of its partition: the topic was made anew.
+        """
+        if self._kind not in (_Kind.COMMITTED, _Kind.OFFSETS):
+            return
+        ends = client.listed(starts, _LATEST, is_committed_only=False)
+        for partition, offset in starts.items():
+            if offset > ends[partition]:
+                raise LookupError(
+                    f"topic {partition.topic}, partition {partition.partition}: reading is to begin at offset "
+                    f"{offset}, beyond its end, {ends[partition]}; was the topic made anew?"
+                )
 
     def _reset_offsets(
         self, partitions: Collection[KafkaTopicPartition], client: OffsetClient
@@ -171,8 +194,15 @@ class OffsetClient:
             found += [KafkaTopicPartition(name, partition) for partition in topic.partitions]
         return found
 
-    def listed(self, partitions: Collection[KafkaTopicPartition], spec: OffsetSpec) -> dict[KafkaTopicPartition, int]:
+    def listed(
+        self, partitions: Collection[KafkaTopicPartition], spec: OffsetSpec, *, is_committed_only: bool = True
+    ) -> dict[KafkaTopicPartition, int]:
         """Return the offsets that the brokers know for a question; -1: there is no such offset.
+
+        Args:
+            partitions: the partitions.
+            spec: the question.
+            is_committed_only: as the client's; False: whatever the client's is.
 
         Raises:
             KafkaException: the brokers do not answer, or there is no such partition.
@@ -180,7 +210,8 @@ class OffsetClient:
         if not partitions:
             return {}
         asked = {TopicPartition(each.topic, each.partition): spec for each in partitions}
-        futures = self._admin.list_offsets(asked, isolation_level=self._isolation, request_timeout=ANSWER_S)
+        isolation = self._isolation if is_committed_only else IsolationLevel.READ_UNCOMMITTED
+        futures = self._admin.list_offsets(asked, isolation_level=isolation, request_timeout=ANSWER_S)
         return {
             KafkaTopicPartition(each.topic, each.partition): future.result(ANSWER_S).offset
             for each, future in futures.items()

@@ -43,8 +43,13 @@ class RecordProducer:
         settings |= {"on_delivery": self._on_delivery, "error_cb": self._on_error}
         self.client = Producer(settings)
 
-    def send(self, messages: Messages) -> None:
+    def send(self, messages: Messages, start: int = 0, stop: int | None = None) -> None:
         """Queue records; waits while the queue is full.
+
+        Args:
+            messages: the records.
+            start: index of the first of them.
+            stop: index behind the last of them; None: to the end.
 
         Raises:
             SinkError: one of them, or of those before, cannot be written.
@@ -52,7 +57,8 @@ class RecordProducer:
         self.check()
         topics, keys, values, times, headers, records = messages
         produce, poll = self.client.produce, self.client.poll
-        for index, value in enumerate(values):
+        for index in range(start, len(values) if stop is None else stop):
+            value = values[index]
             topic = topics if isinstance(topics, str) else topics[index]
             key = None if keys is None else keys[index]
             more: dict[str, Any] = {}

@@ -85,7 +85,7 @@ class RecordEncoder:
             how.topic if isinstance(how.topic, str) else self._topics(how.topic, records or ()),
             None if self._key is None else self._key.encode(batch),
             self._value.encode(batch),
-            [0] * batch.num_rows if times is None else [max(0, time) for time in times],
+            [0] * batch.num_rows if times is None else [_timestamp(time) for time in times],
             None if how.headers is None else [how.headers(record) for record in records or ()],
             None if how.partitioner is None else records,
         )
@@ -96,3 +96,12 @@ class RecordEncoder:
         if wrong is not None:
             raise SinkError(f"the topic selector returned {wrong!r:.100}, which is no topic")
         return topics
+
+
+def _timestamp(time: int) -> int:
+    """Return the timestamp of a record with an event time.
+
+    Negative ones are that of sending, as in Flink, which is 0 to librdkafka; the beginning of 1970 itself is one
+    millisecond late.
+    """
+    return max(1, time) if time >= 0 else 0

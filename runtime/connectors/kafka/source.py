@@ -208,6 +208,8 @@ class KafkaSource(Source):
             client = OffsetClient(self.client_properties("enumerator"), is_committed_only=self.is_committed_only)
             new = sorted(set(self._wanted(client)).difference(known))
             starts = (self.start if is_first else KafkaOffsetsInitializer.earliest()).resolve(new, client)
+            if is_first:
+                self.start.check(starts, client)
             stops: Mapping[KafkaTopicPartition, int] = {} if self.stop is None else self.stop.resolve(new, client)
         except (KafkaException, LookupError, ValueError) as error:
             raise SourceError(f"Kafka {self._what}: {_text(error)}") from error
@@ -379,7 +381,7 @@ class _PartitionReader(SplitReader):
         self._row = self._end = 0
         #: checkpoint → the position in it
         self._snapshots: dict[int, int] = {}
-        self._opened_s = time.monotonic()
+        self._news_s = time.monotonic()
         self._shared: _Shared | None = None
         if not self._is_over:
             self._shared = _FETCHERS.join(source, split.partition, self._subtask)
@@ -411,6 +413,7 @@ class _PartitionReader(SplitReader):
         if chunk is None:
             return None
         self._poll.news()
+        self._news_s = time.monotonic()
         stop = self._split.stop
         self._chunk, self._row = chunk, 0
         self._end = len(chunk.values) if stop is None else int(chunk.offsets.searchsorted(stop))
@@ -456,7 +459,7 @@ class _PartitionReader(SplitReader):
 
     def is_looking(self) -> bool:
         is_looking = not self._is_over and self._chunk is None and self._queue.is_looking
-        if is_looking and time.monotonic() - self._opened_s > ANSWER_S:
+        if is_looking and time.monotonic() - self._news_s > ANSWER_S:
             raise SourceError(f"the brokers have not answered for {ANSWER_S:g} s")
         return is_looking
 

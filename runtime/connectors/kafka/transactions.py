@@ -4,7 +4,12 @@ A producer of librdkafka writes a transaction. The snapshot waits until all its 
 coordinator says that the transaction is open; the completed checkpoint, or whoever restores it, ends it by its id,
 producer id and epoch. An id is used again only when the transaction before is known to be committed, by a producer with
 another epoch. So what became of a transaction can be asked for: while it was the last one of its id the coordinator
-says how it ended, and if there was another one since it was committed.
+says how it ended. If there was another one since, or somebody has taken its id, the first record that it wrote tells:
+readers of committed records see it, or they do not.
+
+The first record is written alone. Only when it is acknowledged, and the coordinator has said when the transaction began
+and where, do others follow: one that somebody aborts meanwhile would be begun anew by the next record, and would look
+like the same one, had it not begun later.
 Source: Kafka, KIP-98, KIP-360; Flink, ExactlyOnceKafkaWriter and KafkaCommitter, which drops what it cannot commit.
 """
 
@@ -18,7 +23,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
-from confluent_kafka import KafkaException
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType  # type: ignore[attr-defined]
 
 from runtime.common import options
@@ -46,13 +51,20 @@ logger = logging.getLogger(__name__)
 
 BEGIN_S: Final = 60.0
 """Time limit for beginning a transaction: brokers that start load their coordinators first."""
+DEFAULT_TIMEOUT_MS: Final = 900_000
+"""Of a transaction, where neither the job nor the brokers say one: the longest that brokers allow by default."""
 CLOSE_S: Final = 2.0
 """Time limit for aborting what a task leaves open when it ends."""
 BEGIN_STEP_S: Final = 1.0
 """Time until it is noticed that the transaction is not wanted any more."""
 _MAX_TIMEOUT: Final = "transaction.max.timeout.ms"
 _TIMEOUT: Final = "transaction.timeout.ms"
-_ABORTED: Final = ("PrepareAbort", "CompleteAbort", "PrepareEpochFence")
+#: beginnings of the properties of a client that reads
+_OF_READERS: Final = (
+    *("bootstrap.", "broker.", "client.", "enable.ssl", "log_level", "metadata.", "reconnect.", "sasl.", "security."),
+    *("socket.", "ssl."),
+)
+_COMMITTED: Final = ("PrepareCommit", "CompleteCommit")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +90,8 @@ class TransactionTarget:
         """Return the text of a TransactionId of a transactional id."""
         return transactional_id.removeprefix(f"{self.prefix}-") if self.prefix else transactional_id
 
-    def max_timeout_ms(self) -> int:
-        """Return the longest transaction timeout that the brokers allow.
+    def max_timeout_ms(self) -> int | None:
+        """Return the longest transaction timeout that the brokers allow; None: they do not say so to this client.
 
         Raises:
             SinkError: they do not answer.
@@ -89,24 +101,79 @@ class TransactionTarget:
             brokers = admin.list_topics(timeout=BEGIN_S).brokers
             resource = ConfigResource(ResourceType.BROKER, str(min(brokers)))
             [answer] = admin.describe_configs([resource], request_timeout=BEGIN_S).values()
-            return int(answer.result(BEGIN_S)[_MAX_TIMEOUT].value)
+            entry = answer.result(BEGIN_S).get(_MAX_TIMEOUT)
+            return None if entry is None or entry.value is None else int(entry.value)
         except KafkaException as error:
+            if error.args[0].code() == KafkaError.CLUSTER_AUTHORIZATION_FAILED:
+                return None
             raise SinkError(f"Kafka: {error.args[0].str()}") from error
+        except TimeoutError as error:
+            raise SinkError(f"Kafka: the brokers have not answered within {BEGIN_S:g} s") from error
+
+    def is_visible(self, topic: str, partition: int, offset: int) -> bool | None:
+        """Return whether readers of committed records see a record; None: it is not there any more, for anybody.
+
+        Raises:
+            SinkError: the brokers do not answer, or a transaction before it is open.
+        """
+        at = TopicPartition(topic, partition, offset)
+        if self._next_record(at, "read_uncommitted") != offset:
+            return None
+        found = self._next_record(at, "read_committed")
+        if found is not None and found <= offset:
+            return found == offset
+        return False
+
+    def _next_record(self, at: TopicPartition, isolation: str) -> int | None:
+        """Return the offset of the first record at or behind an offset; None: there is none."""
+        given = client_properties(self.properties)
+        settings: dict[str, Any] = {name: value for name, value in given.items() if name.startswith(_OF_READERS)}
+        settings |= {"group.id": "tidemark", "isolation.level": isolation, "enable.partition.eof": True}
+        consumer = Consumer(settings | {"enable.auto.commit": False, "auto.offset.reset": "error"})
+        try:
+            consumer.assign([at])
+            until = time.monotonic() + BEGIN_S
+            while time.monotonic() < until:
+                message = consumer.poll(1.0)
+                error = None if message is None else message.error()
+                if message is None:
+                    continue
+                if error is None:
+                    return message.offset()
+                if error.code() == KafkaError._PARTITION_EOF:
+                    if (message.offset() or 0) <= at.offset and isolation == "read_committed":
+                        # an open transaction is before it, or is this one, on its way to an end
+                        time.sleep(BEGIN_STEP_S)
+                        consumer.seek(at)
+                        continue
+                    return None
+                if error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
+                    return None
+                raise SinkError(f"Kafka topic {at.topic}: {error.str()}")
+        except KafkaException as failure:
+            raise SinkError(f"Kafka topic {at.topic}: {failure.args[0].str()}") from failure
+        finally:
+            consumer.close()
+        raise SinkError(
+            f"Kafka topic {at.topic}, partition {at.partition}: nobody can say whether offset {at.offset} is committed"
+        )
 
 
-def check_timeout(timeout_ms: int, longest_ms: int, allowed_downtime: Duration, configuration: Configuration) -> None:
+def check_timeout(
+    timeout_ms: int, longest_ms: int | None, allowed_downtime: Duration, configuration: Configuration
+) -> None:
     """Refuse a timeout that the brokers do not allow, or that might end a transaction of a completed checkpoint.
 
     Args:
         timeout_ms: of transactions.
-        longest_ms: that the brokers allow.
+        longest_ms: that the brokers allow; None: it is not known.
         allowed_downtime: of the job.
         configuration: of the job.
 
     Raises:
         SinkSetupError: it is too long or too short; the message says what to set.
     """
-    if timeout_ms > longest_ms:
+    if longest_ms is not None and timeout_ms > longest_ms:
         raise SinkSetupError(
             f"Kafka: {_TIMEOUT} is {timeout_ms} ms, and the brokers allow {longest_ms} ms ({_MAX_TIMEOUT}); "
             "make one of them fit the other"
@@ -136,7 +203,7 @@ class TransactionalWriter(SinkWriter):
         self._partitioner = serialization.partitioner
         self._encoder = serialization.encoder(context.input_type)
         longest_ms = target.max_timeout_ms()
-        self._timeout_ms = longest_ms if target.timeout_ms is None else target.timeout_ms
+        self._timeout_ms = target.timeout_ms or longest_ms or DEFAULT_TIMEOUT_MS
         check_timeout(self._timeout_ms, longest_ms, target.allowed_downtime, context.configuration)
         self._coordinator = target.coordinator()
         #: a task that ends does not wait long
@@ -149,6 +216,9 @@ class TransactionalWriter(SinkWriter):
         #: that records go to; None until there is a first record
         self._id: str | None = None
         self._producer: RecordProducer | None = None
+        #: what is known of it since its first record; None: it has none
+        self._begun: Described | None = None
+        self._first: tuple[str, int, int] | None = None
         self._next: BackgroundCall[tuple[str, RecordProducer]] | None = None
         #: prepared at the end of the input, so in no snapshot yet
         self._unheld: list[dict[str, Any]] = []
@@ -170,11 +240,34 @@ class TransactionalWriter(SinkWriter):
         self._writer.drain()
 
     def prepare_commit(self) -> Sequence[Any]:
-        producer, name = self._producer, self._id
-        self._producer = self._id = None
-        if producer is None or name is None:
+        producer, begun = self._producer, self._begun
+        self._producer = self._id = self._begun = None
+        if producer is None or begun is None:
             return ()
         producer.flush()
+        found = self._described(begun.transactional_id)
+        if (found.producer_id, found.epoch, found.start_ms) != (begun.producer_id, begun.epoch, begun.start_ms):
+            raise SinkError(
+                f"Kafka: transaction {begun.transactional_id} was ended by somebody while it was written, and begun anew"
+            )
+        committable = {
+            "id": found.transactional_id,
+            "producer_id": found.producer_id,
+            "epoch": found.epoch,
+            "start_ms": found.start_ms,
+            "timeout_ms": found.timeout_ms,
+            "first": self._first,
+        }
+        if self._has_ended:
+            self._unheld.append(committable)
+        return [committable]
+
+    def _described(self, name: str) -> Described:
+        """Return what is known of an open transaction.
+
+        Raises:
+            SinkError: it is not open, or its coordinator does not answer.
+        """
         try:
             found = self._coordinator.describe(name)
         except CoordinatorError as error:
@@ -182,16 +275,7 @@ class TransactionalWriter(SinkWriter):
         if found is None or not found.is_ongoing:
             state = "is not known" if found is None else f"is {found.state}"
             raise SinkError(f"Kafka: transaction {name} {state} to its coordinator, and not open any more")
-        committable = {
-            "id": name,
-            "producer_id": found.producer_id,
-            "epoch": found.epoch,
-            "start_ms": found.start_ms,
-            "timeout_ms": found.timeout_ms,
-        }
-        if self._has_ended:
-            self._unheld.append(committable)
-        return [committable]
+        return found
 
     def snapshot_state(self) -> Sequence[Any]:
         self._unheld = []
@@ -231,7 +315,25 @@ class TransactionalWriter(SinkWriter):
                 raise SinkError(f"Kafka: a transaction cannot be begun: {error.args[0].str()}") from error
             self._begin_next()
         for batch in batches:
-            self._producer.send(self._encoder.encode(batch))
+            messages = self._encoder.encode(batch)
+            written = 0
+            if self._begun is None:
+                assert self._id is not None
+                written = 1
+                self._producer.send(messages, 0, written)
+                self._producer.flush()
+                self._note_beginning(self._described(self._id))
+            self._producer.send(messages, written)
+
+    def _note_beginning(self, begun: Described) -> None:
+        [partition] = begun.partitions
+        try:
+            offset = self._coordinator.start_offset(partition, begun.producer_id)
+        except CoordinatorError as error:
+            raise SinkError(f"Kafka: {error}") from error
+        topic, _, number = partition.rpartition("-")
+        # -1: the leader of the partition does not know any more, or not yet
+        self._begun, self._first = begun, None if offset < 0 else (topic, int(number), offset)
 
     def _begin_next(self) -> None:
         """Begin the transaction behind the present one, on another thread: it takes a few answers of the brokers."""
@@ -323,38 +425,45 @@ class TransactionCommitter(Committer):
         """Check that a transaction which is not open was committed.
 
         Raises:
+            SinkError: that cannot be said yet.
             SnapshotUnusableError: it was not, or nobody knows.
         """
         name = item["id"]
-        if found is None:
+        if found is None or found.state == "Dead":
             if self._target.trusts_expired:
                 logger.warning("Kafka: transaction %s is not known any more, and taken for committed", name)
                 return
             raise SnapshotUnusableError(
                 f"Kafka: transaction {name} is not known to the brokers any more; they forget ids after seven days "
                 "without use, and nobody can say whether it was committed. If the job ran on behind this snapshot it "
-                "was: set trusts_expired to restore it"
+                "was: set_expired_transactions_committed(True) of the sink's builder restores it"
             )
-        if was_aborted(found, item):
+        if _is_open(found, item):
+            raise SinkError(f"Kafka: transaction {name} is open, and cannot be committed at the moment")
+        is_lost = was_aborted(found, item)
+        if not is_lost and not is_same(found, item) and item.get("first") is not None:
+            is_lost = self._target.is_visible(*item["first"]) is False
+        if is_lost:
             raise SnapshotUnusableError(
                 f"Kafka: transaction {name} was aborted: it timed out after {item['timeout_ms'] / 1000:g} s, or "
                 f"somebody has ended it; its records are lost. A job that may be down longer needs a longer {_TIMEOUT}"
             )
 
 
+def is_same(found: Described, item: Any) -> bool:
+    """Return whether the last transaction of an id is a prepared one: it has begun at the same time. Its epoch may be
+    one more, if it timed out: the coordinator fences its producer.
+    """
+    return (found.producer_id, found.start_ms) == (item["producer_id"], item["start_ms"])
+
+
 def _is_open(found: Described, item: Any) -> bool:
-    return found.is_ongoing and (found.producer_id, found.epoch) == (item["producer_id"], item["epoch"])
+    return found.is_ongoing and is_same(found, item) and found.epoch == item["epoch"]
 
 
 def was_aborted(found: Described, item: Any) -> bool:
-    """Return whether a prepared transaction was aborted, as its coordinator says.
-
-    Args:
-        found: what is known of its id. A transaction that has timed out was aborted with its epoch raised by one, which
-            fences its producer; the next one of the id would have that epoch, too, but would have begun later.
-        item: its committable.
-    """
-    return found.state in _ABORTED and (found.producer_id, found.start_ms) == (item["producer_id"], item["start_ms"])
+    """Return whether a prepared transaction that is not open was aborted, as its coordinator says, or will be."""
+    return is_same(found, item) and found.state not in _COMMITTED
 
 
 class TransactionSweeper(Sweeper):
