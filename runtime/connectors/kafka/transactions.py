@@ -248,7 +248,7 @@ class TransactionalWriter(SinkWriter):
         found = self._described(begun.transactional_id)
         if (found.producer_id, found.epoch, found.start_ms) != (begun.producer_id, begun.epoch, begun.start_ms):
             raise SinkError(
-                f"Kafka: transaction {begun.transactional_id} was ended by somebody while it was written, and begun anew"
+                f"Kafka: transaction {begun.transactional_id} was ended by somebody while it was written and begun anew"
             )
         committable = {
             "id": found.transactional_id,
