@@ -43,7 +43,9 @@ function show(state: 'RUNNING' | 'FAILED') {
       </QueryClientProvider>
     </MantineProvider>,
   );
-  return within(screen.getAllByRole('row').at(-1) as HTMLElement);
+  const row = screen.getAllByRole('row').at(-1);
+  if (row === undefined) throw new Error('the table has no row');
+  return within(row);
 }
 
 test('a vertex that runs has a load, and one that has ended has none', () => {
