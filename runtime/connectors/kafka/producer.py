@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
@@ -80,14 +80,19 @@ class RecordProducer:
         poll(0)
         self.check()
 
-    def flush(self) -> None:
+    def flush(self, meanwhile: Callable[[], None] | None = None) -> None:
         """Wait until all records are acknowledged.
+
+        Args:
+            meanwhile: called from time to time; may raise a SinkError.
 
         Raises:
             SinkError: one of them is not written.
         """
         while self.client.flush(FLUSH_WAIT_S) and not self.stop.is_set():
             self.check()
+            if meanwhile is not None:
+                meanwhile()
         self.check()
 
     def check(self) -> None:

@@ -244,7 +244,7 @@ class TransactionalWriter(SinkWriter):
         self._producer = self._id = self._begun = None
         if producer is None or begun is None:
             return ()
-        producer.flush()
+        producer.flush(partial(self._check_not_ended, begun.transactional_id))
         found = self._described(begun.transactional_id)
         if (found.producer_id, found.epoch, found.start_ms) != (begun.producer_id, begun.epoch, begun.start_ms):
             raise SinkError(
@@ -261,6 +261,21 @@ class TransactionalWriter(SinkWriter):
         if self._has_ended:
             self._unheld.append(committable)
         return [committable]
+
+    def _check_not_ended(self, name: str) -> None:
+        """Raise if somebody has ended a transaction: its records are never acknowledged, and the client waits for that.
+
+        Raises:
+            SinkError: it is so, or its coordinator does not answer.
+        """
+        try:
+            found = self._coordinator.describe(name)
+        except CoordinatorError as error:
+            raise SinkError(f"Kafka: {error}") from error
+        if found is not None and found.state not in ("Empty", "Ongoing"):
+            raise SinkError(
+                f"Kafka: transaction {name} was ended by somebody while it was written: it is {found.state}"
+            )
 
     def _described(self, name: str) -> Described:
         """Return what is known of an open transaction.
@@ -319,10 +334,10 @@ class TransactionalWriter(SinkWriter):
             written = 0
             if self._begun is None:
                 assert self._id is not None
-                written = 1
+                name, written = self._id, 1
                 self._producer.send(messages, 0, written)
-                self._producer.flush()
-                self._note_beginning(self._described(self._id))
+                self._producer.flush(partial(self._check_not_ended, name))
+                self._note_beginning(self._described(name))
             self._producer.send(messages, written)
 
     def _note_beginning(self, begun: Described) -> None:
