@@ -21,6 +21,7 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
@@ -273,9 +274,7 @@ class TransactionalWriter(SinkWriter):
         except CoordinatorError as error:
             raise SinkError(f"Kafka: {error}") from error
         if found is not None and found.state not in ("Empty", "Ongoing"):
-            raise SinkError(
-                f"Kafka: transaction {name} was ended by somebody while it was written: it is {found.state}"
-            )
+            raise SinkError(f"Kafka: transaction {name} was ended while it was written: it is {found.state}")
 
     def _described(self, name: str) -> Described:
         """Return what is known of an open transaction.
