@@ -1,5 +1,5 @@
-"""Happenings on the cluster, read from the rows in which they are: failures, operations, deployments, the audit trail;
-and the latest failed checkpoint of each job.
+"""Happenings on the cluster, read from the rows in which they are: failures, operations, deployments, TaskManagers, the
+audit trail; and the latest failed checkpoint of each job.
 
 Nothing is written here, so nothing has to be deleted: what rows are not kept (`backend.cluster.row_retention`) has not
 happened any more. Reads the database, and the cluster's document from Redis. Times are epoch ms.
@@ -16,7 +16,7 @@ from django.db.models.functions import RowNumber
 
 from backend.audit.models import AuditEvent
 from backend.cluster import services
-from backend.cluster.models import Job, JobException, Operation
+from backend.cluster.models import Job, JobException, Operation, TaskManager
 from backend.inbox.answers import Happening
 from backend.live.failure_groups import class_of
 from backend.pipelines.models import Deployment
@@ -41,7 +41,14 @@ class Happenings(NamedTuple):
 def happenings(now: int) -> Happenings:
     """Return the happenings of the last days; jobs that have failed are told before all others."""
     since = now - KEPT_MS
-    sources = (_ended(since), _failures(since), _savepoints(since), _deployments(since), _leaders(since))
+    sources = (
+        _ended(since),
+        _failures(since),
+        _savepoints(since),
+        _deployments(since),
+        _leaders(since),
+        _taskmanagers(since),
+    )
     found = sorted(chain(*sources, _checkpoints(since)), key=lambda each: (each["kind"] != "failed", -each["at"]))
     told = sorted(found[:MAX_HAPPENINGS], key=lambda each: -each["at"])
     return Happenings(told, len(found) > MAX_HAPPENINGS)
@@ -106,6 +113,12 @@ def _leaders(since: int) -> Iterator[Happening]:
     for at, detail in rows.values_list("at", "detail")[: MAX_HAPPENINGS + 1]:
         name = str(detail.get("jobmanager", ""))
         yield _happening("leader", at, name, name, "leads the cluster now", is_bad=False)
+
+
+def _taskmanagers(since: int) -> Iterator[Happening]:
+    rows = TaskManager.objects.filter(state=TaskManager.State.LOST, last_heartbeat__gt=since)
+    for name, host, at in rows.order_by("-last_heartbeat").values_list("id", "host", "last_heartbeat")[:MAX_HAPPENINGS]:
+        yield _happening("taskmanager", at, name, name, f"was lost: no sign of it from {host}")
 
 
 def _checkpoints(since: int) -> Iterator[Happening]:

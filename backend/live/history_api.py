@@ -20,8 +20,8 @@ from backend.cluster.taskmanager_samples import SERIES, taskmanager_history
 from backend.contract.operation import operation
 from backend.live.answers import HistoryQuery, HistoryWindow, MetricHistory, TaskManagerHistory
 from backend.live.api import check_job, query_number
-from backend.live.job_events import events_of
-from backend.live.timeline import MAX_EVENTS, event_entry, failures_of
+from backend.live.job_events import events_of, failures_of
+from backend.live.timeline import MAX_EVENTS, event_entry
 
 DEFAULT_MS = 10 * 60_000
 MAX_SERIES = 64
@@ -50,7 +50,8 @@ class HistoryView(ProductView):
         if pins:
             pin(job_id, pins)
         curves = _read(job_id, names, begin, end, step)
-        events = [*events_of(services.get_job(job_id), document), *failures_of(document)]
+        job = services.get_job(job_id)
+        events = [*events_of(job, document), *failures_of(job, document)]
         within = sorted((event for event in events if event.is_within(begin, end)), key=lambda event: event.begun)
         told = [event_entry(event) for event in within[-MAX_EVENTS:]]
         return Response(_shown(names, curves, begin, end, step) | {"events": told})

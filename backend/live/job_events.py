@@ -9,8 +9,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from backend.cluster import services
-from backend.cluster.models import Job, Operation, Scaling
-from backend.live.failure_groups import Event
+from backend.cluster.job_store import KEPT_EXCEPTIONS
+from backend.cluster.models import Job, JobException, Operation, Scaling
+from backend.live.failure_groups import Event, class_of
 
 MAX_OPERATIONS = 100
 _OPERATIONS = {
@@ -37,6 +38,23 @@ def operations_of(job: Job, document: Mapping[str, Any]) -> list[Event]:
     rows = services.list_operations(job).select_related("requested_by")[:MAX_OPERATIONS]
     events = [operation_event(row, names) for row in rows]
     return [*events, *map(_scaling, Scaling.objects.filter(job=job).order_by("-id"))]
+
+
+def failures_of(job: Job, document: Mapping[str, Any]) -> list[Event]:
+    """Return the failures of a job that are kept, and those in its document that are in no row yet; in any order."""
+    rows = JobException.objects.filter(job=job).order_by("-timestamp")
+    kept = list(rows.values("name", "stacktrace", "timestamp", "attempt", "task_name")[:KEPT_EXCEPTIONS])
+    newest = max((row["timestamp"] for row in kept), default=-1)
+    return [
+        *map(_failure, kept),
+        *(_failure(failure) for failure in document.get("exceptions", ()) if failure["timestamp"] > newest),
+    ]
+
+
+def _failure(failure: Mapping[str, Any]) -> Event:
+    task = f" in {failure['task_name']}" if failure["task_name"] else ""
+    text = f"attempt {failure['attempt']} failed: {class_of(failure)}{task}"
+    return Event("failure", failure["timestamp"], failure["timestamp"], text, is_failed=True)
 
 
 def operation_event(row: Operation, names: Mapping[str, str]) -> Event:

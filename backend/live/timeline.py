@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from backend.cluster.state_history import MAX_CHANGES
-from backend.live.failure_groups import Event, class_of
+from backend.live.failure_groups import Event
 
 Document = dict[str, Any]
 
@@ -31,15 +31,14 @@ def timeline(
         document: the job's live document.
         changes: of its state, oldest first: those that its leaders' state machines made.
         state_times: when each state was last entered, also without a state machine.
-        events: its operations and the decisions of its autoscaler, in any order.
+        events: its operations, the decisions of its autoscaler and its failures, in any order.
         now: the server's time.
     """
     end = document["end_time"] if document["end_time"] >= 0 else max(now, document["now"])
     is_cut = len(changes) > MAX_CHANGES
     states = _spans(changes[-MAX_CHANGES:], state_times, document, is_cut=is_cut)
-    failures = failures_of(document)
     begin = min(([] if is_cut else [document["start_time"]]) + [span["begin"] for span in states[:1]])
-    within = (e for e in (*events, *failures) if not is_cut or e.ended is None or e.ended >= begin)
+    within = (e for e in events if not is_cut or e.ended is None or e.ended >= begin)
     told = sorted(within, key=lambda event: event.begun)[-MAX_EVENTS:]
     return {
         "begin": begin,
@@ -48,18 +47,6 @@ def timeline(
         "states": states,
         "events": [event_entry(event) for event in told],
     }
-
-
-def failures_of(document: Mapping[str, Any]) -> list[Event]:
-    """Return the latest failures of a job, newest first.
-
-    Args:
-        document: its live document.
-    """
-    return [
-        Event("failure", e["timestamp"], e["timestamp"], _failure_text(e), is_failed=True)
-        for e in document.get("exceptions", ())
-    ]
 
 
 def event_entry(event: Event) -> Document:
@@ -71,11 +58,6 @@ def event_entry(event: Event) -> Document:
         "text": event.text,
         "is_failed": event.is_failed,
     }
-
-
-def _failure_text(failure: Mapping[str, Any]) -> str:
-    task = f" in {failure['task_name']}" if failure["task_name"] else ""
-    return f"attempt {failure['attempt']} failed: {class_of(failure)}{task}"
 
 
 def _spans(

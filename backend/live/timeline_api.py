@@ -12,7 +12,7 @@ from backend.cluster.vertex_runs import earlier_runs
 from backend.contract.operation import operation
 from backend.live.answers import JobTimeline
 from backend.live.api import check_job
-from backend.live.job_events import operations_of
+from backend.live.job_events import failures_of, operations_of
 from backend.live.timeline import timeline
 
 
@@ -25,6 +25,7 @@ class TimelineView(ProductView):
         job = services.get_job(job_id)
         document, _ = services.read_job(job_id)
         changes = (job.document or {}).get(STATES, [])
-        told = timeline(document, changes, job.state_times, operations_of(job, document), services.now_ms())
+        events = [*operations_of(job, document), *failures_of(job, document)]
+        told = timeline(document, changes, job.state_times, events, services.now_ms())
         runs = earlier_runs(job.document, document)
         return Response(told | {"runs": [run for run in runs if (run["end"] or told["now"]) >= told["begin"]]})

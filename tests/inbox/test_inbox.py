@@ -12,7 +12,7 @@ from rest_framework.test import APIClient
 from backend.audit import trail
 from backend.cluster import bus, services
 from backend.cluster.cluster_document import cluster_document, job_entry
-from backend.cluster.models import Job, Operation
+from backend.cluster.models import Job, Operation, TaskManager
 from backend.inbox import happenings
 from backend.inbox.models import ReadMarker
 from backend.pipelines.models import Deployment, Pipeline, Version
@@ -130,6 +130,17 @@ def test_another_leader_is_told_and_is_nothing_bad(api: APIClient) -> None:
     trail.record("POST v1/jobs/<str:job_id>/stop")
     [told] = api.get(URL).json()["happenings"]
     assert (told["kind"], told["subject"], told["is_bad"]) == ("leader", "host:17", False)
+
+
+def test_a_taskmanager_that_was_lost_is_told_and_one_that_signed_off_is_not(api: APIClient) -> None:
+    now = services.now_ms()
+    for name, state in (("host:1-aa", TaskManager.State.LOST), ("host:2-bb", TaskManager.State.GONE)):
+        TaskManager.objects.create(
+            id=name, worker_name=name, host="host", pid=1, slots=2, registered_at=1, last_heartbeat=now, state=state
+        )
+    [told] = api.get(URL).json()["happenings"]
+    assert (told["kind"], told["subject"], told["is_bad"]) == ("taskmanager", "host:1-aa", True)
+    assert told["text"] == "was lost: no sign of it from host"
 
 
 def test_the_latest_failed_checkpoint_of_a_job_is_told(api: APIClient) -> None:

@@ -8,11 +8,11 @@ import pytest
 from django.contrib.auth.models import User
 from rest_framework.test import APIClient
 
-from backend.cluster.models import Job, Operation, Scaling
+from backend.cluster.models import Job, JobException, Operation, Scaling
 from backend.cluster.state_history import MAX_CHANGES, STATES
 from backend.cluster.vertex_runs import RUNS
 from backend.live.failure_groups import Event
-from backend.live.job_events import operation_event
+from backend.live.job_events import failures_of, operation_event
 from backend.live.timeline import MAX_EVENTS, timeline
 from tests.dispatcher import rows
 
@@ -76,26 +76,32 @@ def test_a_job_that_nobody_has_taken_yet_has_its_row_only() -> None:
     assert spans(timeline(RUNNING, [], {"INITIALIZING": 1_000}, (), 9_000)) == [("INITIALIZING", None, 1_000, None)]
 
 
-def test_failures_are_among_the_events_and_events_are_bounded() -> None:
-    failure = {
-        "timestamp": 5_000,
-        "name": "ValueError",
-        "message": "bad",
-        "stacktrace": "",
-        "task_name": "map (1/2)",
-        "attempt": 0,
-    }
-    events = [Event("savepoint", 4_000, 4_100, "savepoint"), Event("stop", 7_000, None, "stop, failed", is_failed=True)]
-    told = timeline(RUNNING | {"exceptions": [failure]}, CHANGES, {}, events, 9_000)["events"]
+def test_events_are_told_in_order_and_bounded() -> None:
+    events = [Event("stop", 7_000, None, "stop, failed", is_failed=True), Event("savepoint", 4_000, 4_100, "savepoint")]
+    told = timeline(RUNNING, CHANGES, {}, events, 9_000)["events"]
     assert [(e["kind"], e["begin"], e["end"], e["is_failed"]) for e in told] == [
         ("savepoint", 4_000, 4_100, False),
-        ("failure", 5_000, 5_000, True),
         ("stop", 7_000, None, True),
     ]
-    assert told[1]["text"] == "attempt 0 failed: ValueError in map (1/2)"
     many = [Event("savepoint", n, n, "") for n in range(300)]
     bounded = timeline(RUNNING, CHANGES, {}, many, 9_000)["events"]
     assert (len(bounded), bounded[-1]["begin"]) == (MAX_EVENTS, 299)
+
+
+def test_all_failures_that_are_kept_are_told_and_those_that_are_in_no_row_yet(db: None) -> None:
+    job = rows.running_job()
+    for number in range(31):
+        JobException.objects.create(
+            job=job, name="ValueError", stacktrace="", timestamp=1_000 + number, attempt=number, task_name="map (1/2)"
+        )
+    in_document = [
+        {"name": "KeyError", "stacktrace": "", "timestamp": 1_000 + number, "attempt": number, "task_name": ""}
+        for number in (29, 30, 31)
+    ]
+    told = sorted(failures_of(job, {"exceptions": in_document}), key=lambda event: event.begun)
+    assert len(told) == 32 and all(event.is_failed for event in told)
+    assert told[0].text == "attempt 0 failed: ValueError in map (1/2)"
+    assert told[-1].text == "attempt 31 failed: KeyError"
 
 
 @pytest.mark.parametrize(

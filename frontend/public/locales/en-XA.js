@@ -1123,7 +1123,7 @@ globalThis.tidemarkTexts = {
   "The metrics cannot be shown": "Thééé méétrííçšé çááññööté béé šhööwñé",
   "The name of a connection.": "Thééé ñááméé ööf áá çööññééçtííööñ.",
   "The newest snapshot takes the place of the chosen one": "Thééé ñééwééšté šñáápšhöötéé táákééš thééé plááçéé ööf thééé çhööšééñé ööñéé",
-  "The newest {count} of {total} exceptions are shown; older ones are not kept.": "Thééé ñééwééšté {count} ööf {total} ééxçééptííööñš ááréé šhööwñé; ööldéér ööñééš ááréé ñööté kéépté.",
+  "The newest {count} of {total} exceptions are shown; the timeline has more of them.": "Thééé ñééwééšté {count} ööf {total} ééxçééptííööñš ááréé šhööwñé; thééé tííméélííñéé háášé mööréé ööf théémé.",
   "The next attempt is in {time}.": "Thééé ñééxté ááttéémpté ííš ííñ {time}.",
   "The node declares just the columns of {origin}.": "Thééé ñöödéé dééçláárééšé jüüšté thééé çöölüümñšé ööf {origin}.",
   "The node is no longer in the pipeline": "Thééé ñöödéé ííš ñöö lööñgééré ííñ thééé píípéélííñéé",

@@ -971,8 +971,8 @@ export interface Happening {
   is_bad: boolean;
 }
 
-/** failed: a job has ended so. failure: of an attempt, after which the job is not running again. checkpoint: one that has failed, the latest of its job. savepoint: done or failed, also of a stop. deployment: rolled back or failed. leader: another JobManager leads. */
-export type HappeningKind = 'failed' | 'failure' | 'restart' | 'checkpoint' | 'savepoint' | 'deployment' | 'leader';
+/** failed: a job has ended so. failure: of an attempt, after which the job is not running again. checkpoint: one that has failed, the latest of its job. savepoint: done or failed, also of a stop. deployment: rolled back or failed. leader: another JobManager leads. taskmanager: one was lost. */
+export type HappeningKind = 'failed' | 'failure' | 'restart' | 'checkpoint' | 'savepoint' | 'deployment' | 'leader' | 'taskmanager';
 
 export interface Hardware {
   cpuCores: number;

@@ -17,6 +17,7 @@ test('what has happened leads to the tab that shows more', () => {
   expect(linkOf(happening('checkpoint', 'j'))).toBe('/jobs/j?tab=checkpoints');
   expect(linkOf(happening('deployment', 'p'))).toBe('/pipelines/p');
   expect(linkOf(happening('leader', 'host:1'))).toBe('/jobmanagers');
+  expect(linkOf(happening('taskmanager', 'host:1-a'))).toBe('/taskmanagers/host%3A1-a');
 });
 
 test('the bell says how many are new', () => {

@@ -14,6 +14,7 @@ const TABS: Partial<Record<HappeningKind, string>> = {
 
 export function linkOf({ kind, subject }: Happening): string {
   if (kind === 'leader') return '/jobmanagers';
+  if (kind === 'taskmanager') return `/taskmanagers/${encodeURIComponent(subject)}`;
   if (kind === 'deployment') return `/pipelines/${subject}`;
   return `/jobs/${subject}?tab=${TABS[kind] ?? ''}`;
 }

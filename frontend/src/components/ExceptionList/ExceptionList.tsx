@@ -45,7 +45,7 @@ export function ExceptionList({ exceptions, total, vertexLink, origin = () => nu
       </Panel>
       {total > exceptions.length && (
         <p className={classes.kept}>
-          {t('The newest {count} of {total} exceptions are shown; older ones are not kept.', {
+          {t('The newest {count} of {total} exceptions are shown; the timeline has more of them.', {
             count: exceptions.length,
             total,
           })}
