@@ -60,7 +60,7 @@ def test_without_a_fault_nothing_is_found(server: KafkaBroker) -> None:
 def test_a_writer_that_does_not_wait_for_acknowledgements(server: KafkaBroker, monkeypatch: pytest.MonkeyPatch) -> None:
     # the client holds records back, unless it is told to send them
     assert not is_found(server, linger_ms="1500")
-    monkeypatch.setattr("runtime.connectors.kafka.producer.RecordProducer.flush", lambda self: None)
+    monkeypatch.setattr("runtime.connectors.kafka.producer.RecordProducer.flush", lambda self, _: None)
     assert is_found(server, linger_ms="1500")
 
 

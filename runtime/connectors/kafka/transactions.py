@@ -112,52 +112,43 @@ class TransactionTarget:
             raise SinkError(f"Kafka: the brokers have not answered within {BEGIN_S:g} s") from error
 
     def is_visible(self, topic: str, partition: int, offset: int) -> bool | None:
-        """Return whether readers of committed records see a record; None: it is not there any more, for anybody.
+        """Return whether readers of committed records see a record; None: nobody can say, since the record is not there
+        any more, or a transaction that has begun before it is open.
 
         Raises:
-            SinkError: the brokers do not answer, or a transaction before it is open.
+            SinkError: the brokers do not answer.
         """
         at = TopicPartition(topic, partition, offset)
-        if self._next_record(at, "read_uncommitted") != offset:
+        if self._next_record(at, "read_uncommitted") != (offset, True):
             return None
-        found = self._next_record(at, "read_committed")
-        if found is not None and found <= offset:
+        found, is_record = self._next_record(at, "read_committed")
+        if is_record:
             return found == offset
-        return False
+        return None if found <= offset else False
 
-    def _next_record(self, at: TopicPartition, isolation: str) -> int | None:
-        """Return the offset of the first record at or behind an offset; None: there is none."""
+    def _next_record(self, at: TopicPartition, isolation: str) -> tuple[int, bool]:
+        """Return the offset of the first record at or behind an offset, and True; or the end of the partition, and
+        False.
+        """
         given = client_properties(self.properties)
         settings: dict[str, Any] = {name: value for name, value in given.items() if name.startswith(_OF_READERS)}
         settings |= {"group.id": "tidemark", "isolation.level": isolation, "enable.partition.eof": True}
         consumer = Consumer(settings | {"enable.auto.commit": False, "auto.offset.reset": "error"})
         try:
             consumer.assign([at])
-            until = time.monotonic() + BEGIN_S
-            while time.monotonic() < until:
-                message = consumer.poll(1.0)
-                error = None if message is None else message.error()
-                if message is None:
-                    continue
-                if error is None:
-                    return message.offset()
-                if error.code() == KafkaError._PARTITION_EOF:
-                    if (message.offset() or 0) <= at.offset and isolation == "read_committed":
-                        # an open transaction is before it, or is this one, on its way to an end
-                        time.sleep(BEGIN_STEP_S)
-                        consumer.seek(at)
-                        continue
-                    return None
-                if error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
-                    return None
-                raise SinkError(f"Kafka topic {at.topic}: {error.str()}")
+            message = consumer.poll(BEGIN_S)
+            if message is None:
+                raise SinkError(f"Kafka topic {at.topic}: the brokers have not answered within {BEGIN_S:g} s")
+            error, offset = message.error(), message.offset() or 0
+            if error is None or error.code() == KafkaError._PARTITION_EOF:
+                return offset, error is None
+            if error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
+                return -1, False
+            raise SinkError(f"Kafka topic {at.topic}: {error.str()}")
         except KafkaException as failure:
             raise SinkError(f"Kafka topic {at.topic}: {failure.args[0].str()}") from failure
         finally:
             consumer.close()
-        raise SinkError(
-            f"Kafka topic {at.topic}, partition {at.partition}: nobody can say whether offset {at.offset} is committed"
-        )
 
 
 def check_timeout(
