@@ -266,6 +266,29 @@ def test_a_transaction_whose_id_somebody_has_taken_is_told_by_its_records(
             SinkRig(sink, TYPE, snapshot=snapshot, attempt=1)
 
 
+def test_an_older_open_transaction_does_not_hold_up_who_asks_for_the_fate_of_another(server: KafkaBroker) -> None:
+    topic = f"older-{random.getrandbits(32):x}"
+    server.create_topic(topic, 1)
+    older = Producer({"bootstrap.servers": server.servers, "transactional.id": f"older-{topic}"})
+    older.init_transactions(30)
+    older.begin_transaction()
+    older.produce(topic, b'{"id":0}')
+    assert older.flush(30) == 0
+    sink = exactly_once(server, topic)
+    rig = SinkRig(sink, TYPE)
+    rig.write(*rows(1))
+    snapshot = rig.snapshot(1)
+    kill(rig)
+    [item] = committables(snapshot)
+    with closing(coordinator(server)) as asked:
+        assert asked.end(item["id"], item["producer_id"], item["epoch"], commit=True)
+    Producer({"bootstrap.servers": server.servers, "transactional.id": item["id"]}).init_transactions(30)
+    # nobody can see its records yet
+    SinkRig(sink, TYPE, snapshot=snapshot, attempt=1).finish()
+    older.commit_transaction(30)
+    assert ids(server, topic) == [0, 1]
+
+
 def test_a_transaction_that_is_being_timed_out_is_not_taken_for_a_committed_one() -> None:
     item = {"id": "x", "producer_id": 1, "epoch": 0, "start_ms": 5, "timeout_ms": 1000}
     for state in ("Ongoing", "PrepareAbort", "PrepareEpochFence", "CompleteAbort", "Empty"):

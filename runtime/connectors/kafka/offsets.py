@@ -18,8 +18,8 @@ ANSWER_S: Final = 30.0
 
 
 #: its methods have no types
-_EARLIEST: Final[OffsetSpec] = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
-_LATEST: Final[OffsetSpec] = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+EARLIEST: Final[OffsetSpec] = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
+LATEST: Final[OffsetSpec] = OffsetSpec.latest()  # type: ignore[no-untyped-call]
 
 #: beginnings of the properties of any client
 _CONNECTION: Final = (
@@ -115,13 +115,13 @@ class KafkaOffsetsInitializer:
             return {}
         match self._kind:
             case _Kind.EARLIEST:
-                return client.listed(partitions, _EARLIEST)
+                return client.listed(partitions, EARLIEST)
             case _Kind.LATEST:
-                return client.listed(partitions, _LATEST)
+                return client.listed(partitions, LATEST)
             case _Kind.TIMESTAMP:
                 found = client.listed(partitions, OffsetSpec.for_timestamp(self._timestamp))
                 later = [partition for partition, offset in found.items() if offset < 0]
-                return found | client.listed(later, _LATEST)
+                return found | client.listed(later, LATEST)
         known = {partition: self._offsets[partition] for partition in partitions if partition in self._offsets}
         known |= client.committed([partition for partition in partitions if partition not in known])
         return known | self._reset_offsets([partition for partition in partitions if partition not in known], client)
@@ -135,7 +135,7 @@ class KafkaOffsetsInitializer:
         """
         if self._kind not in (_Kind.COMMITTED, _Kind.OFFSETS):
             return
-        ends = client.listed(starts, _LATEST, is_committed_only=False)
+        ends = client.listed(starts, LATEST, is_committed_only=False)
         for partition, offset in starts.items():
             if offset > ends[partition]:
                 raise LookupError(
@@ -155,7 +155,7 @@ class KafkaOffsetsInitializer:
                 f"{client.group!r} and no reset strategy"
             )
         is_earliest = self._reset is KafkaOffsetResetStrategy.EARLIEST
-        return client.listed(partitions, _EARLIEST if is_earliest else _LATEST)
+        return client.listed(partitions, EARLIEST if is_earliest else LATEST)
 
 
 class OffsetClient:

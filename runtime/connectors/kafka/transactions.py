@@ -32,6 +32,7 @@ from runtime.common.configuration import Configuration
 from runtime.common.time import Duration
 from runtime.connectors.background import BackgroundCall, BackgroundWriter
 from runtime.connectors.kafka.coordinator import PATIENCE_S, CoordinatorError, Described, TransactionCoordinator
+from runtime.connectors.kafka.offsets import EARLIEST, LATEST, KafkaTopicPartition, OffsetClient
 from runtime.connectors.kafka.producer import RecordProducer
 from runtime.connectors.kafka.properties import Properties, admin_properties, client_properties
 from runtime.connectors.kafka.serialization import KafkaRecordSerialization
@@ -118,13 +119,17 @@ class TransactionTarget:
         Raises:
             SinkError: the brokers do not answer.
         """
+        place = KafkaTopicPartition(topic, partition)
+        try:
+            client = OffsetClient(client_properties(self.properties), is_committed_only=True)
+            first, end = client.listed([place], EARLIEST)[place], client.listed([place], LATEST)[place]
+        except (KafkaException, TimeoutError) as error:
+            raise SinkError(f"Kafka topic {topic}: {error}") from error
         at = TopicPartition(topic, partition, offset)
-        if self._next_record(at, "read_uncommitted") != (offset, True):
+        # beyond its end a reader would wait
+        if not first <= offset < end or self._next_record(at, "read_uncommitted") != (offset, True):
             return None
-        found, is_record = self._next_record(at, "read_committed")
-        if is_record:
-            return found == offset
-        return None if found <= offset else False
+        return self._next_record(at, "read_committed") == (offset, True)
 
     def _next_record(self, at: TopicPartition, isolation: str) -> tuple[int, bool]:
         """Return the offset of the first record at or behind an offset, and True; or the end of the partition, and
@@ -142,8 +147,6 @@ class TransactionTarget:
             error, offset = message.error(), message.offset() or 0
             if error is None or error.code() == KafkaError._PARTITION_EOF:
                 return offset, error is None
-            if error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
-                return -1, False
             raise SinkError(f"Kafka topic {at.topic}: {error.str()}")
         except KafkaException as failure:
             raise SinkError(f"Kafka topic {at.topic}: {failure.args[0].str()}") from failure
