@@ -85,7 +85,7 @@ def rig() -> Rig:
 def test_a_parallelism_is_the_jobs_once_it_runs_with_it(rig: Rig) -> None:
     assert not rig.scaling.is_elastic
     rig.ask(4)
-    assert rig.driver.rescalings == [({4}, False)]
+    assert rig.driver.rescalings == [({4}, True)]
     # others may not take its slots meanwhile, but it is not recorded
     assert (rig.scaling.is_elastic, rig.job.requirements) == (True, {})
     assert rig.scaling.seen(False, 1.0, (2, 0), has_begun=True).slots == 4
@@ -102,7 +102,7 @@ def test_a_rescaling_that_fails_changes_no_bounds(rig: Rig) -> None:
 
 def test_with_room_it_takes_what_there_is(rig: Rig) -> None:
     rig.ask(8, 1, available=3)
-    assert rig.driver.rescalings == [({3}, False)]
+    assert rig.driver.rescalings == [({3}, True)]
     rig.come_about(3)
     assert set(map(tuple, rig.job.requirements.values())) == {(1, 8)}
 

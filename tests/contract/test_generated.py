@@ -52,7 +52,7 @@ def test_every_route_that_can_be_read_answers_as_described(api: APIClient, alice
         "taskmanager_id": rows.TASKMANAGER,
         "trigger_id": savepoint.trigger_id,
     }
-    queries = {"/history": {"series": f"v.{rows.SINK}.busy"}}
+    queries = {"/history": {"series": f"v.{rows.SINK}.busy"}, "/restore-points/check": {"location": "file:///x"}}
     others = {"disposal": disposal.trigger_id, "/checkpoints/{trigger_id}": checkpoint.trigger_id}
     assert len(GETS) > 50
     for route in GETS:
