@@ -22,7 +22,8 @@ from runtime.common.secrets import Redaction, SecretRef, providing
 from runtime.common.time import Instant
 from runtime.common.typeinfo import TypeInformation
 from runtime.common.types import row_of
-from runtime.task.peek_values import HIDDEN, MAX_CHARS, MAX_ITEMS, MAX_PARTS, MAX_ROW_CHARS, PeekedValues
+from runtime.core.secret_names import HIDDEN
+from runtime.task.peek_values import MAX_CHARS, MAX_ITEMS, MAX_PARTS, MAX_ROW_CHARS, PeekedValues
 
 
 def shown(value: Any, type_info: TypeInformation | None = None, masked: str = "") -> Any:
