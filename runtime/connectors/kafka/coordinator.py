@@ -161,7 +161,7 @@ class TransactionCoordinator:
                 if not isinstance(error, errors.ConcurrentTransactionsError):
                     self.close()
                 if time.monotonic() > until:
-                    raise CoordinatorError(f"{type(error).__name__}: {error}") from error
+                    raise CoordinatorError(str(error) or type(error).__name__) from error
                 time.sleep(PAUSE_S)
 
     @contextmanager
@@ -172,7 +172,7 @@ class TransactionCoordinator:
             raise
         except (errors.KafkaError, OSError) as error:
             self.close()
-            raise CoordinatorError(f"{type(error).__name__}: {error}") from error
+            raise CoordinatorError(str(error) or type(error).__name__) from error
 
 
 def _connected(properties: Mapping[str, Any]) -> Any:
