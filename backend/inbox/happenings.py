@@ -30,7 +30,7 @@ _ENDED_BADLY: Final = (Deployment.State.ROLLED_BACK, Deployment.State.FAILED)
 
 
 class Happenings(NamedTuple):
-    """What has happened on the cluster."""
+    """Lists the happenings on the cluster."""
 
     newest: list[Happening]
     """Newest first."""

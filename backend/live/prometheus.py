@@ -135,7 +135,7 @@ class _JobRow:
 
 
 class _Rows(NamedTuple):
-    """What SQL says that is needed for more than its own figures.
+    """Rows of SQL that more than one family of figures needs.
 
     Attributes:
         jobs: those that have not ended, newest first.

@@ -41,7 +41,7 @@ _STORAGE_FILES: Final = (".aws", ".config/gcloud", ".azure")
 
 
 class StateLookupError(Exception):
-    """There is no answer; the message says why.
+    """A lookup has no answer; the message says why.
 
     Attributes:
         reason: key (it is not of the right type) | missing (no such operator or state) | too large | unreadable |

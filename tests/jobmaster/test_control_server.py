@@ -54,7 +54,7 @@ def leader() -> Iterator[Leader]:
 
 @dataclass
 class RawSlot:
-    """What a slot's code can do to the JobMaster: it knows the token, and writes what it likes."""
+    """Writes to the JobMaster what it likes, as the code of a slot can: it knows the token."""
 
     address: str
     token: str = f"{TOKEN} {ATTEMPT}"

@@ -179,7 +179,7 @@ def test_private_attributes_have_the_names_of_columns() -> None:
 
 
 def _exit(*_: Any) -> Any:
-    """What a row does if its code is called."""
+    """End the process: a row does so if its code is called."""
     raise SystemExit("code of the user was called")
 
 

@@ -52,7 +52,7 @@ class CoordinatorError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """What the coordinator knows of an id."""
+    """State of a transactional id, as its coordinator knows it."""
 
     transactional_id: str
     state: str
