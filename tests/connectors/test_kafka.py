@@ -8,12 +8,13 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
 from runtime.common import Row, SimpleStringSchema, Types, WatermarkStrategy
 from runtime.common.secrets import SecretRef
 from runtime.common.time import Duration
 from runtime.connectors import BadRecords, NdjsonFormat, NdjsonWriterFormat
+from runtime.connectors.kafka.offsets import OffsetClient
 from runtime.connectors.kafka.properties import PropertyError, admin_properties, client_properties
 from runtime.connectors.kafka.source import owner_of
 from runtime.datastream.connectors.base import DeliveryGuarantee
@@ -230,6 +231,25 @@ def test_topics_and_partitions_that_come_later_are_read_from_their_beginning(
     rig.run_until(lambda: len(rig.values) == 3, "three records")
     rig.close()
     assert sorted(rig.values) == ["2", "3", "4"]
+
+
+@pytest.mark.parametrize("code", [KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE])
+def test_a_look_for_partitions_waits_for_the_election_of_a_leader(
+    broker: KafkaBroker, make_topic: MakeTopic, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    topic = make_topic(1)
+    broker.write(topic, texts(1, 2))
+    listed, refusals = OffsetClient.listed, [KafkaException(KafkaError(code))] * 2
+
+    def refused_twice(*args: Any, **options: Any) -> dict[KafkaTopicPartition, int]:
+        if refusals:
+            raise refusals.pop()
+        return listed(*args, **options)
+
+    monkeypatch.setattr(OffsetClient, "listed", refused_twice)
+    rig = SourceRig(reading(broker, topic).set_bounded(LATEST).build())
+    rig.run_to_end()
+    assert sorted(rig.values) == ["1", "2"]
 
 
 def test_a_topic_that_there_is_not_fails_the_job(broker: KafkaBroker) -> None:

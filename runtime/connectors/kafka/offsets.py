@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Self
 
-from confluent_kafka import Consumer, IsolationLevel, KafkaException, TopicPartition
+from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
 
 ANSWER_S: Final = 30.0
@@ -26,6 +26,30 @@ _CONNECTION: Final = (
     *("bootstrap.", "broker.", "client.", "enable.ssl", "log_level", "metadata.", "reconnect.", "sasl.", "security."),
     *("socket.", "ssl."),
 )
+
+#: errors that pass by themselves: a topic was made a moment ago, a leader or a coordinator is elected
+_TRANSIENT: Final = frozenset(
+    {
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.BROKER_NOT_AVAILABLE,
+        KafkaError.REPLICA_NOT_AVAILABLE,
+        KafkaError.NETWORK_EXCEPTION,
+        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+        KafkaError.COORDINATOR_NOT_AVAILABLE,
+        KafkaError.NOT_COORDINATOR,
+        KafkaError.LISTENER_NOT_FOUND,
+        KafkaError.FENCED_LEADER_EPOCH,
+        KafkaError.UNKNOWN_LEADER_EPOCH,
+        KafkaError.OFFSET_NOT_AVAILABLE,
+    }
+)
+
+
+def is_transient(error: Exception) -> bool:
+    """Return whether the brokers gave an error that passes by itself, so the same question may be asked again."""
+    return isinstance(error, KafkaException) and bool(error.args) and error.args[0].code() in _TRANSIENT
 
 
 @dataclass(frozen=True, slots=True, order=True)

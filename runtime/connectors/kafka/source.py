@@ -24,7 +24,13 @@ from runtime.connectors.background import BackgroundCall
 from runtime.connectors.formats.bad_records import ERRORS_METRIC, BadRecordHandler, BadRecords
 from runtime.connectors.formats.messages import MessageDecoder, MessageFormat, message_type
 from runtime.connectors.kafka.fetcher import Chunk, Fetcher
-from runtime.connectors.kafka.offsets import ANSWER_S, KafkaOffsetsInitializer, KafkaTopicPartition, OffsetClient
+from runtime.connectors.kafka.offsets import (
+    ANSWER_S,
+    KafkaOffsetsInitializer,
+    KafkaTopicPartition,
+    OffsetClient,
+    is_transient,
+)
 from runtime.connectors.kafka.properties import (
     CLIENT_ID_PREFIX,
     COMMIT_ON_CHECKPOINT,
@@ -54,6 +60,8 @@ DISCOVERY_MS: Final = 300_000
 """Time between two looks for new partitions, unless `partition.discovery.interval.ms` says otherwise; Flink's."""
 DISCOVERY_POLL_MS: Final = 10
 """Time between two questions whether a look has ended."""
+_RETRY_S: Final = 0.2
+"""Time before brokers are asked again that were electing a leader."""
 
 RECORD_TYPE: Final = Types.ROW_NAMED(
     ["topic", "partition", "offset", "timestamp", "key", "value", "headers"],
@@ -202,17 +210,25 @@ class KafkaSource(Source):
             is_first: whether nothing was looked for before: later partitions begin at their beginning.
 
         Raises:
-            SourceError: the brokers do not answer, or there is no such topic or offset.
+            SourceError: the brokers do not answer, or there is no such topic or offset; what passes by itself, such as
+                an election of a leader, is waited for up to `ANSWER_S`.
         """
-        try:
-            client = OffsetClient(self.client_properties("enumerator"), is_committed_only=self.is_committed_only)
-            new = sorted(set(self._wanted(client)).difference(known))
-            starts = (self.start if is_first else KafkaOffsetsInitializer.earliest()).resolve(new, client)
-            if is_first:
-                self.start.check(starts, client)
-            stops: Mapping[KafkaTopicPartition, int] = {} if self.stop is None else self.stop.resolve(new, client)
-        except (KafkaException, LookupError, ValueError) as error:
-            raise SourceError(f"Kafka {self._what}: {_text(error)}") from error
+        until = time.monotonic() + ANSWER_S
+        while True:
+            try:
+                return self._find(known, is_first=is_first)
+            except (KafkaException, LookupError, ValueError) as error:
+                if not is_transient(error) or time.monotonic() > until:
+                    raise SourceError(f"Kafka {self._what}: {_text(error)}") from error
+            time.sleep(_RETRY_S)
+
+    def _find(self, known: Collection[KafkaTopicPartition], *, is_first: bool) -> list[PartitionSplit]:
+        client = OffsetClient(self.client_properties("enumerator"), is_committed_only=self.is_committed_only)
+        new = sorted(set(self._wanted(client)).difference(known))
+        starts = (self.start if is_first else KafkaOffsetsInitializer.earliest()).resolve(new, client)
+        if is_first:
+            self.start.check(starts, client)
+        stops: Mapping[KafkaTopicPartition, int] = {} if self.stop is None else self.stop.resolve(new, client)
         return [PartitionSplit(f"{each.topic}-{each.partition}", each, starts[each], stops.get(each)) for each in new]
 
     @property
