@@ -63,6 +63,8 @@ def checkpoints_document(snapshot: CheckpointsSnapshot, report: RestoreReport | 
             "latest": _present(entries | {"restored": _restored(snapshot.latest_restored)}),
             # by id, so that a patch carries only changed entries
             "history": {str(stats.checkpoint_id): checkpoint_entry(stats) for stats in snapshot.history},
+            "failures_since": snapshot.failures_since_ms,
+            "failures_in_a_row": snapshot.failures_in_a_row or None,
             "restore_report": None if report is None else _report(report),
         }
     )

@@ -68,14 +68,15 @@ def job_entry(document: Document) -> Document:
     kept = ("id", "name", "state", "start_time", "end_time", "duration", "parallelism", "restarts", "waiting_for")
     entry = {name: document[name] for name in kept} | {"tasks": dict(tasks), "tasks_total": tasks.total()}
     # documents of earlier releases have no checkpoints
-    latest = document.get("checkpoints", {}).get("latest", {})
+    checkpoints = document.get("checkpoints", {})
+    latest = checkpoints.get("latest", {})
     completed = latest.get("completed")
     entry["last_checkpoint"] = None if completed is None else completed["latest_ack_timestamp"]
-    entry["failed_checkpoint"] = _failed(latest.get("failed"))
+    entry["failed_checkpoint"] = _failed(latest.get("failed"), checkpoints)
     return entry | _performance(document)
 
 
-def _failed(checkpoint: Document | None) -> Document | None:
+def _failed(checkpoint: Document | None, section: Document) -> Document | None:
     if checkpoint is None:
         return None
     return {
@@ -83,6 +84,8 @@ def _failed(checkpoint: Document | None) -> Document | None:
         "at": checkpoint.get("failure_timestamp", checkpoint["trigger_timestamp"]),
         "message": checkpoint.get("failure_message", "")[:MAX_MESSAGE_CHARS],
         "is_savepoint": checkpoint["is_savepoint"],
+        "since": section.get("failures_since"),
+        "in_a_row": section.get("failures_in_a_row", 0),
     }
 
 

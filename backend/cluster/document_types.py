@@ -463,8 +463,26 @@ class JobCheckpoints(TypedDict):
     latest: LatestCheckpoints
     history: dict[str, CheckpointEntry]
     """By id, the last ones: `web.checkpoints.history`."""
+    failures_since: NotRequired[int]
+    """When the latest row of failed checkpoints began, those with no completed one between them; missing: none has
+    failed."""
+    failures_in_a_row: NotRequired[int]
+    """Number of checkpoints in that row; savepoints do not count."""
     restore_report: NotRequired[RestoreReport]
     """Missing: no state was restored."""
+
+
+class OpenOperation(TypedDict):
+    """An operation on a job that is not completed."""
+
+    trigger_id: str
+    kind: Literal["cancel", "savepoint", "stop", "checkpoint", "rescale"]
+    is_begun: bool
+    """Whether the leader carries it out; false: it waits."""
+    since: int
+    """When it was requested, epoch ms."""
+    requested_by: str
+    """A user; empty: nobody in particular."""
 
 
 class JobDocument(TypedDict):
@@ -501,6 +519,8 @@ class JobDocument(TypedDict):
     """-1: none is scheduled."""
     stalls: NotRequired[list[Stall]]
     """Calls of user code that have not returned for some seconds."""
+    operations: NotRequired[list[OpenOperation]]
+    """Those that are not completed, oldest first."""
     autoscaler: NotRequired[JobAutoscaler]
     causes: NotRequired[dict[CauseTopic, JobCause]]
     """Causes of which each limits the job, by topic: one for the throughput, one for the watermark … Missing: the job
@@ -549,7 +569,12 @@ class FailedCheckpoint(TypedDict):
     at: int
     message: str
     is_savepoint: NotRequired[bool]
-    """Missing in documents of earlier releases."""
+    """This and the next two are missing in documents of earlier releases."""
+    since: NotRequired[int | None]
+    """When the latest row of failed checkpoints began, those with no completed one between them; null: none has
+    failed."""
+    in_a_row: NotRequired[int]
+    """Number of checkpoints in that row; savepoints do not count."""
 
 
 class JobSummary(TypedDict):

@@ -142,6 +142,8 @@ class JobRunner:
         self.runs = VertexRuns(job.document)
         #: metrics whose history somebody has asked for; written by the leader
         self.pins: Sequence[Pin] = ()
+        #: operations on the job that are not completed, for its document; written by the leader
+        self.open_operations: Sequence[Document] = ()
         #: whether the job ran before this leader took it
         self._has_run = "RUNNING" in job.state_times
         self._places: dict[Attempt, dict[SlotId, Placement]] = {}
@@ -402,6 +404,7 @@ class JobRunner:
             "" if self.job.is_terminal else self.scaling.why,
             {} if self.job.is_terminal else self.autoscaling.document(),
             None if self.job.is_terminal else self.scaling.room,
+            () if self.job.is_terminal else self.open_operations,
         )
         self.runs.note(document)
         return document

@@ -222,9 +222,8 @@ class JobStore:
 
     def due_operations(self) -> list[Operation]:
         """Return all operations that are not completed, oldest first, whichever leader began them."""
-        rows = Operation.objects.exclude(state=Operation.State.COMPLETED).select_related("job", "follows")
-        rows = rows.defer("job__graph")
-        return list(rows.order_by("created_at"))
+        rows = Operation.objects.exclude(state=Operation.State.COMPLETED).order_by("created_at")
+        return list(rows.select_related("job", "follows", "requested_by").defer("job__graph"))
 
     def request_stop(self, job_id: str, now: int) -> None:
         """Request the stop of a job of its own, with a savepoint, unless that is requested already.

@@ -6,7 +6,8 @@ Used by the jobmanager's loop. Whatever an earlier leader began is begun again, 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -113,6 +114,17 @@ class LedOperations:
         for action in actions:
             with self._contained(rows[action.trigger_id]):
                 self._act(action, rows[action.trigger_id])
+        self._tell(rows.values())
+
+    def _tell(self, rows: Iterable[Operation]) -> None:
+        """Give each runner the operations on its job, for its document."""
+        open_ones: defaultdict[str, list[Document]] = defaultdict(list)
+        for row in rows:
+            # one that follows another is the same, asked for again
+            if row.job_id is not None and row.follows_id is None:
+                open_ones[row.job_id].append(open_operation(row))
+        for job_id, runner in self._jobs.runners.items():
+            runner.open_operations = open_ones.get(job_id, [])
 
     def _later(self, rows: Mapping[str, Operation]) -> set[str]:
         """Return the disposals that this poll leaves alone: those that were looked at most often, as their storage does
@@ -244,3 +256,14 @@ class LedOperations:
     def _begin(self, row: Operation, is_begun: bool) -> bool:
         """Record that an operation begins, unless that is recorded; return False if it has a result."""
         return is_begun or self._store.begin(row)
+
+
+def open_operation(row: Operation) -> Document:
+    """Return the `OpenOperation` of a row."""
+    return {
+        "trigger_id": row.trigger_id,
+        "kind": row.kind,
+        "is_begun": row.state != Operation.State.PENDING,
+        "since": row.created_at,
+        "requested_by": "" if row.requested_by is None else row.requested_by.get_username(),
+    }

@@ -128,6 +128,7 @@ class LiveDocument:
         scaling: str = "",
         autoscaler: Mapping[str, Any] = MappingProxyType({}),
         room: Requirements | None = None,
+        operations: Sequence[Document] = (),
     ) -> Document:
         """Build the current document.
 
@@ -140,6 +141,7 @@ class LiveDocument:
             scaling: why the job runs with less than its upper bounds; empty: it does not.
             autoscaler: its part of the document; empty: nothing is known of it.
             room: bounds of an autoscaler, in place of those that no user has given; None: there are none.
+            operations: those that are not completed, oldest first.
         """
         room = None if self._job.requirements else room
         tasks = {t.task: t for t in snapshot.tasks} if snapshot is not None else {}
@@ -165,6 +167,7 @@ class LiveDocument:
             "scaling": scaling,
             "autoscaler": dict(autoscaler),
             "has_autoscaler_bounds": room is not None,
+            "operations": [*operations],
             "vertices": [
                 self._vertex(
                     v,
@@ -373,6 +376,7 @@ def ended_document(
         "end_time": now,
         "duration": now - created_at,
         "waiting_for": "",
+        "operations": [],
         "failure": newest_failure(known),
         "failures": last.get("failures", 0) + len(failures),
         "next_attempt_at": -1,

@@ -126,8 +126,11 @@ def _checkpoints(since: int) -> Iterator[Happening]:
         failed = job.get("failed_checkpoint")
         # a savepoint's failure is told as the result of its operation
         if failed is not None and failed["at"] > since and not failed.get("is_savepoint"):
-            text = f"checkpoint {failed['id']} failed: {failed['message']}"
-            yield _happening("checkpoint", failed["at"], job["id"], job["name"], text)
+            text, number = f"checkpoint {failed['id']} failed: {failed['message']}", failed.get("in_a_row", 0)
+            if number > 1:
+                text = f"{number} in a row have failed; the latest: {text}"
+            # a row of failures is one piece of news, from its first one
+            yield _happening("checkpoint", failed.get("since") or failed["at"], job["id"], job["name"], text)
 
 
 def _happening(kind: Any, at: int, subject: Any, name: str, text: str, *, is_bad: bool = True) -> Happening:

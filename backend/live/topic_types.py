@@ -21,6 +21,7 @@ from backend.cluster.document_types import (
     JobFailure,
     JobLimit,
     JobState,
+    OpenOperation,
     OperatorInput,
     SkewFigures,
     Stall,
@@ -162,6 +163,8 @@ class MovingJob(TypedDict):
     """The latest; a newer one has a greater timestamp in its key or, if they are equal, a greater number after it."""
     stalls: dict[str, Stall]
     """Calls of user code that have not returned for some seconds, by task."""
+    operations: dict[str, OpenOperation]
+    """Those that are not completed, by trigger id."""
     autoscaler: NotRequired[JobAutoscaler]
     checkpoints: NotRequired[JobCheckpoints]
 

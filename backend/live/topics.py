@@ -148,6 +148,7 @@ def job_document(source: Document) -> Document:
         "edges": {edge: _row(each, EdgeFigures) for edge, each in source.get("edges", {}).items()},
         "exceptions": _by_time(source["exceptions"]),
         "stalls": {f"{s['slot']}/{s['vertex']}/{s['subtask']}": s for s in source.get("stalls", ())},
+        "operations": {each["trigger_id"]: each for each in source.get("operations", ())},
         "autoscaler": source.get("autoscaler"),
         "checkpoints": source.get("checkpoints"),
     }

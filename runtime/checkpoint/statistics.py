@@ -210,6 +210,11 @@ class CheckpointsSnapshot:
     latest_completed: CheckpointStats | None = None
     """The latest checkpoint that is not a savepoint."""
     latest_failed: CheckpointStats | None = None
+    failures_since_ms: int | None = None
+    """When the latest row of failed checkpoints began, those with no completed one between them, epoch ms; None: none
+    has failed."""
+    failures_in_a_row: int = 0
+    """Number of checkpoints in that row; savepoints do not count."""
     latest_savepoint: CheckpointStats | None = None
     latest_restored: RestoredStats | None = None
     refused: int = 0
@@ -328,6 +333,9 @@ class CheckpointStatistics:
         self._restored = self._total = self._completed = self._failed = self._savepoints = 0
         self._latest_completed: CheckpointStats | None = None
         self._latest_failed: CheckpointStats | None = None
+        self._failures_since_ms: int | None = None
+        self._failures_in_a_row = 0
+        self._is_row_over = True
         self._latest_savepoint: CheckpointStats | None = None
         self._latest_restored: RestoredStats | None = None
         self.refused = 0
@@ -368,6 +376,7 @@ class CheckpointStatistics:
             self._latest_savepoint = stats
         else:
             self._latest_completed = stats
+            self._is_row_over = True
         for name, value in zip(SUMMARISED, _quantities(stats), strict=True):
             self._distributions[name].add(value)
         self._summarise()
@@ -385,6 +394,10 @@ class CheckpointStatistics:
         self._failed += 1
         self._savepoints += stats.options.is_savepoint
         self._latest_failed = stats
+        if not stats.options.is_savepoint:
+            if self._is_row_over:
+                self._failures_since_ms, self._failures_in_a_row, self._is_row_over = wall_ms, 0, False
+            self._failures_in_a_row += 1
 
     def batch_completed(self, checkpoint_id: CheckpointId, batch: BatchTrace) -> None:
         """Note what the batch that ends with a checkpoint has done; in place of what was noted of the same region."""
@@ -451,6 +464,8 @@ class CheckpointStatistics:
             history=tuple(history),
             latest_completed=self._latest_completed,
             latest_failed=self._latest_failed,
+            failures_since_ms=self._failures_since_ms,
+            failures_in_a_row=self._failures_in_a_row,
             latest_savepoint=self._latest_savepoint,
             latest_restored=self._latest_restored,
             refused=self.refused,

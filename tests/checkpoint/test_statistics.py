@@ -90,6 +90,25 @@ def test_a_failure_says_when_and_why() -> None:
     assert (failed.failure_message, failed.failure_timestamp_ms, failed.end_to_end_ms) == ("disk full", 10_500, 500)
 
 
+def test_failures_without_a_completed_checkpoint_between_them_are_one_row() -> None:
+    tracked = statistics()
+
+    def row_after_failure(number: int, options: CheckpointOptions = OPTIONS) -> tuple[int | None, int]:
+        tracked.triggered(CheckpointId(number), 10_000, options, {A: 1})
+        tracked.failed(CheckpointId(number), "disk full", 10_000 + number)
+        snapshot = tracked.snapshot()
+        return snapshot.failures_since_ms, snapshot.failures_in_a_row
+
+    assert row_after_failure(1) == (10_001, 1)
+    assert row_after_failure(2) == (10_001, 2)
+    assert row_after_failure(3, SAVEPOINT) == (10_001, 2)
+    take(tracked, 4, SAVEPOINT)
+    assert row_after_failure(5) == (10_001, 3)
+    take(tracked, 6)
+    assert tracked.snapshot().failures_in_a_row == 3
+    assert row_after_failure(7) == (10_007, 1)
+
+
 def test_summaries_are_of_all_completed_ones() -> None:
     tracked = statistics()
     assert tracked.snapshot().summaries == {}

@@ -79,6 +79,23 @@ def test_a_savepoint_of_which_only_the_beginning_was_recorded_begins_again_elsew
     assert operation.progress["directory"] == second
 
 
+def test_the_document_of_a_job_has_its_open_operations(
+    manager: JobManager, job: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(JobRequests, "begin", lambda *_: None)
+    stop = services.request_operation(job, Kind.STOP, {}, None)
+    runner = manager.jobs.runners[job.id]
+    assert runner.document()["operations"] == []
+    turn(manager, stop)
+    told = {"trigger_id": stop.trigger_id, "kind": "stop", "since": stop.created_at, "requested_by": ""}
+    assert runner.document()["operations"] == [told | {"is_begun": False}]
+    turn(manager, stop)
+    assert runner.document()["operations"] == [told | {"is_begun": True}]
+    JobStore.complete(manager._store, stop.trigger_id, {"error": "in vain"}, 7)
+    turn(manager, stop)
+    assert runner.document()["operations"] == []
+
+
 def test_an_operation_that_breaks_after_its_beginning_is_answered_and_not_repeated(
     manager: JobManager, job: Job, monkeypatch: pytest.MonkeyPatch
 ) -> None:

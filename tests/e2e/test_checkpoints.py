@@ -10,7 +10,7 @@ from playwright.sync_api import Locator, Page, expect
 
 from runtime.client.rest import RestClient
 from tests.e2e.counted import COUNTED, check_exactly_once, total
-from tests.e2e.site import Site, choose_action, fact, job_state, shown_job
+from tests.e2e.site import PROGRAMS, Site, choose_action, fact, job_state, notices, shown_job
 from tests.e2e.test_cli import tidemark
 from tests.e2e.test_jobs import Sent
 from tests.support.waiting import wait_until
@@ -150,6 +150,32 @@ def test_a_job_that_was_stopped_goes_on_from_its_savepoint_exactly(site: Site, p
     assert check_exactly_once(tmp_path / "out") > first
     page.get_by_role("button", name="Run again").click()
     expect(again.get_by_role("radio", name=re.compile("^Snapshot that this job was started from"))).to_be_visible()
+
+
+def test_a_stop_that_takes_long_is_seen_after_a_reload_and_is_not_requested_twice(site: Site, page: Page) -> None:
+    job_id = site.run(PROGRAMS / "slow_sink.py", parallelism=1)
+    site.wait_for_state(job_id, "RUNNING", 60)
+    # until it is full of records that the sink has not taken yet
+    wait_until(lambda: total_back_pressure(site, job_id) > 0, 60, "back pressure")
+    site.open_job(page, job_id)
+    page.get_by_role("button", name="Stop with savepoint").click()
+    page.get_by_role("dialog").get_by_role("button", name="Stop job").click()
+    stopping = page.get_by_role("button", name="Stopping", exact=True)
+    expect(stopping).to_be_disabled()
+    page.reload()
+    expect(stopping).to_be_disabled(timeout=START_MS)
+    expect(notices(page).filter(has_text=re.compile("^Stopping the job: .*requested by"))).to_be_visible()
+    # the result of what the earlier page requested is told, too
+    expect(page.get_by_role("alert").filter(has_text="Stopping the job")).to_be_visible()
+    site.cancel(job_id)
+    expect(page.get_by_role("alert").filter(has_text="The job did not stop")).to_be_visible()
+    expect(notices(page).filter(has_text="Stopping the job")).to_have_count(0)
+
+
+def total_back_pressure(site: Site, job_id: str) -> float:
+    """The shares of time, ms a second, that the vertices of a job wait for those behind them."""
+    vertices = site.get(f"/api/v1/jobs/{job_id}/live")["vertices"]
+    return sum(float(vertex["metrics"]["back_pressured"]) for vertex in vertices)
 
 
 def test_a_job_is_drained(site: Site, page: Page, tmp_path: Path) -> None:

@@ -274,6 +274,25 @@ def test_slots_are_given_back_when_a_job_has_ended(site: Site, page: Page) -> No
     expect(card).to_contain_text("4 of 6")
 
 
+def test_back_leads_to_where_the_overview_was_left_and_a_new_page_begins_at_its_top(site: Site, page: Page) -> None:
+    job_id = site.wait_for_demo()
+    page.set_viewport_size({"width": 390, "height": 400})
+    page.goto(f"{site.url}/ui/")
+    link = page.locator(f'a[href*="{job_id}"]').first
+    link.scroll_into_view_if_needed()
+    link.evaluate("link => window.scrollBy(0, link.getBoundingClientRect().top - 200)")
+    left = page.evaluate("window.scrollY")
+    assert left > 0
+    link.click()
+    expect(page.get_by_role("heading", level=1)).to_be_in_viewport()
+    assert page.evaluate("window.scrollY") == 0
+    page.get_by_role("tab", name="Checkpoints").click()
+    page.evaluate("window.scrollTo(0, 150)")
+    page.go_back()
+    page.go_back()
+    page.wait_for_function("left => Math.abs(window.scrollY - left) <= 2", arg=left)
+
+
 def test_a_program_is_deleted_after_a_question(site: Site, page: Page, tmp_path: Path) -> None:
     program = tmp_path / "doomed.py"
     program.write_text("print('never run')\n")

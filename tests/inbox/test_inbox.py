@@ -151,12 +151,22 @@ def test_the_latest_failed_checkpoint_of_a_job_is_told(api: APIClient) -> None:
         "at": 2_500,
         "message": "it took too long",
         "is_savepoint": False,
+        "since": 2_500,
+        "in_a_row": 1,
     }
     failed = {"id": 7, "at": now, "message": "it took too long"}
     cluster = cluster_document([], [entry | {"failed_checkpoint": failed}], now, now)
     bus_contents.put_document(bus.CLUSTER_KEY, cluster)
     bus_contents.beat()
     assert texts(api.get(URL)) == [("checkpoint", "checkpoint 7 failed: it took too long")]
+    # a row of them is news once, at its first one
+    row = failed | {"since": now - 60_000, "in_a_row": 9}
+    bus_contents.put_document(bus.CLUSTER_KEY, cluster_document([], [entry | {"failed_checkpoint": row}], now, now))
+    (told,) = api.get(URL).json()["happenings"]
+    assert (told["at"], told["text"]) == (
+        now - 60_000,
+        "9 in a row have failed; the latest: checkpoint 7 failed: it took too long",
+    )
     # a savepoint's is told once, as the result of its operation
     savepoint_of(job, now, {"error": "it took too long"})
     cluster = cluster_document([], [entry | {"failed_checkpoint": failed | {"is_savepoint": True}}], now, now)

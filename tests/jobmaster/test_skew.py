@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -53,6 +54,18 @@ def test_the_worst_vertex_comes_first_whether_its_skew_is_old_or_new() -> None:
 def test_a_vertex_that_no_longer_gets_records_keeps_its_skew_since_the_start() -> None:
     (found,) = find_skews(job(vertex("a", [4_000, 0], [0.0, 0.0])))
     assert found.live is None and found.total is not None and found.total.max_to_average == 2.0
+
+
+def test_rates_of_a_vertex_whose_inputs_wait_for_a_barrier_are_no_skew() -> None:
+    uneven = vertex("a", [1_000, 1_000], [20.0, 180.0])
+    watch = SkewWatch()
+    (aligning,) = watch.observe(replace(job(uneven), checkpoint=(7, 2_000.0), unacknowledged={VertexId("a")}))
+    assert aligning.live is None and aligning.total is not None
+    # rates still span the time of the alignment
+    (after,) = watch.observe(job(uneven, at_ms=2_000.0, generation=1))
+    assert after.live is None
+    (measured,) = watch.observe(job(uneven, at_ms=7_000.0, generation=1))
+    assert measured.live is not None and measured.live.subtask == 1
 
 
 def test_a_document_has_the_worst_vertices_only() -> None:

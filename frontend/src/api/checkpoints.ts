@@ -87,8 +87,8 @@ export function changeRequirements(
 }
 
 /** Waits for an operation to complete. Throws ApiError with the reason if it failed. */
-export async function settled(jobId: string, triggered: Triggered): Promise<OperationResult> {
-  const path = { job_id: jobId, trigger_id: triggered['request-id'] };
+export async function settled(jobId: string, triggerId: string): Promise<OperationResult> {
+  const path = { job_id: jobId, trigger_id: triggerId };
   let heardAt = Date.now();
   for (;;) {
     try {
@@ -107,8 +107,13 @@ export async function settled(jobId: string, triggered: Triggered): Promise<Oper
   }
 }
 
+/** Those of the operations whose results this page reports: it has requested them, may yet, or follows them. */
+export const triggerIds = new Set<string>();
+
 /** 32 random hex digits. (crypto.randomUUID exists on https and localhost only.) */
 export function newTriggerId(): string {
   const bytes = crypto.getRandomValues(new Uint8Array(16));
-  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('');
+  const id = Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('');
+  triggerIds.add(id);
+  return id;
 }

@@ -840,8 +840,15 @@ export interface FailedCheckpoint {
   id: number;
   at: number;
   message: string;
-  /** Missing in documents of earlier releases. */
+  /** This and the next two are missing in documents of earlier releases. */
   is_savepoint?: boolean;
+  /**
+   * When the latest row of failed checkpoints began, those with no completed one between them; null: none has
+   * failed.
+   */
+  since?: number | null;
+  /** Number of checkpoints in that row; savepoints do not count. */
+  in_a_row?: number;
 }
 
 /** Failures with the same class, vertex and line of the program. */
@@ -1091,6 +1098,13 @@ export interface JobCheckpoints {
   latest: LatestCheckpoints;
   /** By id, the last ones: `web.checkpoints.history`. */
   history: Record<string, CheckpointEntry>;
+  /**
+   * When the latest row of failed checkpoints began, those with no completed one between them; missing: none has
+   * failed.
+   */
+  failures_since?: number;
+  /** Number of checkpoints in that row; savepoints do not count. */
+  failures_in_a_row?: number;
   /** Missing: no state was restored. */
   restore_report?: RestoreReport;
 }
@@ -1157,6 +1171,8 @@ export interface JobDocument {
   next_attempt_at?: number;
   /** Calls of user code that have not returned for some seconds. */
   stalls?: Stall[];
+  /** Those that are not completed, oldest first. */
+  operations?: OpenOperation[];
   autoscaler?: JobAutoscaler;
   /**
    * Causes of which each limits the job, by topic: one for the throughput, one for the watermark … Missing: the job
@@ -1759,6 +1775,8 @@ export interface MovingJob {
   exceptions: Record<string, JobException>;
   /** Calls of user code that have not returned for some seconds, by task. */
   stalls: Record<string, Stall>;
+  /** Those that are not completed, by trigger id. */
+  operations: Record<string, OpenOperation>;
   autoscaler?: JobAutoscaler;
   checkpoints?: JobCheckpoints;
 }
@@ -1862,6 +1880,18 @@ export interface NodeType {
 
 /** {}. */
 export interface Nothing {
+}
+
+/** An operation on a job that is not completed. */
+export interface OpenOperation {
+  trigger_id: string;
+  kind: 'cancel' | 'savepoint' | 'stop' | 'checkpoint' | 'rescale';
+  /** Whether the leader carries it out; false: it waits. */
+  is_begun: boolean;
+  /** When it was requested, epoch ms. */
+  since: number;
+  /** A user; empty: nobody in particular. */
+  requested_by: string;
 }
 
 /** An operation requested by a user; the leading jobmanager carries it out. */

@@ -3,27 +3,29 @@
 
 import { notifications } from '@mantine/notifications';
 import { useMutation } from '@tanstack/react-query';
-import { useCallback, useState } from 'react';
+import { useCallback, useEffect, useState } from 'react';
 
-import { newTriggerId, settled } from '../api/checkpoints';
-import type { OperationResult as Result, Triggered } from '../gen/contract';
+import { newTriggerId, settled, triggerIds } from '../api/checkpoints';
+import type { OpenOperation, Triggered } from '../gen/contract';
+import { OPERATION_TITLES, type OperationKind, type Titles, describeResult } from '../model/operations';
+import { useSession } from './useSession';
 import { useSingleFlight } from './useSingleFlight';
 
 interface Options<T> {
   readonly jobId: string;
+  readonly kind: OperationKind;
   readonly ask: (wanted: T, triggerId: string) => Promise<Triggered>;
   /** Called once it is requested. */
   readonly onAsked?: () => void;
   /** There is no dialog to show `error`: a notification reports that the request failed. */
   readonly isWithoutDialog?: boolean;
-  /** Titles while in progress, on success and on failure. */
-  readonly titles: readonly [string, string, string];
-  readonly describe?: (result: Result) => string;
+  /** Instead of those of its kind. */
+  readonly titles?: Titles;
 }
 
 const FAILED = { color: 'red', autoClose: false, withCloseButton: true } as const;
 
-export function useOperation<T>({ jobId, ask, onAsked, isWithoutDialog = false, titles, describe }: Options<T>) {
+export function useOperation<T>({ jobId, kind, ask, onAsked, isWithoutDialog = false, titles }: Options<T>) {
   // one per opening of the dialog: a request repeated after a lost response counts as one
   const [triggerId, setTriggerId] = useState(newTriggerId);
   const { mutate, isPending, error, reset } = useMutation({
@@ -31,13 +33,18 @@ export function useOperation<T>({ jobId, ask, onAsked, isWithoutDialog = false, 
     onSuccess: (triggered) => {
       onAsked?.();
       setTriggerId(newTriggerId());
-      void follow(jobId, triggered, titles, describe);
+      void follow(jobId, kind, triggered['request-id'], titles);
     },
     onError: (problem) => {
       if (isWithoutDialog) {
         // one notification, however often it is tried
         notifications.hide(triggerId);
-        notifications.show({ ...FAILED, id: triggerId, title: titles[2], message: problem.message });
+        notifications.show({
+          ...FAILED,
+          id: triggerId,
+          title: (titles ?? OPERATION_TITLES[kind])[2],
+          message: problem.message,
+        });
       }
     },
   });
@@ -50,17 +57,29 @@ export function useOperation<T>({ jobId, ask, onAsked, isWithoutDialog = false, 
   return { start, isAsking: isPending, error, renew };
 }
 
+/** Reports the results of the user's operations that an earlier page requested: it was reloaded since. */
+export function useOwnOperations(jobId: string, operations: Readonly<Record<string, OpenOperation>>): void {
+  const user = useSession().data?.user.name;
+  useEffect(() => {
+    for (const { trigger_id: id, kind, requested_by } of Object.values(operations)) {
+      // the state of the job itself reports a cancellation
+      if (requested_by !== user || kind === 'cancel' || triggerIds.has(id)) continue;
+      triggerIds.add(id);
+      void follow(jobId, kind, id);
+    }
+  }, [jobId, operations, user]);
+}
+
 async function follow(
   jobId: string,
-  triggered: Triggered,
-  [going, done, failed]: Options<unknown>['titles'],
-  describe: (result: Result) => string = () => '',
+  kind: OperationKind,
+  id: string,
+  [going, done, failed]: Titles = OPERATION_TITLES[kind],
 ): Promise<void> {
-  const id = triggered['request-id'];
   notifications.show({ id, title: going, message: '', loading: true, autoClose: false });
   const shown = { id, loading: false, withCloseButton: true } as const;
   try {
-    const message = describe(await settled(jobId, triggered));
+    const message = describeResult(kind, await settled(jobId, id));
     notifications.update({ ...shown, title: done, message, autoClose: 10_000 });
   } catch (error) {
     const message = error instanceof Error ? error.message : String(error);

@@ -3,10 +3,11 @@
  * One line per notice. A further source of notices is a function in SOURCES.
  */
 
-import type { JobException, JobFailure, JobState, Stall } from '../gen/contract';
+import type { JobException, JobFailure, JobState, OpenOperation, Stall } from '../gen/contract';
 import { plural, t } from '../texts/t';
 import { formatDuration } from './format';
 import type { Job } from './job';
+import { OPERATION_TITLES } from './operations';
 
 export interface Notice {
   /** Unique within a job's notices. */
@@ -25,6 +26,8 @@ export interface Told extends Job {
   /** Newest first. */
   readonly exceptions: readonly JobException[];
   readonly stalls: readonly Stall[];
+  /** Under way, oldest first. */
+  readonly operations: readonly OpenOperation[];
 }
 
 type Source = (job: Told, now: number) => Notice | null;
@@ -33,7 +36,23 @@ const SOURCES: readonly Source[] = [causeOfFailure, waitingFor, hangingCall];
 
 /** `now` is the server's, epoch ms. */
 export function jobNotices(job: Told, now: number): Notice[] {
-  return SOURCES.map((source) => source(job, now)).filter((notice) => notice !== null);
+  const found = SOURCES.map((source) => source(job, now)).filter((notice) => notice !== null);
+  return [...found, ...underWay(job, now)];
+}
+
+/** A shorter operation is over before anybody has read of it. */
+const LONG_MS = 2_000;
+
+/** Operations that take their time: a page that was opened meanwhile says so, too. */
+function underWay({ operations }: Told, now: number): Notice[] {
+  return operations
+    .filter(({ since }) => now - since >= LONG_MS)
+    .map(({ trigger_id: id, kind, is_begun, since, requested_by: by }) => {
+      const time = formatDuration(now - since);
+      const lasts = is_begun ? t('for {time}', { time }) : t('waits to begin, for {time}', { time });
+      const text = by === '' ? lasts : t('{lasts}, requested by {user}', { lasts, user: by });
+      return { id, tone: 'waiting', title: OPERATION_TITLES[kind][0], text };
+    });
 }
 
 const TITLES: Partial<Record<JobState, string>> = {

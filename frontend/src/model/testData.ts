@@ -88,6 +88,7 @@ export function liveJob(
       edges: {},
       exceptions: {},
       stalls: {},
+      operations: {},
       ...moving,
     },
     derived: { causes: {} },
@@ -134,6 +135,7 @@ export function job(overrides: Partial<Told> = {}): Told {
     parallelism: 1,
     exceptions: [],
     stalls: [],
+    operations: [],
     ...overrides,
   };
 }

@@ -275,7 +275,9 @@ function Notices() {
   const job = useJob();
   const exceptions = useExceptions();
   const stalls = useJobPart(({ moving }) => stallsOf(moving.stalls));
-  return <JobNotices job={{ ...job, exceptions, stalls }} now={useServerNow()} />;
+  const operations = useJobPart(({ moving }) => moving.operations);
+  const told = { ...job, exceptions, stalls, operations: Object.values(operations) };
+  return <JobNotices job={told} now={useServerNow()} />;
 }
 
 function Overview() {

@@ -135,7 +135,11 @@ function LateRecords({ late }: { readonly late: Readonly<Record<string, number>>
           {rich('Late records dropped by {name}: {count} {link}', {
             name,
             count: <strong className="tm-live">{formatCount(count)}</strong>,
-            link: <Link to={peekSearch(params, { vertex: vertex.id, key: keyOfLate(uid) })}>{t('Show samples')}</Link>,
+            link: (
+              <Link className="tm-link" to={peekSearch(params, { vertex: vertex.id, key: keyOfLate(uid) })}>
+                {t('Show samples')}
+              </Link>
+            ),
           })}
         </span>,
       ];

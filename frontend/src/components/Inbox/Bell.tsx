@@ -42,7 +42,14 @@ export function Bell() {
   const readAt = readBefore ?? data?.read_at ?? 0;
   return (
     <Indicator disabled={unread === 0} label={countText(unread)} size={16} offset={4} color="red.8">
-      <Popover opened={isOpen} onChange={open} position="bottom-end" width="min(420px, calc(100vw - 24px))" trapFocus>
+      <Popover
+        opened={isOpen}
+        onChange={open}
+        position="bottom-end"
+        width="min(420px, calc(100vw - 24px))"
+        trapFocus
+        returnFocus
+      >
         <Popover.Target>
           <ActionIcon
             variant="subtle"

@@ -6,7 +6,7 @@ import { cleanup, fireEvent, render, screen, waitFor, within } from '@testing-li
 import { MemoryRouter, useLocation } from 'react-router';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 
-import type { ClusterDocument, JobState, Role, Session } from '../../gen/contract';
+import type { ClusterDocument, JobState, OpenOperation, Role, Session } from '../../gen/contract';
 import { JobProvider, useJob } from '../../hooks/useJob';
 import { LiveContext } from '../../hooks/useLive';
 import { SESSION_KEY } from '../../hooks/useSession';
@@ -62,9 +62,10 @@ function cluster(free: number): ClusterDocument {
   return { version: 1, now: 0, slots_total: 4, slots_available: free, taskmanagers: [], jobs: [], freshness };
 }
 
-function show(state: JobState, role: Role = 'operator', free = 0): void {
+function show(state: JobState, role: Role = 'operator', free = 0, open: readonly OpenOperation[] = []): void {
   const job = liveJob({ map: [], sink: ['map'] });
   job.moving.job.state = state;
+  for (const each of open) job.moving.operations[each.trigger_id] = each;
   const socket = new ScriptedSocket();
   const connection = new LiveConnection(() => socket);
   connection.start();
@@ -123,6 +124,17 @@ test('a job that is being cancelled is not cancelled again', async () => {
   show('CANCELLING');
   fireEvent.click(button('Actions'));
   expect((await item('Cancelling')).disabled).toBe(true);
+});
+
+test('a stop that an earlier page requested is not requested again, and its result is reported', async () => {
+  const stop = { trigger_id: 'before', kind: 'stop', is_begun: true, since: 0, requested_by: 'oscar' } as const;
+  const others = { ...stop, trigger_id: 'another', kind: 'savepoint', requested_by: 'olga' } as const;
+  answers.set('/operations/before', { state: 'COMPLETED', result: { location: 'file:/kept' } });
+  show('RUNNING', 'operator', 0, [stop, others]);
+  expect(button('Stopping').disabled).toBe(true);
+  expect(await screen.findByText('The job has stopped')).toBeTruthy();
+  expect(screen.getByText('Savepoint file:/kept')).toBeTruthy();
+  expect(asked.filter((each) => each.includes('/operations/'))).toHaveLength(1);
 });
 
 test('a viewer stops and cancels nothing', () => {

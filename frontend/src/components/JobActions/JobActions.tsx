@@ -18,7 +18,8 @@ import {
 
 import { triggerCheckpoint } from '../../api/checkpoints';
 import { useJobPipeline } from '../../hooks/useJobPipeline';
-import { useOperation } from '../../hooks/useOperation';
+import { useJobPart } from '../../hooks/useJob';
+import { useOperation, useOwnOperations } from '../../hooks/useOperation';
 import { useRole, useSubmissionRefusal } from '../../hooks/useSession';
 import { mayOperate, maySubmit } from '../../model/access';
 import type { Job } from '../../model/job';
@@ -58,12 +59,15 @@ function Active({ job }: { readonly job: Job }) {
   const menu = useRef<HTMLButtonElement>(null);
   // the menu item that opened a dialog no longer exists when the dialog closes
   const focusMenu = () => menu.current?.focus();
-  const isRunning = job.state === 'RUNNING';
+  const operations = useJobPart(({ moving }) => moving.operations);
+  useOwnOperations(job.id, operations);
+  const isStopping = Object.values(operations).some(({ kind }) => kind === 'stop');
+  const isRunning = job.state === 'RUNNING' && !isStopping;
   return (
     <>
       <Tooltip label={t('Requires the role operator')} disabled={isAllowed}>
         <Button leftSection={<IconPlayerStop {...ICON} />} disabled={!isAllowed || !isRunning} onClick={stop.open}>
-          {t('Stop with savepoint')}
+          {isStopping ? t('Stopping') : t('Stop with savepoint')}
         </Button>
       </Tooltip>
       <Menu position="bottom-end" withinPortal>
@@ -211,10 +215,9 @@ function useSwitching(jobId: string) {
 function useCheckpointNow(jobId: string) {
   const { start } = useOperation<undefined>({
     jobId,
+    kind: 'checkpoint',
     ask: (_, triggerId) => triggerCheckpoint(jobId, triggerId),
     isWithoutDialog: true,
-    titles: [t('Taking a checkpoint'), t('Checkpoint completed'), t('No checkpoint was taken')],
-    describe: ({ checkpoint_id: id }) => t('Number {id}', { id: id ?? '?' }),
   });
   return start;
 }

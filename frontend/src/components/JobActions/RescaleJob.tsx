@@ -45,9 +45,9 @@ export function RescaleJob({ job, isOpen, onClose, onClosed, wished = {} }: Prop
   const [typed, setTyped] = useState<Readonly<Record<string, number | string>>>(wished);
   const { start, isAsking, error } = useOperation<Record<string, number>>({
     jobId: job.id,
+    kind: 'rescale',
     ask: (request, triggerId) => rescaleJob(job.id, request, triggerId),
     onAsked: onClose,
-    titles: [t('Rescaling the job'), t('The job runs with its new parallelism'), t('The job was not rescaled')],
   });
   const problemOfAll = parallelismProblem(forAll, MAX_PARALLELISM);
   const problems = new Map(

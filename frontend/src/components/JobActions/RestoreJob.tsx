@@ -204,5 +204,5 @@ async function endFor(jobId: string, beginning: Beginning, how: Ending, triggerI
 
 async function stop(jobId: string, triggerId: string): Promise<string | null> {
   const triggered = await stopJob(jobId, { ...NEW_SAVEPOINT, drain: false }, triggerId);
-  return (await settled(jobId, triggered)).location ?? null;
+  return (await settled(jobId, triggered['request-id'])).location ?? null;
 }

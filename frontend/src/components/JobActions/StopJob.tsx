@@ -25,10 +25,9 @@ export function StopJob({ job, isOpen, onClose }: Props) {
   const [way, setWay] = useState('suspend');
   const { start, isAsking, error, renew } = useOperation<SavepointRequest & { drain: boolean }>({
     jobId: job.id,
+    kind: 'stop',
     ask: (request, triggerId) => stopJob(job.id, request, triggerId),
     onAsked: onClose,
-    titles: [t('Stopping the job'), t('The job has stopped'), t('The job did not stop')],
-    describe: ({ location }) => t('Savepoint {location}', { location: location ?? '' }),
   });
   const close = () => {
     renew();

@@ -43,7 +43,8 @@ export function SwitchExecution({ job, isOpen, onClose, onClosed }: Props) {
     error: problem,
   } = useMutation({
     mutationFn: async () => {
-      const { location } = await settled(job.id, await stopJob(job.id, { ...NEW_SAVEPOINT, drain: false }, triggerId));
+      const triggered = await stopJob(job.id, { ...NEW_SAVEPOINT, drain: false }, triggerId);
+      const { location } = await settled(job.id, triggered['request-id']);
       // two jobs must not write at once
       await waitForEnd(job.id);
       if (location == null) throw new Error(t('The job has stopped without a savepoint.'));

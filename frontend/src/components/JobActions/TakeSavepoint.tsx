@@ -24,10 +24,9 @@ export function TakeSavepoint({ job, isOpen, onClose, onClosed }: Props) {
   const [wanted, setWanted] = useState(NEW_SAVEPOINT);
   const { start, isAsking, error, renew } = useOperation<SavepointRequest>({
     jobId: job.id,
+    kind: 'savepoint',
     ask: (request, triggerId) => triggerSavepoint(job.id, request, triggerId),
     onAsked: onClose,
-    titles: [t('Taking a savepoint'), t('Savepoint completed'), t('No savepoint was taken')],
-    describe: ({ location }) => location ?? '',
   });
   const close = () => {
     renew();

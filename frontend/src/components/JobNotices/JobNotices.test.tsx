@@ -52,6 +52,20 @@ test('what a job waits for is a notice', () => {
   expect(screen.getByRole('status').textContent).toBe('Waiting: needs 4 slots, 2 are free');
 });
 
+test('an operation that takes its time is a notice, a short one is not', () => {
+  const operation = { trigger_id: 'a', kind: 'stop', is_begun: true, since: 1_000, requested_by: 'anna' } as const;
+  const told = job({ state: 'RUNNING', operations: [operation] });
+  const { rerender, container } = render(<JobNotices job={told} now={2_500} />, { wrapper: MemoryRouter });
+  expect(container.textContent).toBe('');
+  rerender(<JobNotices job={told} now={8_000} />);
+  const text = screen.getByRole('status').textContent.replaceAll('\u202f', ' ');
+  expect(text).toBe('Stopping the job: for 7 s, requested by anna');
+  rerender(
+    <JobNotices job={{ ...told, operations: [{ ...operation, is_begun: false, requested_by: '' }] }} now={8_000} />,
+  );
+  expect(screen.getByRole('status').textContent).toMatch(/^Stopping the job: waits to begin, for 7\s/);
+});
+
 test('a call of the runtime that does not return is not called user code', () => {
   const stall = { vertex: 'v', subtask: 0, task_name: 'map (1/2)', slot: 0, since: 1_000, stack: 'File "x"' };
   render(<JobNotices job={job({ stalls: [{ ...stall, in_user_code: false }] })} now={10_500} />, {

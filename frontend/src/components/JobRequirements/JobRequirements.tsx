@@ -24,6 +24,7 @@ export function JobRequirements() {
   const [draft, setDraft] = useState(NOTHING);
   const { start, isAsking, error } = useOperation<Record<string, Bounds>>({
     jobId: job.id,
+    kind: 'rescale',
     ask: (wanted, triggerId) => changeRequirements(job.id, wanted, triggerId),
     onAsked: () => setDraft(NOTHING),
     titles: [

@@ -18,6 +18,7 @@ import { Link, NavLink, Navigate, Outlet, useLocation } from 'react-router';
 
 import type { Session } from '../../gen/contract';
 import { useConnection } from '../../hooks/useLive';
+import { useScrollMemory } from '../../hooks/useScrollMemory';
 import { SESSION_KEY, useServerVersion, useSession } from '../../hooks/useSession';
 import { mayAdminister } from '../../model/access';
 import { connection } from '../../store/socket';
@@ -65,6 +66,7 @@ export function Shell() {
 }
 
 function Frame({ session }: { readonly session: Session }) {
+  useScrollMemory();
   return (
     <Vouched>
       <a href="#main" className={classes.skip}>
