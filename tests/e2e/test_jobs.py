@@ -280,13 +280,14 @@ def test_back_leads_to_where_the_overview_was_left_and_a_new_page_begins_at_its_
     page.goto(f"{site.url}/ui/")
     link = page.locator(f'a[href*="{job_id}"]').first
     link.scroll_into_view_if_needed()
-    link.evaluate("link => window.scrollBy(0, link.getBoundingClientRect().top - 200)")
+    link.evaluate("link => window.scrollBy(0, link.getBoundingClientRect().top - 70)")
     left = page.evaluate("window.scrollY")
     assert left > 0
     link.click()
-    expect(page.get_by_role("heading", level=1)).to_be_in_viewport()
+    checkpoints = page.get_by_role("tab", name="Checkpoints")
+    expect(checkpoints).to_be_visible()
     assert page.evaluate("window.scrollY") == 0
-    page.get_by_role("tab", name="Checkpoints").click()
+    checkpoints.click()
     page.evaluate("window.scrollTo(0, 150)")
     page.go_back()
     page.go_back()
