@@ -20,6 +20,7 @@ from collections.abc import Sequence
 
 from benchmarks.recovery import quantile
 from tests.chaos.faults import FAULTS, Fault, inject
+from tests.chaos.kafka_topic import KafkaTopic
 from tests.chaos.leaders import lose_leaders
 from tests.chaos.postgres import PostgresServer
 from tests.chaos.runner import ChaosRun, Recovery, Report, StalledError
@@ -63,7 +64,8 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--seed", type=int, default=7, metavar="S")
     parser.add_argument("--only", default="", metavar="TEXT", help="faults with that text in their names")
     parser.add_argument("--minutes", type=float, default=math.inf, metavar="M", help="no fault begins later than that")
-    parser.add_argument("--no-postgres", action="store_true", help="the file sink only")
+    parser.add_argument("--no-postgres", action="store_true", help="without a table")
+    parser.add_argument("--no-kafka", action="store_true", help="without a topic")
     parser.add_argument("--leaders", action="store_true", help="kill and freeze the leaders of a session cluster")
     given = parser.parse_args(arguments)
     # whoever ends the run ends what it has started, too
@@ -73,10 +75,13 @@ def main(arguments: Sequence[str]) -> int:
         print("", *leaders.lines(), sep="\n", flush=True)
         return 1 if leaders.violations else 0
     with_postgres = not given.no_postgres and PostgresServer.is_installed()
+    # of the two protocols of transactions, by turns
+    kafka = 1 + given.seed // 2 % 2 if KafkaTopic.is_installed() and not given.no_kafka else None
     regions = 2 if given.seed % 2 == 0 else 1
     run = ChaosRun(
         given.seed,
         with_postgres=with_postgres,
+        kafka=kafka,
         regions=regions,
         vary=True,
         log=_log,
@@ -85,7 +90,8 @@ def main(arguments: Sequence[str]) -> int:
     print()
     _print_recoveries(report.recoveries)
     print(f"{len(report.recoveries)} faults, {report.restarts} restarts, {report.rows} records, seed {given.seed}")
-    print(f"regions: {regions}; sinks: files{' and PostgreSQL' if with_postgres else ''}")
+    sinks = ["files", *(["PostgreSQL"] if with_postgres else []), *([] if kafka is None else [f"Kafka (v{kafka})"])]
+    print(f"regions: {regions}; sinks: {', '.join(sinks)}")
     print(f"messages of older attempts that were refused: {report.refused}")
     for note in Counter(report.notes).items():
         print(f"note: {note[0]} ({note[1]} times)")

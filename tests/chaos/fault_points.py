@@ -196,6 +196,10 @@ class FaultySink(Sink):
     def __init__(self, inner: Sink, points: FaultPoints) -> None:
         self._inner = inner
         self._points = points
+        self.state_format = inner.state_format
+
+    def keeps_state(self) -> bool:
+        return self._inner.keeps_state()
 
     def create_writer(self, context: WriterContext, restored: Sequence[Any]) -> SinkWriter:
         return _FaultyWriter(self._inner.create_writer(context, restored), self._points)

@@ -44,13 +44,18 @@ class Fault:
     matrix: str
     inject: Callable[[ChaosRun], Injected]
     needs_postgres: bool = False
+    needs_kafka: bool = False
     needs_mount: bool = False
     is_pair: bool = False
     weight: int = 1
 
     def is_possible(self, run: ChaosRun) -> bool:
         """Return whether the run and the machine support the fault."""
-        return (run.postgres is not None or not self.needs_postgres) and (run.can_be_full or not self.needs_mount)
+        return (
+            (run.postgres is not None or not self.needs_postgres)
+            and (run.kafka is not None or not self.needs_kafka)
+            and (run.can_be_full or not self.needs_mount)
+        )
 
 
 def inject(run: ChaosRun, fault: Fault) -> None:
@@ -430,6 +435,24 @@ def _cut_postgres(run: ChaosRun) -> Injected:
     return Injected(time.monotonic(), restarts=False)
 
 
+# --- Kafka ------------------------------------------------------------------------------------------------------------
+
+
+def _restart_kafka(sign: signal.Signals) -> Callable[[ChaosRun], Injected]:
+    def do(run: ChaosRun) -> Injected:
+        assert run.kafka is not None
+        run.kafka.restart(sign, run.random.uniform(0.0, 2.0))
+        return Injected(time.monotonic(), restarts=False)
+
+    return do
+
+
+def _freeze_kafka(run: ChaosRun) -> Injected:
+    assert run.kafka is not None
+    run.kafka.freeze(run.random.uniform(1.0, 6.0))
+    return Injected(time.monotonic(), restarts=False)
+
+
 # --- rescaling --------------------------------------------------------------------------------------------------------
 
 
@@ -497,6 +520,9 @@ FAULTS: tuple[Fault, ...] = (
     Fault("PostgreSQL is restarted", "F20", _restart_postgres(signal.SIGINT), needs_postgres=True),
     Fault("PostgreSQL crashes", "F20", _restart_postgres(signal.SIGQUIT), needs_postgres=True),
     Fault("connections to PostgreSQL are cut", "F20", _cut_postgres, needs_postgres=True),
+    Fault("Kafka is restarted", "F20", _restart_kafka(signal.SIGTERM), needs_kafka=True),
+    Fault("Kafka crashes", "F20", _restart_kafka(signal.SIGKILL), needs_kafka=True),
+    Fault("Kafka is frozen and thaws", "F20", _freeze_kafka, needs_kafka=True),
     Fault("restoring raises twice", "F22", _raise_in_restore),
     Fault("killed when restoring", "F22", _kill_in_restore),
     Fault("killed again during recovery", "F22", _kill_twice),

@@ -7,11 +7,14 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from runtime.common import Configuration, Types, WatermarkStrategy
-from runtime.connectors import BucketAssigner, DataGeneratorSource, FileSink, RollingPolicy
+from runtime.connectors import BucketAssigner, DataGeneratorSource, FileSink, NdjsonWriterFormat, RollingPolicy
+from runtime.connectors.kafka.serialization import KafkaRecordSerialization
+from runtime.connectors.kafka.sink import KafkaSink
 from runtime.connectors.postgres_sink import PostgresSink
 from runtime.datastream import StreamExecutionEnvironment
 from runtime.datastream.connectors.base import DeliveryGuarantee
 from tests.chaos.fault_points import FaultPoints, FaultySink
+from tests.chaos.kafka_topic import PREFIX, TOPIC
 from tests.chaos.stream import COUNTED, OUT, RAW, RULES, Check, Ledger, ProvingSource, Tally, key_of, sources_of
 
 MAX_PARALLELISM = 32
@@ -28,7 +31,9 @@ class JobConfig:
     rows_per_second: float = 60.0
     """Of each of the sources."""
     postgres_url: str = ""
-    """Empty: the file sink only."""
+    """Empty: there is no table."""
+    kafka_servers: str = ""
+    """Empty: there is no topic."""
     regions: int = 1
     """Pipelines that share nothing, each with its part of the sources; the same for all jobs of a run."""
     separate_slots: bool = False
@@ -87,7 +92,7 @@ def add_pipelines(env: StreamExecutionEnvironment, config: JobConfig) -> None:
 
 
 def _add_pipeline(env: StreamExecutionEnvironment, config: JobConfig, region: int) -> None:
-    """source → check → ledger by key → tally by source, with broadcast rules → files, and PostgreSQL."""
+    """source → check → ledger by key → tally by source, with broadcast rules → files, PostgreSQL, and Kafka."""
     suffix = f"-{region}" if config.regions > 1 else ""
     points = config.points
     source = ProvingSource(config.rows_per_second, sources_of(region, config.regions))
@@ -119,3 +124,11 @@ def _add_pipeline(env: StreamExecutionEnvironment, config: JobConfig, region: in
     if config.postgres_url:
         table = PostgresSink(config.postgres_url, "out", delivery_guarantee=DeliveryGuarantee.EXACTLY_ONCE)
         tally.sink_to(FaultySink(table, points)).uid(f"table{suffix}").name(f"table{suffix}")
+    if config.kafka_servers:
+        topic = KafkaSink(
+            {"bootstrap.servers": config.kafka_servers},
+            KafkaRecordSerialization(TOPIC, NdjsonWriterFormat()),
+            DeliveryGuarantee.EXACTLY_ONCE,
+            PREFIX,
+        )
+        tally.sink_to(FaultySink(topic, points)).uid(f"topic{suffix}").name(f"topic{suffix}")

@@ -24,6 +24,7 @@ import psutil
 
 from tests.chaos.fault_points import newest_checkpoint
 from tests.chaos.job import JobConfig
+from tests.chaos.kafka_topic import KafkaTopic
 from tests.chaos.postgres import PostgresServer
 from tests.chaos.program import ProgramStatus
 from tests.chaos.verify import FileWatch, compare, compare_state, pending_timers, positions_of
@@ -78,7 +79,8 @@ class ChaosRun:
 
     Args:
         seed: of all that is random.
-        with_postgres: whether there is the second sink.
+        with_postgres: whether there is a second sink, a table.
+        kafka: version of the transactions of the broker that a third sink writes to; None: there is none.
         regions: how many pipelines the job has that restart alone.
         options: of the job, beside what the program sets itself.
         vary: whether each start of the program draws state backend, alignment, and slot sharing anew.
@@ -90,6 +92,7 @@ class ChaosRun:
         seed: int,
         *,
         with_postgres: bool = False,
+        kafka: int | None = None,
         regions: int = 1,
         options: Mapping[str, str] | None = None,
         vary: bool = False,
@@ -102,11 +105,13 @@ class ChaosRun:
         JobConfig(str(self.directory)).make_directories()
         self._is_mounted = self._mount()
         self.postgres = PostgresServer() if with_postgres else None
+        self.kafka = KafkaTopic(kafka) if kafka is not None else None
         self._vary = vary
         self._base_options = dict(options or {})
         self.config = JobConfig(
             str(self.directory),
             postgres_url=self.postgres.url if self.postgres is not None else "",
+            kafka_servers=self.kafka.servers if self.kafka is not None else "",
             regions=regions,
             options=self._base_options,
         )
@@ -321,6 +326,10 @@ class ChaosRun:
             if count is not None and count < self._table_count:
                 self.report.violations.append(f"{fault}: aborted read: {count} rows, there were {self._table_count}")
             self._table_count = count or self._table_count
+        if self.kafka is not None:
+            self.kafka.read()
+            self.report.violations += [f"{fault}: {line}" for line in self.kafka.violations]
+            self.kafka.violations.clear()
 
     def kill_program(self) -> None:
         """kill -9 of the program, with its JVM and workers behind it."""
@@ -379,6 +388,8 @@ class ChaosRun:
             self.report.violations += compare_state(positions, savepoint)
             if self.postgres is not None:
                 self.report.violations += compare("table", self.postgres.rows(), positions, pending)
+            if self.kafka is not None:
+                self.report.violations += compare("topic", self.kafka.rows, positions, pending)
             self._check_leftovers()
         except StalledError as error:
             self.report.violations.append(f"stalled: {error}")
@@ -397,6 +408,8 @@ class ChaosRun:
             self.report.notes.append(f"{len(hidden)} hidden files of programs that were killed")
         if self.postgres is not None:
             self.report.violations += [f"left behind: {gid}" for gid in self.postgres.prepared()]
+        if self.kafka is not None:
+            self.report.violations += [f"left behind: {name}" for name in self.kafka.open_transactions()]
         if (self.checkpoints / last).exists():
             self.report.violations.append(f"left behind: checkpoints of the job that has finished: {last}")
         # those of slots that were killed are swept by the next ones that need some
@@ -416,6 +429,9 @@ class ChaosRun:
         if self.postgres is not None:
             self.postgres.close()
             self.postgres = None
+        if self.kafka is not None:
+            self.kafka.close()
+            self.kafka = None
         if self._is_mounted:
             subprocess.run(("umount", "-l", str(self.checkpoints)), check=False, stderr=subprocess.DEVNULL)
             self._is_mounted = False

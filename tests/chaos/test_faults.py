@@ -1,4 +1,4 @@
-"""Each fault once, four kinds to a run, against the self-proving job on Spark with files and PostgreSQL."""
+"""Each fault once, four kinds to a run, against the self-proving job on Spark with files, PostgreSQL and Kafka."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 from tests.chaos.faults import FAULTS, inject
 from tests.chaos.postgres import PostgresServer
 from tests.chaos.runner import ChaosRun
+from tests.connectors.kafka_broker import check_kafka
 from tests.job_runs import record_run
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
@@ -26,7 +27,8 @@ def chaos_run(regions: int) -> Iterator[ChaosRun]:
     """A run whose seed is the test's own; not started."""
     if not PostgresServer.is_installed():
         pytest.skip("PostgreSQL is not installed (apt-get install postgresql)")
-    chaos = ChaosRun(1, with_postgres=True, regions=regions)
+    check_kafka()
+    chaos = ChaosRun(1, with_postgres=True, kafka=2, regions=regions)
     try:
         yield chaos
     finally:

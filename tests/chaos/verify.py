@@ -7,6 +7,7 @@ the whole at the end. A violation is a line of text; there must be none.
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -204,7 +205,7 @@ def compare_timers(positions: Mapping[int, int], pending: Collection[tuple[int, 
 
 def tally_of(violations: Sequence[str]) -> str:
     """Count the violations of each kind."""
-    kinds = Counter(line.removeprefix("files: ").removeprefix("table: ").partition(":")[0] for line in violations)
+    kinds = Counter(re.sub("^(files|table|topic): ", "", line).partition(":")[0] for line in violations)
     return ", ".join(f"{kind} {count}" for kind, count in sorted(kinds.items())) or "none"
 
 

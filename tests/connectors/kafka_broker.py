@@ -92,6 +92,11 @@ class KafkaBroker:
             process.send_signal(how)
             process.wait()
 
+    def signal(self, sign: signal.Signals) -> None:
+        """Send a signal to the broker, which is there behind it, too: SIGSTOP or SIGCONT."""
+        assert self._process is not None
+        self._process.send_signal(sign)
+
     def _answers(self) -> bool:
         with suppress(KafkaException):
             return bool(self._admin().list_topics(timeout=1).brokers)
