@@ -15,6 +15,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 from backend.supervisor.checks import free_port
+from runtime.connectors.kafka.source import java_hash
 from tests.support.waiting import wait_until
 
 LIBS = Path(__file__).parents[2] / ".kafka" / "libs"
@@ -22,61 +23,82 @@ REQUIRED = "TIDEMARK_REQUIRE_KAFKA"
 """Variable: a broker that cannot be started is a failure."""
 
 _PROPERTIES = """\
-process.roles=broker,controller
+process.roles={roles}
 node.id={node}
-controller.quorum.bootstrap.servers={controllers}
-listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}
+controller.quorum.bootstrap.servers=127.0.0.1:{controller_port}
+listeners={listeners}
 controller.listener.names=CONTROLLER
 log.dirs={data}
 offsets.topic.replication.factor={replicas}
 offsets.topic.num.partitions=4
 transaction.state.log.replication.factor={replicas}
-transaction.state.log.min.isr=1
+transaction.state.log.min.isr={in_sync}
 transaction.state.log.num.partitions=6
+min.insync.replicas={in_sync}
 group.initial.rebalance.delay.ms=0
 transaction.abort.timed.out.transaction.cleanup.interval.ms=200
 controlled.shutdown.enable=true
+broker.heartbeat.interval.ms=500
+broker.session.timeout.ms=3000
 """
+_CLUSTER = "dGlkZW1hcmsta2Fma2EtMQ"
+_TRANSACTIONS = "__transaction_state"
 
 
-class KafkaBroker:
-    """One broker that is its own controller.
+class KafkaServer:
+    """One process of Kafka: a broker, a controller, or both.
 
     Args:
         directory: for its data, which survives a restart.
-        transaction_version: of its protocol; 1, or 2 (KIP-890).
+        roles: its roles, with commas.
+        node: its number.
+        controller_port: that of the controller; its own if it is one.
+        replicas: of each partition; all but one must have a record before it is acknowledged.
+        transaction_version: of the protocol; 1, or 2 (KIP-890). The controller says it.
     """
 
-    def __init__(self, directory: Path, transaction_version: int = 2) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        roles: str = "broker,controller",
+        node: int = 1,
+        controller_port: int | None = None,
+        replicas: int = 1,
+        transaction_version: int = 2,
+    ) -> None:
+        is_controller = "controller" in roles
+        self.node = node
         self.port = free_port()
+        self.controller_port = free_port() if controller_port is None else controller_port
         self._directory = directory
         self._process: subprocess.Popen[bytes] | None = None
         directory.mkdir(parents=True, exist_ok=True)
-        controller_port = free_port()
         self._settings = directory / "server.properties"
+        listeners = [f"PLAINTEXT://127.0.0.1:{self.port}"] if "broker" in roles else []
+        listeners += [f"CONTROLLER://127.0.0.1:{self.controller_port}"] if is_controller else []
         self._settings.write_text(
             _PROPERTIES.format(
-                node=1,
-                controllers=f"127.0.0.1:{controller_port}",
-                port=self.port,
-                controller_port=controller_port,
+                roles=roles,
+                node=node,
+                controller_port=self.controller_port,
+                listeners=",".join(listeners),
                 data=directory / "data",
-                replicas=1,
+                replicas=replicas,
+                in_sync=max(1, replicas - 1),
             )
         )
-        uuid = "dGlkZW1hcmsta2Fma2EtMQ"
-        feature = ("--feature", f"transaction.version={transaction_version}")
-        self._run("kafka.tools.StorageTool", "format", "--standalone", "-t", uuid, "-c", str(self._settings), *feature)
+        flags = ("--standalone", "--feature", f"transaction.version={transaction_version}") if is_controller else ()
+        self._run("kafka.tools.StorageTool", "format", "-t", _CLUSTER, "-c", str(self._settings), *flags)
 
     @property
-    def servers(self) -> str:
-        return f"127.0.0.1:{self.port}"
+    def is_running(self) -> bool:
+        return self._process is not None
 
-    def start(self) -> None:
+    def launch(self) -> None:
+        """Start it, without waiting until it answers."""
         with (self._directory / "server.log").open("ab") as log:
             command = _java("-Xmx384m", "kafka.Kafka", str(self._settings))
             self._process = subprocess.Popen(command, stdout=log, stderr=log)
-        wait_until(self._answers, 60, "Kafka's start")
 
     def kill(self) -> None:
         """End it at once, as a machine that goes away."""
@@ -93,28 +115,40 @@ class KafkaBroker:
             process.wait()
 
     def signal(self, sign: signal.Signals) -> None:
-        """Send a signal to the broker, which is there behind it, too: SIGSTOP or SIGCONT."""
+        """Send a signal that it survives: SIGSTOP or SIGCONT."""
         assert self._process is not None
         self._process.send_signal(sign)
 
-    def _answers(self) -> bool:
+    def _run(self, *command: str) -> None:
+        done = subprocess.run(_java(*command), capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
+class KafkaContents:
+    """What is in the topics of the brokers at an address."""
+
+    replicas = 1
+    """Of each partition."""
+
+    @property
+    def servers(self) -> str:
+        """Return the addresses of brokers."""
+        raise NotImplementedError
+
+    def answers(self, brokers: int = 1) -> bool:
+        """Return whether there are so many brokers."""
         with suppress(KafkaException):
-            return bool(self._admin().list_topics(timeout=1).brokers)
+            return len(self._admin().list_topics(timeout=1).brokers) >= brokers
         return False
 
     def _admin(self) -> AdminClient:
         # what it was asked for is given up with it
         return AdminClient({"bootstrap.servers": self.servers, "log_level": 0})
 
-    def _run(self, *command: str) -> None:
-        done = subprocess.run(_java(*command), capture_output=True, text=True)
-        assert done.returncode == 0, done.stdout + done.stderr
-
-    # --- what is in it ------------------------------------------------------------------------------------------------
-
     def create_topic(self, name: str, partitions: int = 1) -> None:
+        """Create a topic; all brokers have its partitions."""
         admin = self._admin()
-        admin.create_topics([NewTopic(name, partitions)])[name].result(30)
+        admin.create_topics([NewTopic(name, partitions, self.replicas)])[name].result(30)
 
     def delete_topic(self, name: str) -> None:
         admin = self._admin()
@@ -161,6 +195,70 @@ class KafkaBroker:
         return [record.value() for record in self.records(topic, committed=committed)]
 
 
+class KafkaBroker(KafkaServer, KafkaContents):
+    """A broker that is its own controller.
+
+    Args:
+        directory: for its data, which survives a restart.
+        transaction_version: of its protocol; 1, or 2 (KIP-890).
+    """
+
+    def __init__(self, directory: Path, transaction_version: int = 2) -> None:
+        super().__init__(directory, transaction_version=transaction_version)
+
+    @property
+    def servers(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    def start(self) -> None:
+        """Start it, and wait until it answers."""
+        self.launch()
+        wait_until(self.answers, 60, "Kafka's start")
+
+
+class KafkaCluster(KafkaContents):
+    """Three brokers and a controller; each partition is on all of them.
+
+    Args:
+        directory: for their data.
+        transaction_version: of their protocol; 1, or 2 (KIP-890).
+    """
+
+    replicas = 3
+
+    def __init__(self, directory: Path, transaction_version: int = 2) -> None:
+        self._controller = KafkaServer(
+            directory / "1", "controller", replicas=self.replicas, transaction_version=transaction_version
+        )
+        port = self._controller.controller_port
+        self.brokers = {
+            node: KafkaServer(directory / str(node), "broker", node, port, self.replicas) for node in (2, 3, 4)
+        }
+
+    @property
+    def servers(self) -> str:
+        return ",".join(f"127.0.0.1:{broker.port}" for broker in self.brokers.values())
+
+    def start(self) -> None:
+        """Start those that do not run, and wait until all answer."""
+        for server in (self._controller, *self.brokers.values()):
+            if not server.is_running:
+                server.launch()
+        wait_until(lambda: self.answers(len(self.brokers)), 90, "the start of Kafka's brokers")
+
+    def kill(self) -> None:
+        """End everything at once."""
+        for server in (*self.brokers.values(), self._controller):
+            server.kill()
+
+    def coordinator_of(self, transactional_id: str) -> KafkaServer | None:
+        """Return the broker that coordinates a transaction; None: there is none at the moment."""
+        partitions = self._admin().list_topics(_TRANSACTIONS, 30).topics[_TRANSACTIONS].partitions
+        # the sign is cut off, as Kafka's own toPositive does
+        number = (java_hash(transactional_id) & 0x7FFFFFFF) % len(partitions)
+        return self.brokers.get(partitions[number].leader)
+
+
 def _java(*arguments: str) -> list[str]:
     flags = ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"]
     options = [each for each in arguments if each.startswith("-X")]
@@ -191,3 +289,15 @@ def running_kafka(directory: Path, transaction_version: int = 2) -> Iterator[Kaf
         yield broker
     finally:
         broker.kill()
+
+
+@contextmanager
+def running_kafka_cluster(directory: Path, transaction_version: int = 2) -> Iterator[KafkaCluster]:
+    """A cluster that ends with the block."""
+    check_kafka()
+    cluster = KafkaCluster(directory, transaction_version)
+    cluster.start()
+    try:
+        yield cluster
+    finally:
+        cluster.kill()

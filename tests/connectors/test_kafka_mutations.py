@@ -18,8 +18,8 @@ from runtime.connectors.kafka.transactions import TransactionalWriter, Transacti
 from runtime.operators.sink import CommitTally, SinkError
 from tests.connectors.crash_model import TYPE, SinkJob, random_steps
 from tests.connectors.kafka_broker import KafkaBroker, running_kafka
+from tests.connectors.kafka_sinks import abort_of_frozen, committables, exactly_once, ids, kill, rows
 from tests.connectors.rigs import SinkRig
-from tests.connectors.test_kafka_transactions import abort_of_frozen, committables, exactly_once, ids, kill, rows
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 SEEDS = range(6)

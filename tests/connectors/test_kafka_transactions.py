@@ -2,31 +2,35 @@
 
 from __future__ import annotations
 
-import json
 import random
 import threading
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import pytest
 from confluent_kafka import Producer
 
-from runtime.common import Row
 from runtime.connectors import NdjsonWriterFormat
-from runtime.connectors.kafka.coordinator import Described, TransactionCoordinator
-from runtime.connectors.kafka.properties import admin_properties
+from runtime.connectors.kafka.coordinator import Described
 from runtime.connectors.kafka.serialization import KafkaRecordSerialization
 from runtime.connectors.kafka.sink import KafkaSink
 from runtime.connectors.kafka.transactions import was_aborted
 from runtime.datastream.connectors.base import DeliveryGuarantee
 from runtime.operators.sink import CommitTally, SinkError, SinkSetupError, SnapshotUnusableError
-from runtime.operators.sink_operator import COMMITTABLES_STATE
-from runtime.operators.two_phase_commit import TransactionId
-from runtime.state.snapshot import OperatorSnapshot
 from tests.connectors.crash_model import TYPE, SinkJob, random_steps
 from tests.connectors.kafka_broker import KafkaBroker, running_kafka
+from tests.connectors.kafka_sinks import (
+    abort_of_frozen,
+    committables,
+    coordinator,
+    exactly_once,
+    ids,
+    kill,
+    open_ids,
+    properties,
+    rows,
+)
 from tests.connectors.rigs import SinkRig
 from tests.support.waiting import wait_until
 
@@ -48,75 +52,12 @@ def topic(server: KafkaBroker) -> Iterator[str]:
     assert open_ids(server) == []
 
 
-def properties(server: KafkaBroker, **more: str) -> dict[str, str]:
-    return {"bootstrap.servers": server.servers, "transaction.timeout.ms": "800000"} | more
-
-
-def exactly_once(server: KafkaBroker, topic: str, **more: Any) -> KafkaSink:
-    given = properties(server, **{name.replace("_", "."): value for name, value in more.pop("given", {}).items()})
-    return KafkaSink(
-        given,
-        KafkaRecordSerialization(topic, NdjsonWriterFormat()),
-        DeliveryGuarantee.EXACTLY_ONCE,
-        "tests",
-        **more,
-    )
-
-
-def coordinator(server: KafkaBroker) -> TransactionCoordinator:
-    return TransactionCoordinator(admin_properties({"bootstrap.servers": server.servers}))
-
-
-def open_ids(server: KafkaBroker) -> list[str]:
-    asked = coordinator(server)
-    try:
-        return asked.ids("tests-")
-    finally:
-        asked.close()
-
-
-def ids(server: KafkaBroker, topic: str) -> list[int]:
-    return sorted(json.loads(value or b"null")["id"] for value in server.values(topic))
-
-
-def kill(rig: SinkRig) -> None:
-    """Simulate the end of the process: nobody ends its transactions."""
-    writer: Any = rig.operator._writer
-    if writer is not None:
-        writer._is_closed.set()
-        if writer._producer is not None:
-            writer._producer.stop.set()
-        writer._writer.close()
-        writer._coordinator.close()
-    for part in (rig.operator._committer, rig.operator._sweeper):
-        if part is not None:
-            part.close()
-
-
-def abort_of_frozen(server: KafkaBroker, job: SinkJob) -> None:
-    """Abort what frozen processes have begun behind the last sweep; else the broker does when it times out."""
-    with closing(coordinator(server)) as asked:
-        for name in asked.ids("tests-"):
-            found = TransactionId.parse(name.removeprefix("tests-"))
-            assert found is not None and found.attempt in job.frozen_attempts
-            left = asked.describe(name)
-            assert left is not None and asked.end(name, left.producer_id, left.epoch, commit=False)
-
-
 @pytest.mark.parametrize("seed", range(8))
 def test_each_record_is_there_once_whatever_crashes(server: KafkaBroker, topic: str, seed: int) -> None:
     job = SinkJob(exactly_once(server, topic), kill)
     job.run(random_steps(seed, 40))
     abort_of_frozen(server, job)
     assert ids(server, topic) == list(range(40))
-
-
-def committables(snapshot: OperatorSnapshot) -> list[dict[str, Any]]:
-    return [json.loads(item)["committable"] for item in snapshot.operator_states[COMMITTABLES_STATE].items]
-
-
-def rows(*numbers: int) -> list[Row]:
-    return [Row(id=number) for number in numbers]
 
 
 def test_what_a_checkpoint_has_prepared_is_seen_when_it_is_complete(server: KafkaBroker, topic: str) -> None:

@@ -271,10 +271,15 @@ def owner_of(partition: KafkaTopicPartition, parallelism: int) -> int:
     """Return the subtask that reads a partition: those of one topic are dealt out one by one, from a subtask that its
     name says. Source: Flink, KafkaSourceEnumerator.getSplitOwner.
     """
+    return ((java_hash(partition.topic) * 31 & 0x7FFFFFFF) % parallelism + partition.partition) % parallelism
+
+
+def java_hash(text: str) -> int:
+    """Return the 32 bits of a text's hashCode in Java, unsigned."""
     code = 0
-    for unit in partition.topic.encode("utf-16-be").hex(" ", 2).split():
+    for unit in text.encode("utf-16-be").hex(" ", 2).split():
         code = (code * 31 + int(unit, 16)) & 0xFFFFFFFF
-    return ((code * 31 & 0x7FFFFFFF) % parallelism + partition.partition) % parallelism
+    return code
 
 
 class _Partitions(SplitEnumerator):
