@@ -51,6 +51,7 @@ from runtime.common import options
 from runtime.common.configuration import Configuration
 from runtime.core.ids import JobId, new_job_id
 from runtime.graph.codec import job_graph_from_json
+from runtime.graph.job_graph import JobGraph
 
 logger = logging.getLogger(__name__)
 #: a cluster document with an older last beat was left behind by a jobmanager that is gone
@@ -257,8 +258,9 @@ def submit_job(
         graph = replace(graph, job_id=JobId(job_id))
     elif Job.objects.filter(id=graph.job_id).exists():
         graph = replace(graph, job_id=new_job_id())
-    job = new_job(graph, artifact, args, configuration, submission or {}, _user_id(user))
-    try:
+
+    def insert(graph: JobGraph) -> Job:
+        job = new_job(graph, artifact, args, configuration, submission or {}, _user_id(user))
         with transaction.atomic():
             if artifact is not None:
                 _keep(artifact)
@@ -269,10 +271,17 @@ def submit_job(
                 _refuse_known(job_id)
                 _refuse_snapshot(replace(locations, uses=locations.uses.renewed()))
             job.save(force_insert=True)
+        return job
+
+    try:
+        job = insert(graph)
     except IntegrityError:
-        if job_id is not None and Job.objects.filter(id=job_id).exists():
+        if not Job.objects.filter(id=graph.job_id).exists():
+            raise
+        if job_id is not None:
             raise JobExistsError(job_id) from None
-        raise
+        # another request has submitted the same graph at this moment
+        job = insert(replace(graph, job_id=new_job_id()))
     transaction.on_commit(lambda: _wake({"type": "job_submitted", "job": job.id}))
     return job
 
