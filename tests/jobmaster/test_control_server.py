@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import pickle
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -172,8 +173,17 @@ def test_streams_that_never_answer_are_bounded(leader: Leader, monkeypatch: pyte
         slots[2].call(slots[2].hello.encode(slots[2].token))[1].read_chunk()
     for _, reader in held:
         reader.cancel()
-    writer, _ = RawSlot(leader.server.address).open()
-    writer.write_metadata(encode_slot_messages([COMMITTED]))
+
+    opened: list[Any] = []
+
+    def is_let_in() -> bool:
+        # the server hears of the ends a little later
+        with suppress(flight.FlightServerError):
+            opened.extend(RawSlot(leader.server.address).open())
+        return bool(opened)
+
+    wait_until(is_let_in, 20, "room")
+    opened[0].write_metadata(encode_slot_messages([COMMITTED]))
     wait_until(lambda: leader.heard == [COMMITTED], 20, "a slot that answers")
 
 
