@@ -32,6 +32,7 @@ from runtime.jobmaster.control_server import ControlServer
 from runtime.jobmaster.events import JobMasterEvent, SlotLost, SlotMessageReceived, StageEnded
 from runtime.jobmaster.execution_graph import Region
 from runtime.jobmaster.placement import PlacedRegion, PlacedSlot
+from runtime.network.tls import TlsError
 from runtime.task.control_session import AdoptionOffer
 from runtime.task.messages import CancelTasks, JobMasterMessage, ReleaseSlot, SlotMessage
 
@@ -225,7 +226,7 @@ class ClusterSlotProvider:
             except flight.FlightTimedOutError:
                 # it may be frozen: the machine waits no longer either
                 return
-            except (flight.FlightError, pyarrow.ArrowException) as error:
+            except (flight.FlightError, pyarrow.ArrowException, TlsError) as error:
                 if time.monotonic() >= until_s or not isinstance(error, flight.FlightUnavailableError):
                     cause = f"it did not switch over from the earlier leader: {str(error).splitlines()[0]}"
                     break

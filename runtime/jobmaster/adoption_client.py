@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pyarrow.flight as flight
 
+from runtime.network.tls import Transport
 from runtime.task.control_session import ADOPT_ACTION, AdoptionOffer
-
-_CLIENT_OPTIONS = [("grpc.enable_http_proxy", 0)]
 
 
 def offer_adoption(address: str, offer: AdoptionOffer, token: str, timeout_s: float) -> None:
@@ -21,8 +20,9 @@ def offer_adoption(address: str, offer: AdoptionOffer, token: str, timeout_s: fl
     Raises:
         FlightError: it cannot be reached, or refuses.
         pyarrow.ArrowException: its address is malformed.
+        TlsError: one end has certificates, and the other has none.
     """
-    client = flight.FlightClient(address, generic_options=_CLIENT_OPTIONS)
+    client = Transport.of_environment().connect(address)
     try:
         action = flight.Action(ADOPT_ACTION, offer.sealed(token))
         list(client.do_action(action, flight.FlightCallOptions(timeout=timeout_s)))

@@ -22,6 +22,7 @@ from runtime.network.addresses import in_uri, listening_host
 from runtime.network.control_stream import Hello, Outbox
 from runtime.network.opening import HELLO_HEADER, OpeningError, is_answer
 from runtime.network.pieces import MAX_RECEIVED_BYTES, PieceAssembler, PieceError
+from runtime.network.tls import Transport
 from runtime.task.jobmaster_codec import encode_jobmaster_messages
 from runtime.task.messages import (
     EndOfStream,
@@ -90,8 +91,13 @@ class ControlServer(flight.FlightServerBase):  # type: ignore[misc]
         self._lock = threading.Lock()
         self._outboxes: dict[tuple[SlotId, Attempt], Outbox] = {}
         self._unanswered = 0
-        super().__init__(f"grpc://{in_uri(listening_host(host))}:0", middleware={HELLO_HEADER: _HelloFactory(token_of)})
-        self.address = f"grpc://{in_uri(host)}:{self.port}"
+        transport = Transport.of_environment()
+        super().__init__(
+            f"{transport.scheme}://{in_uri(listening_host(host))}:0",
+            middleware={HELLO_HEADER: _HelloFactory(token_of)},
+            **transport.server_arguments(),
+        )
+        self.address = f"{transport.scheme}://{in_uri(host)}:{self.port}"
 
     def send(self, slot: SlotId, attempt: Attempt, message: JobMasterMessage) -> None:
         """Queue a message for a slot; one that is not connected gets nothing."""

@@ -2,7 +2,7 @@
 
 Each slot runs one Flight server. A consumer connects to its producer with a hello (slots, attempt, window) in the
 headers; once both have shown that they know the attempt's token (`runtime.network.opening`), frames go both ways in
-`app_metadata`, without any schema or record batch of Flight's own.
+`app_metadata`, without any schema or record batch of Flight's own. `runtime.network.tls` says how they are carried.
 Four daemon threads serve a pair (a reader and a writer at each side) and one monitor sends heartbeats and watches
 deadlines; none of them touches the loop's objects beyond `runtime.network.remote`.
 
@@ -43,12 +43,11 @@ from runtime.network.remote import (
     RemoteInputChannel,
     RemoteOutputChannel,
 )
+from runtime.network.tls import Transport
 
 _GOODBYE_SECONDS = 1.0
 """Time that `close` gives peers to end their streams before it cancels them; with what follows it stays under 2 s."""
 _CLIENT_OPTIONS = [
-    # gRPC would send data channels through a proxy that the environment names
-    ("grpc.enable_http_proxy", 0),
     # of a frame and what Flight puts around it; gRPC reads no more of a larger one
     ("grpc.max_receive_message_length", MAX_RECEIVED_BYTES + (64 << 10)),
 ]
@@ -127,11 +126,12 @@ class FlightNetworkEnvironment(NetworkEnvironment, ConnectionOwner):
         self._actions: dict[str, Callable[[bytes], None]] = {}
         self._threads: list[threading.Thread] = []
         self._host = in_uri(host)
-        self._server = _FlightServer(f"grpc+tcp://{in_uri(listening_host(host))}:0", self)
+        self._transport = Transport.of_environment()
+        self._server = _FlightServer(in_uri(listening_host(host)), self._transport, self)
 
     @property
     def address(self) -> str:
-        return f"grpc+tcp://{self._host}:{self._server.port}"
+        return f"{self._transport.scheme}://{self._host}:{self._server.port}"
 
     def create_output_channel(
         self, channel_id: ChannelId, consumer_slot: SlotId, record_type: TypeInformation | None
@@ -329,7 +329,7 @@ class FlightNetworkEnvironment(NetworkEnvironment, ConnectionOwner):
         options = fl.FlightCallOptions(headers=[(HELLO_HEADER.encode(), hello.encode(self._token))])
         client, writer = None, None
         try:
-            client = fl.FlightClient(address, generic_options=_CLIENT_OPTIONS)
+            client = self._transport.connect(address, _CLIENT_OPTIONS)
             writer, reader = client.do_exchange(fl.FlightDescriptor.for_command(b"data"), options)
             connection.cancel = reader.cancel
             # frames may hold pickles: none is read before the producer has proven itself
@@ -412,8 +412,9 @@ class _Admitted(fl.ServerMiddleware):  # type: ignore[misc]
 class _FlightServer(fl.FlightServerBase):  # type: ignore[misc]  # pyarrow is not typed
     """Hands each DoExchange and DoAction to its environment; everything else Flight answers with "not implemented"."""
 
-    def __init__(self, location: str, environment: FlightNetworkEnvironment) -> None:
-        super().__init__(location, middleware={HELLO_HEADER: _Calls(environment)})
+    def __init__(self, host: str, transport: Transport, environment: FlightNetworkEnvironment) -> None:
+        calls = {HELLO_HEADER: _Calls(environment)}
+        super().__init__(f"{transport.scheme}://{host}:0", middleware=calls, **transport.server_arguments())
         self._environment = environment
 
     def do_exchange(self, context: Any, descriptor: Any, reader: Any, writer: Any) -> None:

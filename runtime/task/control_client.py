@@ -22,6 +22,7 @@ from runtime.core.ids import Attempt, SlotId
 from runtime.network.control_stream import Hello, Outbox
 from runtime.network.opening import HELLO_HEADER, OpeningError
 from runtime.network.pieces import PieceAssembler, PieceError
+from runtime.network.tls import TlsError, Transport
 from runtime.task.control_link import ControlLostError
 from runtime.task.jobmaster_codec import decode_jobmaster_messages
 from runtime.task.messages import (
@@ -46,7 +47,7 @@ class FlightControlLink:
     """Implements `runtime.task.control_link.ControlLink`.
 
     Args:
-        address: of the JobMaster's control server, "grpc://host:port".
+        address: of the JobMaster's control server, "grpc+tcp://host:port" or "grpc+tls://host:port".
         hello: who this slot is.
         token: of its attempt; the JobMaster must show that it knows it before anything that it sends is read.
         clock: for the lease.
@@ -73,12 +74,12 @@ class FlightControlLink:
         self._warn_after_ms = SHOWN_AFTER_MS
         self._renewed_ms = clock.monotonic_ms()
         try:
-            self._client = flight.connect(address)
+            self._client = Transport.of_environment().connect(address)
             headers = [(HELLO_HEADER.encode(), hello.encode(token))]
             self._writer, self._reader = self._client.do_exchange(
                 flight.FlightDescriptor.for_command(b"control"), flight.FlightCallOptions(headers=headers)
             )
-        except flight.FlightError as error:
+        except (flight.FlightError, TlsError) as error:
             raise ControlLostError(f"no JobMaster at {address}: {error}") from error
         self._read_thread = threading.Thread(target=self._read, name="control-read", daemon=True)
         #: set once it is known whether this is the JobMaster; nothing is sent before

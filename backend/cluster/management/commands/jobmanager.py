@@ -23,6 +23,7 @@ from backend.cluster.leadership import LeadershipLostError, LeaseKeeper
 from backend.cluster.presence import Presence
 from backend.cluster.process_report import ProcessReporter
 from backend.cluster.storage_traces import leave_epoch
+from runtime.network.tls import TlsError, Transport
 
 
 class Command(BaseCommand):
@@ -35,7 +36,10 @@ class Command(BaseCommand):
         name = f"{socket.gethostname()}:{os.getpid()}"
         host = os.environ.get("TIDEMARK_JOBMANAGER_HOST") or "127.0.0.1"
         try:
+            Transport.of_environment()
             listener = LeaderListener(host)
+        except TlsError as error:
+            raise CommandError(str(error)) from error
         except OSError as error:
             raise CommandError(f"the JobManager cannot listen on TIDEMARK_JOBMANAGER_HOST={host}: {error}") from error
         presence = Presence(name, listener)

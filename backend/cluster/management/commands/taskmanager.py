@@ -37,6 +37,7 @@ from runtime.execution.spark_executors import SparkExecutors
 from runtime.execution.spark_session import acquire_context, is_local
 from runtime.execution.spark_stages import SparkStages
 from runtime.network.addresses import listening_host
+from runtime.network.tls import TlsError, Transport
 
 logger = logging.getLogger(__name__)
 
@@ -60,8 +61,10 @@ class Command(BaseCommand):
             os.environ.pop(name, None)
         _tell_of_the_dead()
         try:
+            # its slots have the same environment
+            Transport.of_environment()
             context = acquire_context(_configuration(master), slots)
-        except ExecutionError as error:
+        except (ExecutionError, TlsError) as error:
             raise CommandError(str(error)) from error
         identity = TaskManagerIdentity.create(slots, master, SYSTEM_CLOCK.now_ms())
         # held until the process ends
