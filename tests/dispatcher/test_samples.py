@@ -1,6 +1,7 @@
 """Every answer of a real Flink 2.3 cluster is replayed: its status, fields and metric ids are ours, too.
 
-data/flink_samples.json: answers of a session cluster with a running SQL job and a failed one; lists are cut to two.
+data/flink_samples.json: answers of a session cluster with a running SQL job and a failed one, and of one with the
+adaptive scheduler; lists are cut to two.
 """
 
 from __future__ import annotations
@@ -30,6 +31,17 @@ OTHERWISE = {
     "jobs_JID_resource-requirements": "every job here can be rescaled, as with Flink's AdaptiveScheduler",
     "jobs_JID_checkpoints_details_CID": "the keys of its tasks are vertex ids; test_checkpoints compares it",
     "jobs_JID_vertices_V0_flamegraph_type=on_cpu": "there is none until stacks were sampled; test_vertices compares it",
+    "jobs_JID_vertices_V1_flamegraph_type=on_cpu": "the same",
+    "adaptive_resource-requirements": "its keys are vertex ids; test_rescaling compares it",
+    **dict.fromkeys(
+        (
+            "adaptive_rescales_config",
+            "adaptive_rescales_history",
+            "adaptive_rescales_overview",
+            "adaptive_rescales_summary",
+        ),
+        "404, as of a job without that scheduler; rescalings are in the job's timeline",
+    ),
 }
 #: parts of an answer that are missing on purpose
 MISSING = {
