@@ -24,5 +24,9 @@ TIDEMARK_SOCKETS_PER_USER = 0
 #: a test that wants a process to be kept ready says so, and ends it
 TIDEMARK_WARM_PREVIEWS = False
 
+if "options" in DATABASES["default"].get("OPTIONS", {}):  # noqa: F405
+    #: a test is one transaction, which waits for processes of its own, and PostgreSQL would end it on a busy machine
+    DATABASES["default"]["OPTIONS"]["options"] = "-c lock_timeout=5000"  # noqa: F405
+
 #: compares all answers with docs/openapi.json
 MIDDLEWARE = [*MIDDLEWARE, "tests.contract.checked_answers.CheckedAnswers"]  # noqa: F405
