@@ -17,18 +17,20 @@ from collections.abc import Coroutine
 from dataclasses import dataclass
 from typing import Any, cast
 
+from channels.db import database_sync_to_async
 from channels.exceptions import StopConsumer
 from channels.generic.websocket import AsyncWebsocketConsumer
 from uvicorn.protocols.utils import ClientDisconnected
 
+from backend.accounts.roles import Role, role_of
 from backend.cluster import services
 from backend.cluster.database_clock import CLOCK
-from backend.live.authentication import CLOSE_UNAUTHORIZED, SUBPROTOCOL, FindUser
+from backend.live.authentication import CLOSE_UNAUTHORIZED, SUBPROTOCOL, FindUser, User
 from backend.live.documents import read_document
 from backend.live.feed import Feed, Message, frame_text, tick_message
 from backend.live.hints import hints
 from backend.live.log_follow import MAX_FOLLOWED, FollowRefused, LogFollower, follower_of
-from backend.live.topics import VertexUnknownError, is_topic, source_of
+from backend.live.topics import VertexUnknownError, is_topic, preview_of_topic, source_of
 
 logger = logging.getLogger(__name__)
 
@@ -79,6 +81,8 @@ class LiveConsumer(AsyncWebsocketConsumer):
         self._sender: asyncio.Task[None] | None = None
         self._connection: asyncio.Task[Any] | None = None
         self._find_user: FindUser
+        #: as of the last look
+        self._user: User
         self._is_dropped = False
         self._allowance = 2 * pace.max_messages_per_s
         self._allowance_at = 0.0
@@ -103,7 +107,8 @@ class LiveConsumer(AsyncWebsocketConsumer):
 
     async def connect(self) -> None:
         """Accept the connection; LiveAuthentication lets only logged-in users with this protocol through."""
-        self._find_user = cast("dict[str, Any]", self.scope)["find_user"]
+        scope = cast("dict[str, Any]", self.scope)
+        self._find_user, self._user = scope["find_user"], scope["user"]
         await self.accept(SUBPROTOCOL)
         self._sender = asyncio.create_task(self._ended_with(self._send_what_is_due()))
 
@@ -152,11 +157,19 @@ class LiveConsumer(AsyncWebsocketConsumer):
         if topic not in self._feeds and len(self._feeds) >= MAX_TOPICS:
             await self._send_error(topic, f"At most {MAX_TOPICS} topics can be subscribed to.")
             return
+        if not await self._may_see(topic):
+            await self._send_error(topic, "Previews are for developers.")
+            return
         # first, so that changes made while the snapshot is read are hinted at
         await hints().hear(topic, self._hear)
         # a client that missed a version subscribes again to get a new snapshot
         self._feeds[topic] = Feed(topic)
         await self._publish(self._feeds[topic])
+
+    async def _may_see(self, topic: str) -> bool:
+        """Return whether the user's role is enough for a topic; previews have rows, as their route has."""
+        is_preview = preview_of_topic(topic) is not None
+        return not is_preview or await database_sync_to_async(role_of)(self._user) >= Role.DEVELOPER
 
     async def _unsubscribe(self, topic: str) -> None:
         self._sent_at.pop(topic, None)
@@ -191,6 +204,9 @@ class LiveConsumer(AsyncWebsocketConsumer):
     async def _publish(self, feed: Feed) -> None:
         try:
             read = await read_document(feed.topic, feed.hinted_version)
+            preview = preview_of_topic(feed.topic)
+            if preview is not None and read.document["owner"] != self._user.pk:
+                raise services.PreviewUnknownError(preview)
             document = read.of(feed.topic)
         except (services.JobUnknownError, services.PreviewUnknownError, VertexUnknownError) as error:
             await self._unsubscribe(feed.topic)
@@ -233,9 +249,13 @@ class LiveConsumer(AsyncWebsocketConsumer):
             is_tick = now >= tick_at
             if now >= check_at:
                 check_at = now + pace.check_user_s
-                if not (await self._find_user()).is_authenticated:
+                self._user = await self._find_user()
+                if not self._user.is_authenticated:
                     await self.close(CLOSE_UNAUTHORIZED)
                     return
+                for topic in [topic for topic in self._feeds if not await self._may_see(topic)]:
+                    await self._unsubscribe(topic)
+                    await self._send({"type": "gone", "topic": topic})
             for feed in [feed for feed in self._feeds.values() if is_tick or now >= self._due_at(feed)]:
                 await self._publish(feed)
             if is_tick:

@@ -136,7 +136,7 @@ async def _read_anew(source: str) -> LiveDocument:
 def _read(source: str) -> tuple[Document, Freshness]:
     preview_id = preview_of_topic(source)
     if preview_id is not None:
-        # who knows the id of a preview was told it; the document vouches for itself
+        # whose it is, is in it: consumers show it to nobody else
         document = services.read_preview(preview_id)
         return document, Freshness(Source.LIVE, 0, is_final=document["state"] != "running")
     job_id = job_of_topic(source)

@@ -19,6 +19,7 @@ from pytest_django import Settings
 from uvicorn.protocols.utils import ClientDisconnected
 
 from backend.accounts.models import ApiToken
+from backend.accounts.roles import Role, set_role
 from backend.accounts.services import create_token
 from backend.cluster import bus
 from backend.cluster.cluster_document import cluster_document, job_entry
@@ -128,6 +129,15 @@ def job(transactional_db: None) -> Job:
     return rows.running_job()
 
 
+def preview_of(user: User) -> str:
+    """The id of a preview of this user that runs."""
+    preview_id = f"{user.pk:032x}"
+    document = {"id": preview_id, "owner": user.pk, "state": "running", "version": 1}
+    bus.client().set(bus.PREVIEW_KEY.format(preview_id), json.dumps(document))
+    bus.client().set(bus.PREVIEW_BEAT_KEY.format(preview_id), 1)
+    return preview_id
+
+
 class RunningLog:
     """The log of a slot of a job, as the leader writes it."""
 
@@ -209,6 +219,44 @@ async def test_a_logout_ends_the_connection(
         while (message := await connection.receive_output(5))["type"] == "websocket.send":
             assert "tick" in message["text"]
         assert message == {"type": "websocket.close", "code": CLOSE_UNAUTHORIZED}
+
+
+TOPICS = ("cluster", "job:{job}", f"job:{{job}}/vertex:{rows.SOURCE}", "job:{job}/operators", "preview:{preview}")
+
+
+@pytest.mark.parametrize("role", Role)
+@pytest.mark.parametrize("topic", TOPICS)
+async def test_each_role_sees_the_topics_that_it_may(
+    connect: Connect, cookie: tuple[bytes, bytes], alice: User, job: Job, role: Role, topic: str
+) -> None:
+    await database_sync_to_async(set_role)(alice, role)
+    connection = await connect(ORIGIN, cookie)
+    topic = topic.format(job=job.id, preview=await asyncio.to_thread(preview_of, alice))
+    await connection.send_json({"type": "subscribe", "topic": topic})
+    is_refused = topic.startswith("preview:") and role < Role.DEVELOPER
+    assert (await receive(connection, "error" if is_refused else "snapshot"))["topic"] == topic
+
+
+async def test_a_preview_is_its_owners_alone(connect: Connect, cookie: tuple[bytes, bytes], alice: User) -> None:
+    await database_sync_to_async(set_role)(alice, Role.ADMIN)
+    somebody = await database_sync_to_async(User.objects.create_user)("somebody")
+    connection = await connect(ORIGIN, cookie)
+    await connection.send_json(
+        {"type": "subscribe", "topic": f"preview:{await asyncio.to_thread(preview_of, somebody)}"}
+    )
+    assert (await receive(connection, "error"))["message"].endswith("not found")
+
+
+async def test_who_is_developer_no_more_sees_no_more_of_a_preview(
+    connect: Connect, cookie: tuple[bytes, bytes], alice: User, fast: None
+) -> None:
+    await database_sync_to_async(set_role)(alice, Role.DEVELOPER)
+    topic = f"preview:{await asyncio.to_thread(preview_of, alice)}"
+    connection = await connect(ORIGIN, cookie)
+    await connection.send_json({"type": "subscribe", "topic": topic})
+    await receive(connection, "snapshot")
+    await database_sync_to_async(set_role)(alice, Role.VIEWER)
+    assert (await receive(connection, "gone"))["topic"] == topic
 
 
 async def test_a_page_that_has_gone_is_no_error(caplog: pytest.LogCaptureFixture) -> None:
