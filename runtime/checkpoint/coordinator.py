@@ -352,7 +352,7 @@ class CheckpointCoordinator:
         return (
             self._running is not None
             and self.settings.is_enabled
-            and not self.settings.is_asked_for
+            and not self.settings.is_micro_batch
             and self._root is not None
             and not (self._is_sealed or self._retained.is_fenced)
             and not (self._requests or self._is_holding() or self._is_full())

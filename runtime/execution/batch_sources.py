@@ -9,12 +9,17 @@ from __future__ import annotations
 import pickle
 from collections.abc import Iterable, Mapping
 
+from runtime.checkpoint.handles import TaskRestore
+from runtime.common.configuration import Configuration
 from runtime.core.clock import Clock
 from runtime.core.ids import OperatorId
 from runtime.execution.passes.plan import SplitShare
 from runtime.operators.operator import OperatorFactory
+from runtime.operators.source import Source
 from runtime.operators.source_coordinator import SourceCoordinator
+from runtime.operators.source_lookout import SourceLookout
 from runtime.operators.source_operator import SourceOperatorFactory
+from runtime.operators.source_splits import SPLITS_STATE, saved_splits
 from runtime.state.snapshot import OperatorSnapshot, OperatorStateSnapshot
 from runtime.task.messages import TaskDeployment
 
@@ -34,6 +39,7 @@ class BatchSources:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._coordinators: dict[OperatorId, SourceCoordinator] = {}
+        self._sources: dict[OperatorId, Source] = {}
         self._parallelism: dict[OperatorId, int] = {}
         self._discovery_due_ms: dict[OperatorId, int] = {}
         #: splits that are dealt ahead to each subtask
@@ -57,6 +63,7 @@ class BatchSources:
             raise TypeError(f"operator {head.name} is not a source and has no coordinator")
         coordinator = SourceCoordinator(factory.source, deployment.vertex.parallelism, restored)
         known = head.operator_id
+        self._sources[known] = factory.source
         self._coordinators[known], self._parallelism[known] = coordinator, deployment.vertex.parallelism
         self._ahead[known] = _SPLITS_AHEAD
         if coordinator.discovery_delay_ms() is not None:
@@ -94,13 +101,40 @@ class BatchSources:
         Raises:
             Exception: whatever the enumerator raised.
         """
+        self.has_found(known)
         coordinator = self._coordinators[known]
-        due_ms = self._discovery_due_ms.get(known)
-        if due_ms is not None and self._clock.now_ms() >= due_ms:
-            coordinator.discover()
-            self._schedule_discovery(known)
         coordinator.deal_ahead(self._ahead[known])
         return coordinator.snapshot()
+
+    def has_found(self, known: OperatorId) -> bool:
+        """Search for a source's new splits, if that is due; returns whether there are any.
+
+        Raises:
+            Exception: whatever the enumerator raised.
+        """
+        due_ms = self._discovery_due_ms.get(known)
+        if due_ms is None or self._clock.now_ms() < due_ms:
+            return False
+        found = self._coordinators[known].discover()
+        self._schedule_discovery(known)
+        return found
+
+    def lookout(
+        self, deployment: TaskDeployment, restore: TaskRestore | None, configuration: Configuration
+    ) -> SourceLookout:
+        """Return what looks for one subtask of a source.
+
+        Args:
+            deployment: of the subtask.
+            restore: the state with which it goes on.
+            configuration: of the job.
+        """
+        known = deployment.vertex.head.operator_id
+        restored = None if restore is None else restore.operators.get(known)
+        state = None if restored is None else restored.operator_states.get(SPLITS_STATE)
+        splits = saved_splits(self._sources[known], () if state is None else state.items)
+        place = deployment.task.subtask_index, deployment.vertex.parallelism
+        return SourceLookout(self._sources[known], splits, *place, configuration, self._clock)
 
     def deal_all(self, known: OperatorId) -> None:
         """Deal all splits of a bounded source.

@@ -3,9 +3,9 @@
 The JobMaster is the one of a continuous job: it deploys tasks to slots, takes periodic checkpoints, savepoints and
 rescalings, restarts after failures. What is different is behind the slots: no task lives between two snapshots. When a
 checkpoint begins, a pass (`runtime.execution.passes.job_pass`) restores the tasks from the last one, has the sources
-read what is there, and ends with the checkpoint's barrier. So each checkpoint is a batch, and
-`execution.checkpointing.interval` says how often there is one; savepoints lie between batches. A job of the kind BATCH
-has one pass and no checkpoint. The loop's thread only.
+read what is there, and ends with the checkpoint's barrier. So each checkpoint is a batch; the host asks for one when
+`due_batches` says that there is something to do, `execution.checkpointing.interval` behind the last one at the soonest.
+Savepoints lie between batches. A job of the kind BATCH has one pass and no checkpoint. The loop's thread only.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from pathlib import Path
 
 from runtime.checkpoint.batch_trace import BatchTrace
 from runtime.checkpoint.handles import TaskRestore
+from runtime.checkpoint.settings import CheckpointSettings
 from runtime.common import options
 from runtime.common.configuration import Configuration
 from runtime.common.execution_kind import ExecutionKind
@@ -28,6 +29,7 @@ from runtime.core.elements import CheckpointBarrier
 from runtime.core.ids import Attempt, CheckpointId, JobId, OperatorId, SlotId, TaskId
 from runtime.execution.attempt_passes import AttemptPasses, LocalPasses
 from runtime.execution.batch_sources import BatchSources
+from runtime.execution.due_batches import DueBatches
 from runtime.execution.passes.counts import PassCounts
 from runtime.execution.passes.job_pass import JobPass
 from runtime.execution.passes.plan import JobFacts, PassFailedError, PassKind, PassPlan
@@ -159,6 +161,10 @@ class SlotHost:
         #: the last pass, whose sinks are open until the next one begins
         self._last: JobPass | None = None
         self._counts = PassCounts()
+        #: None: nothing is deployed, or the job is no stream
+        self._due: DueBatches | None = None
+        #: whether it was said that a batch is due, and none has read since
+        self._has_said_due = False
         #: batches that were completed, and whether the last of them found nothing more to read
         self.num_completed = 0
         self.has_caught_up = False
@@ -236,6 +242,11 @@ class SlotHost:
                 return True
 
     @property
+    def is_batch_due(self) -> bool:
+        """Return whether the next batch has something to do, as far as that is known."""
+        return self.has_more and self._due is not None and self._due.is_due
+
+    @property
     def is_working(self) -> bool:
         """Return whether something of a pass can be done now."""
         return self._batch is not None and self._batch.work is not None and not self._batch.is_waiting
@@ -250,7 +261,10 @@ class SlotHost:
         """Return how long there is nothing to do if no message comes."""
         if self.is_working:
             return 0.0
-        return _POLL_MS if self.is_waiting else MAX_WAIT_MS
+        wait_ms = min(_POLL_MS if self.is_waiting else MAX_WAIT_MS, self._passes.wait_ms())
+        if self._due is None or self._has_said_due or not self._is_between_batches:
+            return wait_ms
+        return min(wait_ms, self._due.wait_ms())
 
     @property
     def awaits_mail(self) -> bool:
@@ -270,6 +284,8 @@ class SlotHost:
         if self.is_released:
             self._abandon_batch()
             self._close_last()
+            if self._due is not None:
+                self._due.close()
             self._sources.close()
             self._passes.close()
             if self._directory is not None:
@@ -288,7 +304,32 @@ class SlotHost:
             self._ask_to_stop_at_ms = None
             if not self.has_finished and not self.is_released:
                 self._ask_to_stop()
-        return self._work() or self._end_first_searches() or worked
+        return self._work() or self._end_first_searches() or self._look_out() or worked
+
+    @property
+    def _is_between_batches(self) -> bool:
+        """Return whether all tasks run, and none is in a pass."""
+        return self._batch is None and self._started == len(self._slots) and not self._has_failed and self.has_more
+
+    @property
+    def _has_failed(self) -> bool:
+        return any(state in (TaskState.FAILED, TaskState.CANCELED) for state in self._states.values())
+
+    def _look_out(self) -> bool:
+        """Say that a batch is due if it is; returns whether that was said."""
+        if self._due is None or self._has_said_due or not self._is_between_batches:
+            return False
+        try:
+            is_due = self._due.look(list(self._coordinator_slots))
+        except Exception as error:
+            slot = self._first_slot
+            self._due = None
+            slot.reports.slot_failed(describe_failure(error, slot=slot.slot_id))
+            return True
+        if is_due:
+            self._has_said_due = True
+            self._passes.batch_due()
+        return is_due
 
     # --- messages -----------------------------------------------------------------------------------------------------
 
@@ -347,6 +388,9 @@ class SlotHost:
                 compression,
                 deploy.secrets,
             )
+            interval_ms = CheckpointSettings.from_configuration(configuration).interval_ms
+            if not (self._is_bounded or self._only_ends):
+                self._due = DueBatches(self._sources, self.clock, configuration, interval_ms or 0)
         for deployment in deploy.tasks:
             # the JobMaster waits for these, whatever becomes of the slot
             self._deployments[deployment.task] = deployment
@@ -470,8 +514,12 @@ class SlotHost:
 
     def _begin(self, trigger: TriggerCheckpoint) -> None:
         """Begin a pass with the first slot that is told; all of them are."""
-        is_over = any(state in (TaskState.FAILED, TaskState.CANCELED) for state in self._states.values())
-        if self._batch is not None or is_over or trigger.checkpoint_id <= self._newest or not self._close_last():
+        if (
+            self._batch is not None
+            or self._has_failed
+            or trigger.checkpoint_id <= self._newest
+            or not self._close_last()
+        ):
             return
         self._newest = trigger.checkpoint_id
         kind = self._passes.kind_of(trigger)
@@ -588,6 +636,10 @@ class SlotHost:
                 self._sources.confirm(self._deployments[task].vertex.head.operator_id, outcome.splits)
         batch.times.commit = batch.phase_over(self.clock.monotonic_ms())
         self.has_caught_up = run.has_caught_up and not self._have_run_out(run)
+        if self._due is not None and run.plan.kind is PassKind.DATA:
+            sources = [deployment for deployment in self._in_order() if not deployment.in_edges]
+            self._due.read(run.outcomes, self.has_caught_up, sources, self._restores)
+            self._has_said_due = False
         trace = trace_of(run, batch.times, self._first_slot.reports.redact)
         self._tell(batch.checkpoint_id, replace(trace, has_caught_up=self.has_caught_up))
         self._last = run

@@ -15,7 +15,7 @@ from pyspark import SparkContext
 
 from runtime.checkpoint.settings import CheckpointSettings
 from runtime.common import options
-from runtime.execution.attempt_passes import AttemptPasses
+from runtime.execution.attempt_passes import ASK_AGAIN_MS, AttemptPasses
 from runtime.execution.passes.job_pass import JobPass
 from runtime.execution.passes.plan import PassKind, PassPlan, TaskPrinted
 from runtime.execution.session_health import JvmCall
@@ -26,8 +26,6 @@ from runtime.task.messages import FailureInfo, TriggerCheckpoint
 
 _CANCELS, _CANCEL_PAUSE_S = 60, 0.5
 """How often what was given up is cancelled, and the pauses in between."""
-_ASK_AGAIN_MS = 200.0
-"""Time after which a checkpoint for a batch is asked for again: while regions restart the JobMaster takes none."""
 
 
 def group_beside(group: str) -> str:
@@ -61,14 +59,18 @@ class SparkPasses(AttemptPasses):
         self._running_beside: Future[Any] | None = None
         self._name, self._group_beside = f"{group} {id(self):x}", group_beside(group)
         self._is_closed = self._has_given_up = False
+        #: whether Spark goes on asking for a batch when there was none
+        self._is_periodic = False
 
     def running(self) -> None:
         configuration = self._host.facts.configuration
         settings = CheckpointSettings.from_configuration(configuration)
         directory = self._host.local_directory()
+        trigger = configuration.get(options.MICRO_BATCH_TRIGGER)
+        self._is_periodic = trigger == "processing-time"
         facts = QueryFacts(
             name=self._name,
-            trigger=configuration.get(options.MICRO_BATCH_TRIGGER),
+            trigger=trigger,
             interval_ms=settings.interval_ms or 0,
             location=directory / "query",
             answer=directory / "query.json",
@@ -96,8 +98,12 @@ class SparkPasses(AttemptPasses):
     def completed(self, run: JobPass) -> None:
         if run.plan.kind is PassKind.DATA:
             if self._query is not None:
-                self._query.say_more(self._host.has_more)
+                self._query.say_more(self._host.is_batch_due if self._is_periodic else self._host.has_more)
             self._finish()
+
+    def batch_due(self) -> None:
+        if self._query is not None:
+            self._query.say_more(True)
 
     def tick(self) -> None:
         if self._ask_at_ms is not None and self._host.clock.monotonic_ms() >= self._ask_at_ms:
@@ -127,7 +133,7 @@ class SparkPasses(AttemptPasses):
 
     def _ask(self) -> None:
         self._host.ask_for_checkpoint()
-        self._ask_at_ms = self._host.clock.monotonic_ms() + _ASK_AGAIN_MS
+        self._ask_at_ms = self._host.clock.monotonic_ms() + ASK_AGAIN_MS
 
     def _ended(self, error: str | None) -> None:
         if self._is_closed or self._has_given_up:

@@ -186,6 +186,14 @@ class StreamOperator(ABC):
         """
         return None
 
+    def next_due_ms(self) -> int | None:
+        """Return the wall-clock time from which on a micro-batch has something to do here though no record comes; None
+        = never.
+
+        Asked behind the snapshot of a batch. What has passed by then is due with the next one.
+        """
+        return None
+
     def num_fired_timers(self) -> int:
         """Return how many timers of user functions and windows have fired so far."""
         return 0

@@ -101,6 +101,14 @@ class SplitReader(ABC):
         """
         return None
 
+    def look(self) -> ReadStatus | None:
+        """Return why a read would give nothing, as `read` says it; None = it would give something, or end the split.
+
+        Asked between micro-batches of a reader that is closed when there is something: what it has read is read again.
+        """
+        result = self.read(1)
+        return None if isinstance(result, RecordBatch) or result is ReadStatus.END_OF_SPLIT else result
+
     def is_looking(self) -> bool:
         """Return whether, after NOTHING_YET, it is not known yet what there is to be read: a micro-batch waits for that
         in place of ending without it. For a reader that reads on another thread.

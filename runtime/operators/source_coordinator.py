@@ -228,14 +228,19 @@ class SourceCoordinator:
         """Return whether a search for new splits is under way, see SplitEnumerator."""
         return self._enumerator.is_discovering()
 
-    def discover(self) -> None:
+    def discover(self) -> bool:
         """Let the enumerator look for new splits, and the readers that wait ask again if there are any.
+
+        Returns:
+            Whether there are.
 
         Raises:
             SourceError: the place where splits are found cannot be read.
         """
-        if self._enumerator.discover():
+        found = self._enumerator.discover()
+        if found:
             self.wake_waiting()
+        return found
 
     def wake_waiting(self) -> None:
         """Let the readers that were told to wait ask again."""

@@ -21,7 +21,6 @@ from runtime.common.execution_kind import ExecutionKind
 from runtime.common.typeinfo import TypeInformation
 from runtime.common.watermark_strategy import WatermarkStrategy
 from runtime.core.batch import Mark, RecordBatch
-from runtime.core.clock import Clock
 from runtime.core.elements import MAX_WATERMARK, MIN_WATERMARK, LatencyMarker, Watermark, WatermarkStatus
 from runtime.operators.operator import StreamOperator
 from runtime.operators.output import Input
@@ -39,6 +38,7 @@ from runtime.operators.source_coordinator import (
     SplitsAvailable,
 )
 from runtime.operators.source_metrics import SourceMetrics, SplitActivity, SplitMetrics
+from runtime.operators.source_splits import SPLITS_STATE, ReaderClock, SplitState, saved_splits
 from runtime.operators.watermark_alignment import AlignWatermark, ReportWatermark
 from runtime.operators.watermarks import WatermarkTracker
 from runtime.state.snapshot import (
@@ -50,8 +50,6 @@ from runtime.state.snapshot import (
 )
 from runtime.state.state_meta import LIST_OF_OPERATOR, UNION_OF_OPERATOR, DeclaredStates, StateMeta, json_of
 
-SPLITS_STATE = "source-splits"
-"""Name of the operator state that holds the splits being read: one item per split, redistributed on rescaling."""
 POLL_INTERVAL_MS = 50
 """Interval at which a reader with nothing to give is asked again, unless it says when."""
 
@@ -63,19 +61,6 @@ class EmitStatus(enum.Enum):
     NOTHING_AVAILABLE = "nothing available"
     """Call again when an event has arrived or at `next_wakeup_ms`."""
     END_OF_INPUT = "end of input"
-
-
-@dataclass(frozen=True, slots=True)
-class _SplitState:
-    """A split to be read, and how far it has been."""
-
-    split: SourceSplit
-    position: Any = None
-    watermark: int = MIN_WATERMARK
-    active_ms: int | None = None
-    """Wall-clock time until which it was active; None: not known."""
-    read_ms: int | None = None
-    """Wall-clock time of the micro-batch that has read it last; None: not known."""
 
 
 @dataclass(slots=True)
@@ -91,26 +76,6 @@ class _OpenSplit:
     """Whether the last read found nothing; else something other than the split keeps records from coming."""
 
 
-class _ReaderClock:
-    """The clock of a reader in a micro-batch: while the reader is made it is the time at which its predecessor was
-    closed, so that a rate holds from batch to batch.
-    """
-
-    def __init__(self, clock: Clock, begins_ms: int) -> None:
-        self._clock = clock
-        self._behind_ms = max(0, clock.now_ms() - begins_ms)
-
-    def arrive(self) -> None:
-        """Go on to the present."""
-        self._behind_ms = 0
-
-    def now_ms(self) -> int:
-        return self._clock.now_ms() - self._behind_ms
-
-    def monotonic_ms(self) -> float:
-        return self._clock.monotonic_ms() - self._behind_ms
-
-
 class SourceOperator(StreamOperator):
     """The head of a chain that has no input."""
 
@@ -118,7 +83,7 @@ class SourceOperator(StreamOperator):
         self._source = source
         self._strategy = watermark_strategy
         self._name = name
-        self._queue: deque[_SplitState] = deque()
+        self._queue: deque[SplitState] = deque()
         self._open: list[_OpenSplit] = []
         #: index of the open split that is read next
         self._turn = 0
@@ -159,12 +124,7 @@ class SourceOperator(StreamOperator):
         self._watermark = snapshot.watermark
         self._has_restored_watermark = snapshot.watermark > MIN_WATERMARK
         splits = snapshot.operator_states.get(SPLITS_STATE)
-        for item in () if splits is None else splits.items:
-            saved = json.loads(item)
-            split = self._source.split_from_json(saved["split"])
-            self._queue.append(
-                _SplitState(split, saved["position"], saved["watermark"], saved.get("active_ms"), saved.get("read_ms"))
-            )
+        self._queue.extend(saved_splits(self._source, () if splits is None else splits.items))
 
     def open(self) -> None:
         self._interval_ms = self.context.configuration.get(options.AUTO_WATERMARK_INTERVAL).to_millis()
@@ -179,9 +139,9 @@ class SourceOperator(StreamOperator):
 
     def snapshot_state(self, request: SnapshotRequest = CANONICAL_SNAPSHOT) -> OperatorSnapshot:
         states = [
-            _SplitState(s.split, s.reader.position, s.tracker.current, *self._times_of(s.tracker)) for s in self._open
+            SplitState(s.split, s.reader.position, s.tracker.current, *self._times_of(s.tracker)) for s in self._open
         ]
-        items = [self._saved(state) for state in (*states, *self._queue)]
+        items = [state.saved(self._source) for state in (*states, *self._queue)]
         numbers = self._received_in_pass if self._in_passes else [] if self._received is None else [self._received]
         received = [json.dumps(number).encode() for number in numbers]
         return OperatorSnapshot(
@@ -200,15 +160,20 @@ class SourceOperator(StreamOperator):
             if state.position is not None:
                 yield state.split.split_id, state.position
 
-    def _times_of(self, tracker: WatermarkTracker) -> tuple[int | None, int | None]:
-        return (tracker.active_ms, self.context.clock.now_ms()) if self._in_passes else (None, None)
+    def _times_of(self, tracker: WatermarkTracker) -> tuple[int | None, int | None, bool]:
+        if not self._in_passes:
+            return None, None, False
+        return tracker.active_ms, self.context.clock.now_ms(), tracker.is_idle
 
-    def _saved(self, state: _SplitState) -> bytes:
-        split = self._source.split_to_json(state.split)
-        item = {"split": split, "position": state.position, "watermark": state.watermark}
-        if state.active_ms is not None:
-            item |= {"active_ms": state.active_ms, "read_ms": state.read_ms}
-        return json.dumps(item).encode()
+    def next_due_ms(self) -> int | None:
+        """Return when a split is idle; the present if a generator of the user's may tell event time by the clock."""
+        if self._ended or not self._open:
+            return None
+        if self._strategy.generator_factory is not None:
+            return self.context.clock.now_ms()
+        idleness_ms = self._strategy.idleness_ms
+        trackers = [split.tracker for split in self._open if not split.tracker.is_idle]
+        return min((tracker.active_ms + idleness_ms for tracker in trackers), default=None) if idleness_ms else None
 
     def prepare_snapshot_pre_barrier(self, checkpoint_id: int) -> None:
         """Tell the readers; emit the watermark and the idleness behind a micro-batch, in which no timer runs."""
@@ -259,7 +224,7 @@ class SourceOperator(StreamOperator):
         self._received = assignment.number
         if self._in_passes:
             self._received_in_pass.append(assignment.number)
-        self._queue.append(_SplitState(self._source.split_from_json(assignment.split)))
+        self._queue.append(SplitState(self._source.split_from_json(assignment.split)))
 
     def resync(self) -> None:
         """Ask the coordinator again if it was asked: what was said between the two may have been lost."""
@@ -364,11 +329,11 @@ class SourceOperator(StreamOperator):
             self._asked = self._is_answer_due = True
             self.context.events.send_to_coordinator(RequestSplit())
 
-    def _open_split(self, state: _SplitState) -> None:
+    def _open_split(self, state: SplitState) -> None:
         context = self.context
         clock = context.clock
         if self._in_passes:
-            clock = _ReaderClock(clock, clock.now_ms() if state.read_ms is None else state.read_ms)
+            clock = ReaderClock(clock, state.read_ms)
         reader_context = ReaderContext(
             context.subtask_index, context.parallelism, context.configuration, clock, context.metrics
         )
@@ -381,7 +346,7 @@ class SourceOperator(StreamOperator):
             reader = self._source.create_reader(state.split, state.position, reader_context)
         except Exception as error:
             raise self._describe(error, state.split) from error
-        if isinstance(clock, _ReaderClock):
+        if isinstance(clock, ReaderClock):
             clock.arrive()
         split = _OpenSplit(state.split, reader, tracker, None)
         if self._source.splits_at_once > 1:
@@ -559,6 +524,7 @@ class SourceOperatorFactory:
 
 __all__ = [
     "COORDINATOR_STATE",
+    "SPLITS_STATE",
     "AssignSplit",
     "CoordinatorEvent",
     "EmitStatus",

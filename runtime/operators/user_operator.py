@@ -187,6 +187,10 @@ class KeyedStateOperator(FunctionOperator):
     def num_fired_timers(self) -> int:
         return self.timers.num_fired
 
+    def next_due_ms(self) -> int | None:
+        due = self.timers.next_processing_time()
+        return None if due is None else due + 1
+
     def advance_watermark(self, watermark: int) -> None:
         """Advance event time to `watermark` behind everything emitted so far: fire timers, then mark it in the output.
 

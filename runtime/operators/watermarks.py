@@ -75,6 +75,11 @@ class WatermarkTracker:
         periods = [ms for ms in (self._interval_ms, self._idleness_ms) if ms]
         return min(periods, default=None) if self._has_watermarks else self._idleness_ms
 
+    @property
+    def is_generated(self) -> bool:
+        """Return whether a generator of the user's says what the watermark is."""
+        return self._generator is not None
+
     def touch(self) -> None:
         """Count as active until now: records are there, but cannot be taken (paused, back-pressured)."""
         if self._idleness_ms is not None:
@@ -308,6 +313,11 @@ class TimestampsAndWatermarksOperator(OneInputOperator):
             self.tracker.on_periodic()
             if MIN_WATERMARK < self.tracker.current < MAX_WATERMARK:
                 self.output.emit_watermark(Watermark(self.tracker.current))
+
+    def next_due_ms(self) -> int | None:
+        """Return the present if a generator of the user's may tell event time by the clock."""
+        has_ended = self.tracker.current == MAX_WATERMARK
+        return self.context.clock.now_ms() if self.tracker.is_generated and not has_ended else None
 
     def finish(self) -> None:
         self._cancel()

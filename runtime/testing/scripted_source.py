@@ -252,6 +252,14 @@ class _ScriptReader(SplitReader):
     def next_read_ms(self) -> int | None:
         return self._next_read_ms
 
+    def look(self) -> ReadStatus | None:
+        # a crash is a batch's, and a checkpoint comes with one only
+        self._next_read_ms = None
+        step = self._script[self._position] if self._position < len(self._script) else None
+        if isinstance(step, ScriptedPause) and self._has_to_wait(step):
+            return ReadStatus.IDLE if step.is_idle else ReadStatus.NOTHING_YET
+        return None
+
     def read(self, max_rows: int) -> RecordBatch | ReadStatus:
         self._next_read_ms = None
         while self._position < len(self._script):

@@ -188,10 +188,15 @@ class SimulatedQuery:
         self._has_more = True
         self._is_stopped = False
         self._number = -1
+        #: whether it asks for a batch until there is one
+        self._is_asking = False
         self._begin_soon(_START_MS)
 
     def say_more(self, has_more: bool) -> None:
         self._has_more = has_more
+        if has_more and self._is_asking:
+            self._is_asking = False
+            self._begin_soon(float(self._facts.interval_ms))
 
     def stop(self) -> None:
         self._is_stopped = True
@@ -204,8 +209,10 @@ class SimulatedQuery:
             if self._is_stopped:
                 return
             self._owner.world.reach(Point.BATCH_OVER, self._owner.name)
-            if error is not None or not self._has_more:
+            if error is not None or not (self._has_more or self._facts.trigger == "processing-time"):
                 self._on_end(error)
+            elif not self._has_more:
+                self._is_asking = True
             else:
                 self._begin_soon(float(self._facts.interval_ms))
 

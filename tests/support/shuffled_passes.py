@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import TypeVar
 
-from runtime.execution.attempt_passes import AttemptPasses
+from runtime.execution.attempt_passes import LocalPasses
 from runtime.execution.passes.job_pass import JobPass
 from runtime.execution.passes.levels import Level, LevelRun, Row, commit, partitions_of, reports_of
 from runtime.execution.passes.plan import PassPlan, TaskPrinted
@@ -53,13 +53,14 @@ class ShuffledPass(RemotePass):
         """Do nothing: nothing is left of a level that has run."""
 
 
-class ShuffledPasses(AttemptPasses):
+class ShuffledPasses(LocalPasses):
     """Makes such passes for a host."""
 
     def __init__(self, host: SlotHost) -> None:
+        super().__init__(host)
         self._host = host
 
-    def begin(self, plan: PassPlan) -> JobPass:
+    def make(self, plan: PassPlan) -> JobPass:
         return ShuffledPass(plan, self._print)
 
     def _print(self, printed: TaskPrinted) -> None:

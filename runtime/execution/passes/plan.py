@@ -127,6 +127,8 @@ class TaskOutcome:
     """Numbers of the splits that its source was given."""
     positions: Sequence[SplitPosition] = ()
     """Of a source, how far it has read the splits that it goes on with, at most MAX_POSITIONS."""
+    next_due_ms: int | None = None
+    """Wall-clock time from which on it has something to do though no record comes; None: never."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -93,7 +93,14 @@ class TaskPass:
             run.has_caught_up,
             tuple(run.host.given),
             self._positions(),
+            self._next_due_ms(),
         )
+
+    def _next_due_ms(self) -> int | None:
+        if self.run.is_finished:
+            return None
+        known = [operator.next_due_ms() for operator in self.run.task.chain.operators]
+        return min((due_ms for due_ms in known if due_ms is not None), default=None)
 
     def _positions(self) -> Sequence[SplitPosition]:
         source = self.run.task.chain.operators[0]

@@ -59,6 +59,9 @@ class ProcessingTimeWindowOperator(WindowAggregateOperator):
         self._cancel_wakeup()
         super().close()
 
+    def next_due_ms(self) -> int | None:
+        return None if self._next_end == NEVER else self._next_end
+
     def process_batch(self, batch: RecordBatch) -> None:
         if batch.num_rows:
             check_inserts(self.context, batch)
