@@ -69,7 +69,7 @@ def test_a_job_commits_and_ends_behind_a_last_checkpoint() -> None:
 
 
 def test_a_checkpoint_that_a_batch_waits_for_is_taken_once_however_often_it_is_asked_for() -> None:
-    s = saving_job(replace(EVERY_SECOND, is_asked_for=True))
+    s = saving_job(replace(EVERY_SECOND, is_micro_batch=True))
     s.advance(5_000)
     assert s.sent(TriggerCheckpoint) == [], "nobody has asked"
     slot = s.current(0)
