@@ -240,11 +240,16 @@ class KafkaCluster(KafkaContents):
         return ",".join(f"127.0.0.1:{broker.port}" for broker in self.brokers.values())
 
     def start(self) -> None:
-        """Start those that do not run, and wait until all answer."""
+        """Start those that do not run, and wait until all answer and have all records."""
         for server in (self._controller, *self.brokers.values()):
             if not server.is_running:
                 server.launch()
         wait_until(lambda: self.answers(len(self.brokers)), 90, "the start of Kafka's brokers")
+        wait_until(self._is_in_sync, 90, "brokers in sync")
+
+    def _is_in_sync(self) -> bool:
+        topics = self._admin().list_topics(timeout=30).topics.values()
+        return all(len(each.isrs) == self.replicas for topic in topics for each in topic.partitions.values())
 
     def kill(self) -> None:
         """End everything at once."""

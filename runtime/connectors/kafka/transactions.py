@@ -15,6 +15,7 @@ Source: Kafka, KIP-98, KIP-360; Flink, ExactlyOnceKafkaWriter and KafkaCommitter
 
 from __future__ import annotations
 
+import itertools
 import logging
 import threading
 import time
@@ -59,6 +60,8 @@ CLOSE_S: Final = 2.0
 """Time limit for aborting what a task leaves open when it ends."""
 BEGIN_STEP_S: Final = 1.0
 """Time until it is noticed that the transaction is not wanted any more."""
+ASK_S: Final = 5.0
+"""Time that a broker has for an answer that any other one can give, too."""
 _MAX_TIMEOUT: Final = "transaction.max.timeout.ms"
 _TIMEOUT: Final = "transaction.timeout.ms"
 #: beginnings of the properties of a client that reads
@@ -99,12 +102,21 @@ class TransactionTarget:
             SinkError: they do not answer.
         """
         admin = AdminClient({**client_properties(self.properties)})
+        until = time.monotonic() + BEGIN_S
         try:
-            brokers = admin.list_topics(timeout=BEGIN_S).brokers
-            resource = ConfigResource(ResourceType.BROKER, str(min(brokers)))
-            [answer] = admin.describe_configs([resource], request_timeout=BEGIN_S).values()
-            entry = answer.result(BEGIN_S).get(_MAX_TIMEOUT)
-            return None if entry is None or entry.value is None else int(entry.value)
+            brokers = sorted(admin.list_topics(timeout=BEGIN_S).brokers)
+            # one that is gone is known for some seconds, and does not answer
+            for broker in itertools.cycle(brokers):
+                resource = ConfigResource(ResourceType.BROKER, str(broker))
+                [answer] = admin.describe_configs([resource], request_timeout=ASK_S).values()
+                try:
+                    entry = answer.result(BEGIN_S).get(_MAX_TIMEOUT)
+                except KafkaException as error:
+                    if error.args[0].code() != KafkaError._TIMED_OUT or time.monotonic() > until:
+                        raise
+                else:
+                    return None if entry is None or entry.value is None else int(entry.value)
+            raise SinkError("Kafka: there are no brokers")
         except KafkaException as error:
             if error.args[0].code() == KafkaError.CLUSTER_AUTHORIZATION_FAILED:
                 return None
