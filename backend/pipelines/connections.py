@@ -28,6 +28,7 @@ from backend.cluster.services import now_ms
 from backend.config import environment
 from backend.pipelines.addresses import AddressRefusedError, Outside, connected_postgres, pinned_conninfo, pinned_redis
 from backend.pipelines.deadline import Deadline
+from backend.pipelines.kafka_brokers import Cluster, ask_cluster
 from backend.pipelines.models import Connection
 from runtime.common.secrets import Redaction, SecretMissingError, SecretName
 from runtime.connectors.postgres_table import table_shape
@@ -78,10 +79,10 @@ class OutsideRefusedError(OutsideError):
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Tells the tables or streams behind a connection, or the columns of a table."""
+    """Tells the tables, streams or topics behind a connection, or the columns of a table."""
 
     names: list[str]
-    """Tables or streams; empty if one of them was asked for."""
+    """Tables, streams or topics; empty if one of them was asked for."""
     is_all: bool = True
     """Whether there are no more of them; False also if not all could be looked at in time."""
     row: str | None = None
@@ -297,7 +298,26 @@ def _describe_redis(values: Mapping[str, str], name: str | None, deadline: Deadl
     return Found(sorted(names)[:MAX_NAMES], is_all=cursor == 0 and len(names) <= MAX_NAMES)
 
 
+def _kafka(values: Mapping[str, str], deadline: Deadline) -> Cluster:
+    return ask_cluster(values["url"], _outside(), deadline)
+
+
+def _test_kafka(values: Mapping[str, str], deadline: Deadline) -> str:
+    cluster = _kafka(values, deadline)
+    brokers = "1 broker answers" if len(cluster.brokers) == 1 else f"all {len(cluster.brokers)} brokers answer"
+    topics = "1 topic is" if len(cluster.topics) == 1 else f"{len(cluster.topics)} topics are"
+    return f"Kafka cluster {cluster.cluster_id}: {brokers}, {topics} visible"
+
+
+def _describe_kafka(values: Mapping[str, str], name: str | None, deadline: Deadline) -> Found:
+    if name is not None:
+        raise ValueError("a topic has no columns: the node's format defines them")
+    topics = _kafka(values, deadline).topics
+    return Found(list(topics[:MAX_NAMES]), is_all=len(topics) <= MAX_NAMES)
+
+
 KINDS: Final[Mapping[str, Kind]] = {
     "postgres": Kind(("url",), (), _test_postgres, _describe_postgres),
     "redis": Kind(("url",), (), _test_redis, _describe_redis),
+    "kafka": Kind(("url",), (), _test_kafka, _describe_kafka),
 }

@@ -43,6 +43,26 @@ broker.session.timeout.ms=3000
 """
 _CLUSTER = "dGlkZW1hcmsta2Fma2EtMQ"
 _TRANSACTIONS = "__transaction_state"
+USER, PASSWORD = "tide", "g?h/eim&%"
+_SECURE = """\
+listeners=PLAINTEXT://127.0.0.1:{{port}},CONTROLLER://127.0.0.1:{{controller_port}},SECURE://127.0.0.1:{secure_port}
+advertised.listeners=PLAINTEXT://127.0.0.1:{{port}},SECURE://localhost:{secure_port}
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SECURE:SASL_SSL
+listener.name.secure.sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256
+listener.name.secure.plain.sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required \
+  user_{user}="{password}";
+listener.name.secure.scram-sha-256.sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required;
+listener.name.secure.ssl.keystore.type=PEM
+listener.name.secure.ssl.keystore.location={certificate}
+"""
+
+
+def write_certificate(file: Path) -> None:
+    """Write a key and a certificate of it for localhost, signed by itself, into one file."""
+    made = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "30", "-keyout", str(file))
+    name = ("-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost", "-out", f"{file}.crt")
+    subprocess.run(("openssl", "req", "-x509", *made, *name), check=True, capture_output=True)
+    file.write_text(file.read_text() + Path(f"{file}.crt").read_text())
 
 
 class KafkaServer:
@@ -55,6 +75,8 @@ class KafkaServer:
         controller_port: that of the controller; its own if it is one.
         replicas: of each partition; all but one must have a record before it is acknowledged.
         transaction_version: of the protocol; 1, or 2 (KIP-890). The controller says it.
+        more: further settings, which may name {port} and {controller_port}; the last of a name counts.
+        flags: further ones of the storage's formatting.
     """
 
     def __init__(
@@ -65,6 +87,8 @@ class KafkaServer:
         controller_port: int | None = None,
         replicas: int = 1,
         transaction_version: int = 2,
+        more: str = "",
+        flags: Sequence[str] = (),
     ) -> None:
         is_controller = "controller" in roles
         self.node = node
@@ -86,9 +110,10 @@ class KafkaServer:
                 replicas=replicas,
                 in_sync=max(1, replicas - 1),
             )
+            + more.format(port=self.port, controller_port=self.controller_port)
         )
-        flags = ("--standalone", "--feature", f"transaction.version={transaction_version}") if is_controller else ()
-        self._run("kafka.tools.StorageTool", "format", "-t", _CLUSTER, "-c", str(self._settings), *flags)
+        alone = ("--standalone", "--feature", f"transaction.version={transaction_version}") if is_controller else ()
+        self._run("kafka.tools.StorageTool", "format", "-t", _CLUSTER, "-c", str(self._settings), *alone, *flags)
 
     @property
     def is_running(self) -> bool:
@@ -196,15 +221,28 @@ class KafkaContents:
 
 
 class KafkaBroker(KafkaServer, KafkaContents):
-    """A broker that is its own controller.
+    """One broker that is its own controller.
 
     Args:
         directory: for its data, which survives a restart.
         transaction_version: of its protocol; 1, or 2 (KIP-890).
+        is_secure: whether it has a second listener, with TLS, that takes USER by PLAIN and SCRAM-SHA-256.
+        advertised: host:port of the first listener that clients are told to go on to; "" = where it listens.
     """
 
-    def __init__(self, directory: Path, transaction_version: int = 2) -> None:
-        super().__init__(directory, transaction_version=transaction_version)
+    def __init__(
+        self, directory: Path, transaction_version: int = 2, *, is_secure: bool = False, advertised: str = ""
+    ) -> None:
+        self.secure_port = free_port()
+        self.certificate = directory / "broker.pem"
+        more, flags = f"advertised.listeners=PLAINTEXT://{advertised}\n" if advertised else "", list[str]()
+        if is_secure:
+            directory.mkdir(parents=True, exist_ok=True)
+            write_certificate(self.certificate)
+            login = {"user": USER, "password": PASSWORD}
+            more += _SECURE.format(secure_port=self.secure_port, certificate=self.certificate, **login)
+            flags = ["--add-scram", f"SCRAM-SHA-256=[name={USER},password={PASSWORD}]"]
+        super().__init__(directory, transaction_version=transaction_version, more=more, flags=flags)
 
     @property
     def servers(self) -> str:
@@ -213,7 +251,7 @@ class KafkaBroker(KafkaServer, KafkaContents):
     def start(self) -> None:
         """Start it, and wait until it answers."""
         self.launch()
-        wait_until(self.answers, 60, "Kafka's start")
+        wait_until(self.answers, 180, "Kafka's start")
 
 
 class KafkaCluster(KafkaContents):
@@ -285,10 +323,12 @@ def check_kafka() -> None:
 
 
 @contextmanager
-def running_kafka(directory: Path, transaction_version: int = 2) -> Iterator[KafkaBroker]:
-    """A broker that ends with the block."""
+def running_kafka(
+    directory: Path, transaction_version: int = 2, *, is_secure: bool = False, advertised: str = ""
+) -> Iterator[KafkaBroker]:
+    """A broker that ends with the block; see KafkaBroker for the arguments."""
     check_kafka()
-    broker = KafkaBroker(directory, transaction_version)
+    broker = KafkaBroker(directory, transaction_version, is_secure=is_secure, advertised=advertised)
     broker.start()
     try:
         yield broker

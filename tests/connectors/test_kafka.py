@@ -488,6 +488,40 @@ def test_properties_of_java_are_translated() -> None:
     }
 
 
+def test_an_url_has_all_that_it_takes_to_connect() -> None:
+    url = "kafka://tide:g%2Fh%40eim@a,b:2,[::1]:3?sasl.mechanism=SCRAM-SHA-512&ssl.ca.pem=x%0A+y="
+    found = client_properties({"bootstrap.servers": url, "group.id": "g", "security.protocol": "SASL_PLAINTEXT"})
+    assert found == {
+        "bootstrap.servers": "a:9092,b:2,[::1]:3",
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "SCRAM-SHA-512",
+        "sasl.username": "tide",
+        "sasl.password": "g/h@eim",
+        "ssl.ca.pem": "x\n+y=",
+        "group.id": "g",
+    }
+    login = client_properties({"bootstrap.servers": "kafka://tide:geheim@a"})
+    assert (login["security.protocol"], login["sasl.mechanism"]) == ("SASL_SSL", "PLAIN")
+    assert client_properties({"bootstrap.servers": "kafka://a:1/"}) == {"bootstrap.servers": "a:1"}
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "kafka://",
+        "kafka://u:can/ary@a",
+        "kafka://canary@a",
+        "kafka://a b",
+        "kafka://a:1?canary",
+        "kafka://a?acks=canary",
+    ],
+)
+def test_an_url_that_cannot_be_read_is_refused_without_quoting_it(url: str) -> None:
+    with pytest.raises(PropertyError) as failure:
+        client_properties({"bootstrap.servers": url})
+    assert "canary" not in str(failure.value)
+
+
 @pytest.mark.parametrize(
     ("name", "why"),
     [

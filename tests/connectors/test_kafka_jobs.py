@@ -7,6 +7,7 @@ import random
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -32,7 +33,7 @@ from runtime.testing import (
     run_job,
     until_checkpoint,
 )
-from tests.connectors.kafka_broker import KafkaBroker, running_kafka
+from tests.connectors.kafka_broker import PASSWORD, USER, KafkaBroker, running_kafka
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 BID = Types.ROW_NAMED(["auction", "price", "time"], [Types.LONG(), Types.LONG(), Types.LONG()])
@@ -41,7 +42,7 @@ RECORDS = 400
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
-    with running_kafka(tmp_path_factory.mktemp("kafka")) as running:
+    with running_kafka(tmp_path_factory.mktemp("kafka"), is_secure=True) as running:
         yield running
 
 
@@ -62,10 +63,10 @@ def bids(broker: KafkaBroker) -> str:
     return topic
 
 
-def source_of(broker: KafkaBroker, topic: str) -> KafkaSource:
+def source_of(servers: str, topic: str) -> KafkaSource:
     return (
         KafkaSource.builder()
-        .set_bootstrap_servers(broker.servers)
+        .set_bootstrap_servers(servers)
         .set_topics(topic)
         .set_value_format(NdjsonFormat(BID))
         .set_bounded(KafkaOffsetsInitializer.latest())
@@ -73,11 +74,11 @@ def source_of(broker: KafkaBroker, topic: str) -> KafkaSource:
     )
 
 
-def sink_of(broker: KafkaBroker, topic: str) -> KafkaSink:
+def sink_of(servers: str, topic: str) -> KafkaSink:
     serializer = KafkaRecordSerializationSchema.builder().set_topic(topic).set_value_format(NdjsonWriterFormat())
     return (
         KafkaSink.builder()
-        .set_bootstrap_servers(broker.servers)
+        .set_bootstrap_servers(servers)
         .set_record_serializer(serializer.build())
         .set_delivery_guarantee(DeliveryGuarantee.EXACTLY_ONCE)
         .set_transactional_id_prefix(topic)
@@ -134,8 +135,8 @@ def test_every_execution_writes_each_result_once(broker: KafkaBroker, tmp_path: 
     bid_topic, total_topic = bids(broker), new_topic(broker)
 
     def build(env: StreamExecutionEnvironment) -> None:
-        stream = totals(env, source_of(broker, bid_topic))
-        stream.sink_to(sink_of(broker, total_topic)).uid("sink")
+        stream = totals(env, source_of(broker.servers, bid_topic))
+        stream.sink_to(sink_of(broker.servers, total_topic)).uid("sink")
 
     run(build, tmp_path, mode)
     assert written(broker, total_topic) == expected()
@@ -161,7 +162,22 @@ def test_records_are_written_once_after_three_crashes(broker: KafkaBroker, tmp_p
     def build(env: StreamExecutionEnvironment) -> None:
         stream = env.from_source(source, WatermarkStrategy.no_watermarks(), "numbers")
         rows = stream.map(lambda number: Row(auction=number, total=number), COUNT)
-        rows.rebalance().sink_to(sink_of(broker, topic)).uid("sink")
+        rows.rebalance().sink_to(sink_of(broker.servers, topic)).uid("sink")
 
     assert run(build, tmp_path, CONTINUOUS_ON_MINI_CLUSTER).restarts == 3
     assert written(broker, topic) == [(number, number) for number in range(80)]
+
+
+def test_a_job_logs_in_within_tls_by_an_url(broker: KafkaBroker, tmp_path: Path) -> None:
+    user, password = quote(USER, safe=""), quote(PASSWORD, safe="")
+    authority = quote(Path(f"{broker.certificate}.crt").read_text(), safe="")
+    options = f"sasl.mechanism=SCRAM-SHA-256&ssl.ca.pem={authority}"
+    url = f"kafka://{user}:{password}@localhost:{broker.secure_port}?{options}"
+    bid_topic, total_topic = bids(broker), new_topic(broker)
+
+    def build(env: StreamExecutionEnvironment) -> None:
+        stream = totals(env, source_of(url, bid_topic))
+        stream.sink_to(sink_of(url, total_topic)).uid("sink")
+
+    run(build, tmp_path, CONTINUOUS_ON_MINI_CLUSTER)
+    assert written(broker, total_topic) == expected()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Literal, NotRequired, TypedDict
 
+ConnectionKind = Literal["postgres", "redis", "kafka"]
+
 
 class ConnectionSecret(TypedDict):
     key: str
@@ -20,7 +22,7 @@ class ConnectionTest(TypedDict):
 
 class ConnectionAnswer(TypedDict):
     name: str
-    kind: Literal["postgres", "redis"]
+    kind: ConnectionKind
     options: dict[str, str]
     secrets: list[ConnectionSecret]
     owner: str | None
@@ -36,7 +38,7 @@ class ConnectionsAnswer(TypedDict):
 
 
 class ConnectionChange(TypedDict):
-    kind: Literal["postgres", "redis"]
+    kind: ConnectionKind
     options: NotRequired[dict[str, str]]
 
 
@@ -46,7 +48,7 @@ class DescribeBody(TypedDict, total=False):
 
 
 class Description(TypedDict):
-    """Lists the tables or streams behind a connection, or gives the row type of one of them."""
+    """Lists the tables, streams or topics behind a connection, or gives the row type of one of them."""
 
     names: list[str]
     is_all: bool

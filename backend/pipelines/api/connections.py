@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from rest_framework import exceptions
 from rest_framework.request import Request
@@ -23,6 +23,7 @@ from backend.pipelines.models import Connection
 from runtime.common.secrets import variable_of
 
 MAX_OPTIONS = 50
+_KINDS: Final[Mapping[str, answers.ConnectionKind]] = {"postgres": "postgres", "redis": "redis", "kafka": "kafka"}
 MAX_TABLE_CHARS = 200
 
 
@@ -78,7 +79,7 @@ class ConnectionTestView(PipelinesView):
 
 
 class ConnectionDescribeView(PipelinesView):
-    """Lists the tables or streams behind a connection, or the columns of a table with the types that nodes declare."""
+    """Lists the tables, streams or topics behind a connection, or a table's columns with the types of nodes."""
 
     # no GET, though it changes nothing here: it connects outside, with a secret, which no link of another site may do
     roles = {"POST": Role.DEVELOPER}  # noqa: RUF012
@@ -121,7 +122,7 @@ def _answer(row: Connection) -> ConnectionAnswer:
     secrets = connections.secrets_of(row)
     return {
         "name": row.name,
-        "kind": "redis" if row.kind == "redis" else "postgres",
+        "kind": _KINDS.get(row.kind, "postgres"),
         "options": row.options,
         "secrets": [
             {"key": name[1], "variable": variable_of(name), "is_known": connections.is_known(name)} for name in secrets

@@ -556,7 +556,7 @@ export interface ConfigOption {
 
 export interface ConnectionAnswer {
   name: string;
-  kind: 'postgres' | 'redis';
+  kind: 'postgres' | 'redis' | 'kafka';
   options: Record<string, string>;
   secrets: ConnectionSecret[];
   /** Who has created it; administrators change it. */
@@ -568,7 +568,7 @@ export interface ConnectionAnswer {
 }
 
 export interface ConnectionChange {
-  kind: 'postgres' | 'redis';
+  kind: 'postgres' | 'redis' | 'kafka';
   options?: Record<string, string>;
 }
 
@@ -667,7 +667,7 @@ export interface DescribeBody {
   table?: string;
 }
 
-/** Lists the tables or streams behind a connection, or gives the row type of one of them. */
+/** Lists the tables, streams or topics behind a connection, or gives the row type of one of them. */
 export interface Description {
   names: string[];
   /** Whether there are no more names; false also if not all could be looked at in time. */

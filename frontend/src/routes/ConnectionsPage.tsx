@@ -67,7 +67,7 @@ export function ConnectionsPage() {
           {data.length === 0 ? (
             <EmptyState icon={IconPlug} title={t('No connection yet')}>
               {t(
-                'A connection names a database or a Redis server, so that nodes can read it, write it and look rows up in it. Its URL is a secret of the JobManager.',
+                'A connection names a database, a Redis server or a Kafka cluster, so that nodes can read it, write it and look rows up in it. Its URL is a secret of the JobManager.',
               )}
             </EmptyState>
           ) : (
@@ -85,6 +85,12 @@ export function ConnectionsPage() {
     </>
   );
 }
+
+const KIND_NAMES: Readonly<Record<Connection['kind'], string>> = {
+  postgres: t('PostgreSQL'),
+  redis: t('Redis'),
+  kafka: t('Kafka'),
+};
 
 interface RowsProps {
   readonly connections: readonly Connection[];
@@ -147,7 +153,7 @@ function Row({ connection, onDescribe, onEdit, onDelete }: RowProps) {
   return (
     <tr>
       <td>{name}</td>
-      <td>{kind === 'postgres' ? t('PostgreSQL') : t('Redis')}</td>
+      <td>{KIND_NAMES[kind]}</td>
       <td>{connection.owner ?? '–'}</td>
       <td>
         {secrets.map(({ key, variable, is_known }) => (

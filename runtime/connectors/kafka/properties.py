@@ -1,15 +1,18 @@
 """Properties of Kafka's Java clients, as Flink's programs have them, for librdkafka and for kafka-python.
 
 Most names are the same in librdkafka and pass through. Some have another name there, some make no difference, and some
-(key stores of Java) cannot work: those are refused with what to write in their place. Values may be secrets.
+(key stores of Java) cannot work: those are refused with what to write in their place. Values may be secrets. In place
+of host:port, `bootstrap.servers` may be an URL with all that it takes to connect, as a connection's secret is.
 Source: librdkafka, CONFIGURATION.md; Kafka, ConsumerConfig and ProducerConfig; Flink, KafkaSourceOptions.
 """
 
 from __future__ import annotations
 
 import re
+import ssl
 from collections.abc import Mapping
 from typing import Any, Final
+from urllib.parse import parse_qsl, unquote
 
 from confluent_kafka import Consumer, KafkaException, Producer
 
@@ -83,6 +86,22 @@ _FOR_KAFKA_PYTHON: Final = {
     "ssl.key.location": "ssl_keyfile",
     "ssl.key.password": "ssl_password",
 }
+#: of an URL: how to connect; what is read and written, and how, is the program's to say
+URL_OPTIONS: Final = frozenset(
+    {
+        *("security.protocol", "sasl.mechanism", "ssl.endpoint.identification.algorithm", "ssl.key.password"),
+        *("ssl.ca.location", "ssl.ca.pem", "ssl.certificate.location", "ssl.key.location"),
+    }
+)
+URL_SCHEME: Final = "kafka://"
+DEFAULT_PORT: Final = 9092
+#: quotes nothing: where a password is not escaped, a part of it is taken for a host or an option
+_UNREADABLE: Final = (
+    "the URL cannot be read; it is kafka://user:password@host:port,host:port?security.protocol=…, and in a user, a "
+    "password or an option, the signs : / ? # [ ] @ & = and % are written as %3A, %2F, %3F, %23, %5B, %5D, %40, %26, "
+    "%3D and %25"
+)
+_SERVER: Final = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::(\d{1,5}))?")
 
 
 class PropertyError(ValueError):
@@ -110,7 +129,40 @@ def client_properties(given: Properties) -> dict[str, str]:
             found[_OTHER_NAMES.get(name, name)] = text
     if not found.get("bootstrap.servers"):
         raise PropertyError("bootstrap.servers is missing: the host:port of at least one broker")
+    if "://" in found["bootstrap.servers"]:
+        in_url = url_properties(found.pop("bootstrap.servers"))
+        return in_url | found
     return found
+
+
+def url_properties(url: str) -> dict[str, str]:
+    """Return the properties in an URL: kafka://user:password@host:port,host:port?security.protocol=SASL_SSL&…
+
+    With a user and without `security.protocol`, that is SASL_SSL, and the mechanism PLAIN.
+
+    Raises:
+        PropertyError: it cannot be read, or has other options than URL_OPTIONS; the message quotes no value.
+    """
+    if not url.startswith(URL_SCHEME):
+        raise PropertyError(f"the URL of a Kafka cluster begins with {URL_SCHEME}")
+    authority, _, query = url.removeprefix(URL_SCHEME).partition("?")
+    info, at, servers = authority.removesuffix("/").rpartition("@")
+    found = [_SERVER.fullmatch(server) for server in servers.split(",")]
+    user, colon, password = info.partition(":")
+    if not all(found) or (at and not (user and colon and password)) or re.search(r"[/?#@:]", password):
+        raise PropertyError(_UNREADABLE)
+    properties = {"bootstrap.servers": ",".join(f"{one[1]}:{one[2] or DEFAULT_PORT}" for one in found if one)}
+    if at:
+        properties |= {"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN"}
+        properties |= {"sasl.username": unquote(user), "sasl.password": unquote(password)}
+    try:
+        # "+" stands in passwords and in certificates, and means itself
+        options = dict(parse_qsl(query.replace("+", "%2B"), keep_blank_values=True, strict_parsing=bool(query)))
+    except ValueError:
+        raise PropertyError(_UNREADABLE) from None
+    if options.keys() - URL_OPTIONS:
+        raise PropertyError(f"an option of the URL is none of {', '.join(sorted(URL_OPTIONS))}")
+    return properties | options
 
 
 def _of_jaas(text: str) -> dict[str, str]:
@@ -137,7 +189,38 @@ def admin_properties(given: Properties) -> dict[str, Any]:
     found["bootstrap_servers"] = found["bootstrap_servers"].split(",")
     if properties.get("ssl.endpoint.identification.algorithm", "https") in ("", "none"):
         found["ssl_check_hostname"] = False
+    if "ssl.ca.pem" in properties:
+        # which has no argument for a text
+        found["ssl_context"] = tls_context(properties)
     return found
+
+
+def tls_context(properties: Mapping[str, str]) -> ssl.SSLContext:
+    """Return what checks a broker's certificate, and has this client's.
+
+    Args:
+        properties: as `client_properties` returns them.
+
+    Raises:
+        PropertyError: a certificate or a key cannot be read.
+    """
+    try:
+        context = ssl.create_default_context(
+            cafile=properties.get("ssl.ca.location"), cadata=properties.get("ssl.ca.pem")
+        )
+        if "ssl.certificate.location" in properties:
+            context.load_cert_chain(
+                properties["ssl.certificate.location"],
+                properties.get("ssl.key.location"),
+                properties.get("ssl.key.password", ""),
+            )
+    except (OSError, ValueError) as error:
+        # without its cause, which may hold a path or a password
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else type(error).__name__
+        raise PropertyError(f"the certificates or the key cannot be read: {reason}") from None
+    if properties.get("ssl.endpoint.identification.algorithm", "https") in ("", "none"):
+        context.check_hostname = False
+    return context
 
 
 def check_consumer(given: Properties) -> None:

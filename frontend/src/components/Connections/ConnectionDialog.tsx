@@ -13,7 +13,15 @@ import classes from './Connections.module.css';
 const KINDS: readonly { readonly value: ConnectionKind; readonly label: string }[] = [
   { value: 'postgres', label: t('PostgreSQL') },
   { value: 'redis', label: t('Redis') },
+  { value: 'kafka', label: t('Kafka') },
 ];
+
+/** What the URL of each kind looks like. */
+const URLS: Readonly<Record<ConnectionKind, string>> = {
+  postgres: 'postgresql://user:password@host:5432/database',
+  redis: 'redis://:password@host:6379/0',
+  kafka: 'kafka://user:password@host:9092,host:9092?security.protocol=SASL_SSL&sasl.mechanism=PLAIN',
+};
 
 interface Props {
   /** Null: a new one. */
@@ -68,6 +76,9 @@ export function ConnectionDialog({ connection, taken, onClose }: Props) {
           {t(
             'Its URL, with user and password, is a secret: it is given to the JobManager as a variable or in the file of secrets, and never goes through this page.',
           )}
+        </p>
+        <p className={classes.note}>
+          {t('It looks like this:')} <code>{URLS[kind]}</code>
         </p>
         {error !== null && (
           <p role="alert" className={classes.problem}>

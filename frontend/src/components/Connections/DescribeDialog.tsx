@@ -1,4 +1,4 @@
-/** What is behind a connection: its tables or streams, and the columns of a table. */
+/** What is behind a connection: its tables, streams or topics, and the columns of a table. */
 
 import { Loader, TextInput } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
@@ -9,6 +9,8 @@ import { t } from '../../texts/t';
 import { CopyText } from '../CopyText/CopyText';
 import { Dialog } from '../Dialog/Dialog';
 import classes from './Connections.module.css';
+
+const WHAT: Readonly<Record<Connection['kind'], string>> = { postgres: 'tables', redis: 'streams', kafka: 'topics' };
 
 interface Props {
   readonly connection: Connection;
@@ -27,7 +29,7 @@ export function DescribeDialog({ connection, onClose }: Props) {
     refetchOnWindowFocus: false,
   });
   const names = (data?.names ?? []).filter((each) => each.toLowerCase().includes(text.toLowerCase()));
-  const what = kind === 'redis' ? 'streams' : 'tables';
+  const what = WHAT[kind];
   return (
     <Dialog onClose={onClose} size="lg" title={t('Behind {name}', { name })}>
       {error !== null && (
@@ -50,7 +52,7 @@ export function DescribeDialog({ connection, onClose }: Props) {
             <ul className={classes.names} aria-label={what}>
               {names.map((each) => (
                 <li key={each}>
-                  {kind === 'redis' ? (
+                  {kind !== 'postgres' ? (
                     <CopyText text={each} label={t('name')} />
                   ) : (
                     <button
