@@ -1,5 +1,6 @@
 #!/bin/sh
-# Fetches the jars of a Kafka broker with Maven into .kafka, once; with "run", starts a broker in the foreground.
+# Fetches the jars of a Kafka broker with Maven into .kafka, once; with "run", starts a broker in the foreground; with
+# "registry", fetches a schema registry for the tests, too (Apicurio, 110 MB).
 #
 # The broker listens on 127.0.0.1:9092 (TIDEMARK_KAFKA_PORT, and the port behind it) and keeps its data in .tidemark/kafka.
 set -eu
@@ -16,6 +17,17 @@ if [ ! -f "$LIBS/kafka_2.13-$VERSION.jar" ]; then
     mvn -q -B -f scripts/kafka/pom.xml dependency:copy-dependencies -DincludeScope=runtime \
         -DoutputDirectory="$PWD/$LIBS.new"
     mv "$LIBS.new" "$LIBS"
+fi
+
+REGISTRY=2.6.13.Final
+if [ "${1:-}" = registry ] && [ ! -f ".kafka/registry/apicurio-registry-app-$REGISTRY-runner.jar" ]; then
+    rm -rf .kafka/registry .kafka/registry.new
+    mkdir .kafka/registry.new
+    mvn -q -B dependency:copy -Dartifact="io.apicurio:apicurio-registry-app:$REGISTRY:tar.gz:all" \
+        -DoutputDirectory="$PWD/.kafka/registry.new"
+    tar -xzf .kafka/registry.new/*.tar.gz -C .kafka/registry.new
+    rm .kafka/registry.new/*.tar.gz
+    mv .kafka/registry.new .kafka/registry
 fi
 [ "${1:-}" = run ] || exit 0
 

@@ -28,12 +28,15 @@ from runtime.connectors.files import RollingPolicy as RollingPolicy
 from runtime.connectors.files import StreamFormat as StreamFormat
 from runtime.connectors.formats import DEAD_LETTER_TYPE as DEAD_LETTER_TYPE
 from runtime.connectors.formats import DEAD_LETTERS as DEAD_LETTERS
+from runtime.connectors.formats import AvroConfluentSchema as AvroConfluentSchema
 from runtime.connectors.formats import AvroFormat as AvroFormat
 from runtime.connectors.formats import AvroMessageSchema as AvroMessageSchema
 from runtime.connectors.formats import AvroWriterFormat as AvroWriterFormat
 from runtime.connectors.formats import BadRecords as BadRecords
 from runtime.connectors.formats import CsvFormat as CsvFormat
 from runtime.connectors.formats import CsvWriterFormat as CsvWriterFormat
+from runtime.connectors.formats import JsonConfluentFormat as JsonConfluentFormat
+from runtime.connectors.formats import JsonConfluentWriterFormat as JsonConfluentWriterFormat
 from runtime.connectors.formats import NdjsonFormat as NdjsonFormat
 from runtime.connectors.formats import NdjsonWriterFormat as NdjsonWriterFormat
 from runtime.connectors.formats import ParquetFormat as ParquetFormat
@@ -41,6 +44,7 @@ from runtime.connectors.formats import ParquetWriterFormat as ParquetWriterForma
 from runtime.connectors.formats import RawLineFormat as RawLineFormat
 from runtime.connectors.formats import RawMessageSchema as RawMessageSchema
 from runtime.connectors.formats import RawWriterFormat as RawWriterFormat
+from runtime.connectors.formats import SchemaRegistry as SchemaRegistry
 from runtime.connectors.formats import TextLineFormat as TextLineFormat
 from runtime.connectors.formats import TextWriterFormat as TextWriterFormat
 from runtime.connectors.nexmark import NexmarkConfig as NexmarkConfig

@@ -1,6 +1,7 @@
 """The formats of files and of messages, one package or module each, and what they share.
 
 - `csv`, `avro`, `json`, `parquet`, `text`, `raw`: a format's files, its messages, and PyFlink's names for both.
+- `registry`: messages whose schema is in a registry, Avro and JSON.
 - `file_format` and `line_blocks` read a file's records, `writer_format` writes them, `messages` are entries of a log.
 - `bad_records` decides about records that cannot be read; `text_values` are the texts of values, `row_types` checks.
 
@@ -22,6 +23,10 @@ from runtime.connectors.formats.parquet.files import ParquetWriterFormat as Parq
 from runtime.connectors.formats.raw import RawLineFormat as RawLineFormat
 from runtime.connectors.formats.raw import RawMessageSchema as RawMessageSchema
 from runtime.connectors.formats.raw import RawWriterFormat as RawWriterFormat
+from runtime.connectors.formats.registry.avro import AvroConfluentSchema as AvroConfluentSchema
+from runtime.connectors.formats.registry.client import SchemaRegistry as SchemaRegistry
+from runtime.connectors.formats.registry.json import JsonConfluentFormat as JsonConfluentFormat
+from runtime.connectors.formats.registry.json import JsonConfluentWriterFormat as JsonConfluentWriterFormat
 from runtime.connectors.formats.text import TextLineFormat as TextLineFormat
 from runtime.connectors.formats.text import TextWriterFormat as TextWriterFormat
 from runtime.connectors.formats.writer_format import FileWriterFormat as FileWriterFormat

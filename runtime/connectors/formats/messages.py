@@ -146,6 +146,8 @@ class MessageEncoder:
     ) -> None:
         self._format = message_format
         self._type = input_type
+        #: asked for with the first record: it may be a registry that tells
+        self._prefix: bytes | None = None
         if isinstance(message_format, RowWriterFormat):
             message_format.check(input_type)
 
@@ -157,14 +159,20 @@ class MessageEncoder:
         """
         writer = self._format
         if isinstance(writer, RowWriterFormat):
-            lines = writer.render(batch, self._type).split(b"\n")
-            lines.pop()
-            if len(lines) == batch.num_rows:
-                return lines
-            # a record has line ends in it
-            rows = range(batch.num_rows)
-            return [writer.render(batch.slice(row, row + 1), self._type).removesuffix(b"\n") for row in rows]
+            if self._prefix is None and batch.num_rows:
+                self._prefix = writer.message_prefix(self._type)
+            lines = self._lines(writer, batch)
+            return [self._prefix + line for line in lines] if self._prefix else lines
         try:
             return list(map(writer.serialize, batch.values()))
         except (TypeError, ValueError) as error:
             raise SinkError(f"a record cannot be written: {error}") from error
+
+    def _lines(self, writer: RowWriterFormat, batch: RecordBatch) -> list[bytes]:
+        lines = writer.render(batch, self._type).split(b"\n")
+        lines.pop()
+        if len(lines) == batch.num_rows:
+            return lines
+        # a record has line ends in it
+        rows = range(batch.num_rows)
+        return [writer.render(batch.slice(row, row + 1), self._type).removesuffix(b"\n") for row in rows]

@@ -83,6 +83,10 @@ class RowWriterFormat(FileWriterFormat):
         """Return the beginning of a file."""
         return b""
 
+    def message_prefix(self, input_type: TypeInformation | None) -> bytes:
+        """Return what stands before a record that is a message of its own."""
+        return b""
+
     def open(self, file: IO[bytes], input_type: TypeInformation | None, is_new: bool) -> FormatWriter:
         if is_new:
             file.write(self.header(input_type))
