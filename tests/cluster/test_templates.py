@@ -15,10 +15,15 @@ import pytest
 from runtime.client.jobs import TERMINAL_STATES
 from runtime.pipeline.templates import templates
 from tests.cluster.stack import Stack, running_stack
+from tests.pipeline.generator import SERVERS
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.timeout(600)]
 
+#: those that need no server: the others run with one in tests/pipeline/test_servers.py
+ALONE = [
+    name for name, document in templates().items() if not {node.type for node in document.nodes.values()} & SERVERS
+]
 #: the job runs that long before it is replaced
 RUN_MS = 10_000
 WAIT_S = 120
@@ -96,7 +101,7 @@ def check_restore(stopped: dict[str, Any], restored: dict[str, Any], savepoint: 
     assert all(int(checkpoint) > last["id"] for checkpoint in restored["history"])
 
 
-@pytest.mark.parametrize("name", templates())
+@pytest.mark.parametrize("name", ALONE)
 def test_a_template_runs_and_its_next_version_goes_on_from_a_savepoint(name: str, stack: Stack, tmp_path: Path) -> None:
     value = document(name, tmp_path)
     made = send(stack, "", {"document": value}, **{"Idempotency-Key": f"template-{name}"})

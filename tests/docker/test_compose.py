@@ -27,7 +27,20 @@ SECRETS = ("POSTGRES_PASSWORD", "REDIS_PASSWORD", "TIDEMARK_SECRET_KEY", "TIDEMA
 
 def test_every_process_of_the_cluster_is_a_service() -> None:
     expected = {"postgres", "redis", "prepare", "web", *JOBMANAGERS, "taskmanager", "spark-master"}
-    assert expected | {"spark-worker-1", "spark-worker-2"} == set(SERVICES)
+    assert expected | {"spark-worker-1", "spark-worker-2", "kafka"} == set(SERVICES)
+    assert {name for name, service in SERVICES.items() if "profiles" in service} == {"kafka"}
+
+
+def test_the_broker_of_the_profile_is_the_version_that_the_tests_have() -> None:
+    kafka = SERVICES["kafka"]
+    pom = (ROOT / "scripts" / "kafka" / "pom.xml").read_text()
+    assert f"<version>{kafka['image'].removeprefix('apache/kafka:')}</version>" in pom
+    # clients are sent where the slots and web reach it
+    assert kafka["environment"]["KAFKA_ADVERTISED_LISTENERS"] == f"PLAINTEXT://{kafka['hostname']}:9092"
+    assert set(kafka["networks"]) & set(SERVICES["spark-worker-1"]["networks"])
+    assert set(kafka["networks"]) & set(SERVICES["web"]["networks"])
+    assert not set(kafka["networks"]) & {"database", "bus", "page"}
+    assert "ports" not in kafka
 
 
 @pytest.mark.parametrize("name", JOBMANAGERS)
@@ -94,7 +107,7 @@ def test_code_of_users_reaches_no_server_of_the_cluster() -> None:
     assert {name for name in SERVICES if "database" in networks[name]} == {"postgres", "prepare", "web", *JOBMANAGERS}
     assert {name for name in SERVICES if "bus" in networks[name]} == {"redis", "web", "taskmanager", *JOBMANAGERS}
     assert set(COMPOSE["networks"]) == set().union(*networks.values())
-    assert all(COMPOSE["networks"][name] == {"internal": True} for name in ("database", "bus"))
+    assert all(COMPOSE["networks"][name] == {"internal": True} for name in ("database", "bus", "kafka"))
 
 
 def test_only_who_asks_the_database_can() -> None:

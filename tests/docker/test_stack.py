@@ -69,9 +69,11 @@ class Stack:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        self._services: dict[str, dict[str, Any]] = filled_in(read_compose(ROOT / "docker" / "compose.yaml"), SECRETS)[
-            "services"
-        ]
+        filled = filled_in(read_compose(ROOT / "docker" / "compose.yaml"), SECRETS)["services"]
+        # those of a profile are no part of the cluster
+        self._services: dict[str, dict[str, Any]] = {
+            name: service for name, service in filled.items() if "profiles" not in service
+        }
         self.has_postgres = postgres_program("initdb") is not None
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         services = ("postgres:5432", "redis:6379", "web:8000", "spark-master:7077", "spark-master:8080")

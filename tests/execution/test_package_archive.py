@@ -37,4 +37,4 @@ def test_executors_read_the_packages_data_from_the_archive(tmp_path: Path) -> No
     assert done.returncode == 0, done.stderr
     where, *found = done.stdout.splitlines()
     assert where.startswith(str(archive))
-    assert found == ["336776", "12", "True"]
+    assert found == ["336776", "13", "True"]

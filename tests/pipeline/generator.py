@@ -30,7 +30,10 @@ _WINDOWS = (
 Place = tuple[str, str]
 #: types that need a server when the pipeline runs: without one, a pipeline with them is compiled only
 SERVERS = frozenset(
-    {"source.socket", "source.redis_streams", "source.postgres", "join.lookup", "sink.postgres", "sink.redis_streams"}
+    {
+        *("source.socket", "source.redis_streams", "source.postgres", "source.kafka", "join.lookup"),
+        *("sink.postgres", "sink.redis_streams", "sink.kafka"),
+    }
 )
 
 
@@ -173,17 +176,46 @@ class Grown:
             made: dict[str, Any] = {"connection": "pg-main", "table": draw.choice(["orders", 'shop."odd name"'])}
             made |= {"type": _TYPE, "where": draw.choice([None, "price > 3"]), "time": time}
             return {**made, "split_column": draw.choice([None, "id"]), "rows_per_second": draw.choice([None, 10])}
-        formats = {"ndjson", "text"} | ({"entry"} if kind == "source.redis_streams" else set())
+        more = {
+            "source.redis_streams": {"entry"},
+            "source.kafka": {"csv", "avro", "record", "avro_confluent", "json_confluent"},
+        }
+        formats = {"ndjson", "text"} | more.get(kind, set())
         chosen = draw.choice(sorted(formats))
         made = {"format": {"kind": chosen}, "bad": draw.choice(["fail", "skip", "dead_letters"])}
-        if chosen == "ndjson":
+        if chosen in ("ndjson", "csv", "avro_confluent", "json_confluent"):
             made |= {"type": _TYPE, "time": draw.choice([time, {"kind": "none"}])}
         if kind == "source.socket":
             return {**made, "host": "localhost", "port": 9_999, "delimiter": draw.choice(["\n", "\r\n", ";"])}
         if draw.random() < 0.3:
             made["time"] = {"kind": "own", "bound": "1 s"}
+        if kind == "source.kafka":
+            return made | self.of_kafka(chosen)
         made |= {"connection": "redis-main", "streams": draw.choice([["orders"], ["a", "b:{c}"]])}
         return {**made, "bounded": draw.choice([True, False]), "start": draw.choice(["earliest", "latest"])}
+
+    def of_kafka(self, chosen: str) -> dict[str, Any]:
+        """Return the parameters of a source of Kafka with a format."""
+        draw = self.draw
+        made: dict[str, Any] = {"connection": "kafka-main", "group": draw.choice([None, "g"])}
+        topics = [{"kind": "names", "names": ["a", "b.c"]}, {"kind": "pattern", "pattern": "a.*"}]
+        starts = [{"kind": "earliest"}, {"kind": "latest"}, {"kind": "timestamp", "at": 7}]
+        ends = [{"kind": "never"}, {"kind": "latest"}, {"kind": "timestamp", "at": 8}]
+        made |= {"topics": draw.choice(topics), "start": draw.choice(starts), "end": draw.choice(ends)}
+        made |= {"discovery": draw.choice(["5 min", "0 s", "1 s"])}
+        if made["group"] is not None and draw.random() < 0.5:
+            made["start"] = {"kind": "group", "otherwise": draw.choice(["earliest", "latest", "fail"])}
+        if chosen == "record":
+            made["bad"] = "fail"
+        if chosen.endswith("confluent"):
+            made["format"] = {"kind": chosen, "registry": "schemas"}
+        if chosen == "avro":
+            described = [{"name": name, "type": "long"} for name in ("id", "price")]
+            made["format"] = {
+                "kind": "avro",
+                "schema": json.dumps({"type": "record", "name": "r", "fields": described}),
+            }
+        return made
 
     def words(self) -> dict[str, Any]:
         """Return a generator of texts."""
@@ -709,6 +741,17 @@ class Grown:
             "max_length": self.draw.choice([None, 1_000]),
         }
         return self._on(kind, lambda facts: params, self.outputs(changelog="append"))
+
+    def _sink_kafka(self, kind: str) -> str | None:
+        def params(facts: StreamFacts) -> dict[str, Any]:
+            draw, columns = self.draw, list(facts.columns)
+            keys = [{"kind": "none"}, {"kind": "text", "column": columns[0]}, {"kind": "json", "columns": columns[:2]}]
+            once = {"kind": "exactly_once", "prefix": "p", "transaction_timeout": draw.choice([None, "14 min"])}
+            guarantees = [{"kind": "none"}, {"kind": "at_least_once"}, once]
+            made = {"connection": "kafka-main", "topic": draw.choice(["a", "b.c"])}
+            return {**made, "key": draw.choice(keys), "guarantee": draw.choice(guarantees)}
+
+        return self._on(kind, params, self.outputs(changelog="append"))
 
     def _sink_files(self, kind: str) -> str | None:
         def params(facts: StreamFacts) -> dict[str, Any]:

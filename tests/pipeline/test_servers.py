@@ -1,7 +1,8 @@
-"""Nodes that talk to servers, each in a job made from a pipeline: a real PostgreSQL, a real Redis, a real socket."""
+"""Nodes that talk to servers, each in a job made from a pipeline: a real PostgreSQL, Redis, Kafka and socket."""
 
 from __future__ import annotations
 
+import copy
 import json
 import socket
 import threading
@@ -15,8 +16,11 @@ import redis
 
 from runtime.common.options import EXECUTION_TARGET, RESTART_STRATEGY
 from runtime.pipeline import compile_pipeline, load_catalog, read_document
+from runtime.pipeline.templates import templates
 from tests.cluster.redis_fixture import running_redis
+from tests.connectors.kafka_broker import KafkaBroker, running_kafka
 from tests.connectors.postgres_fixture import running_postgres
+from tests.connectors.schema_registry import running_registry
 from tests.job_runs import record_run
 from tests.pipeline.pipelines import chain, node, orders, pipeline
 from tests.pipeline.programs import environment_of, executed
@@ -118,6 +122,139 @@ def test_entries_of_one_stream_become_those_of_another(tmp_path: Path, monkeypat
         run(chain(entries, dear, node("sink.redis_streams", "Out", connection="redis-main", streams=["dear"])))
         written = [json.loads(fields[b"value"]) for _, fields in client.xrange("dear")]
         assert written == [{"id": i, "seller": i % 2, "cents": 10 * i} for i in (3, 4, 5)]
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
+    with running_kafka(tmp_path_factory.mktemp("kafka")) as running:
+        yield running
+
+
+@pytest.fixture
+def kafka(broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch) -> KafkaBroker:
+    """A broker that jobs know as kafka-main."""
+    monkeypatch.setenv("TIDEMARK_SECRET_KAFKA_MAIN_URL", f"kafka://{broker.servers}")
+    return broker
+
+
+def records(topic: str, **params: Any) -> dict[str, Any]:
+    """A source of a topic, up to its end."""
+    topics, end = {"kind": "names", "names": [topic]}, {"kind": "latest"}
+    return node("source.kafka", "Records", connection="kafka-main", topics=topics, end=end, **params)
+
+
+def topic_of(name: str, **params: Any) -> dict[str, Any]:
+    return node("sink.kafka", "Topic", connection="kafka-main", topic=name, **params)
+
+
+@pytest.mark.parametrize("parallelism", [1, 2])
+def test_records_of_a_topic_become_those_of_another_exactly_once(parallelism: int, kafka: KafkaBroker) -> None:
+    topic, dear = f"bids-{parallelism}", f"dear-{parallelism}"
+    kafka.create_topic(topic, 2)
+    kafka.create_topic(dear, 2)
+    for partition in (0, 1):
+        bids = [json.dumps({"id": index, "seller": index % 2, "cents": 10 * index}) for index in range(partition, 8, 2)]
+        kafka.write(topic, [bid.encode() for bid in bids], partition, time=1_000)
+    kafka.write(topic, [b"no bid"])
+    value = chain(
+        records(topic, type=BID, bad="skip", time={"kind": "own"}, group="tests", start={"kind": "group"}),
+        node("filter", "Dear", condition="cents >= 30"),
+        topic_of(
+            dear,
+            key={"kind": "json", "columns": ["seller"]},
+            guarantee={"kind": "exactly_once", "prefix": dear, "transaction_timeout": "14 min"},
+        ),
+        settings={"parallelism": parallelism, "checkpointing": {"interval": "1 s"}},
+    )
+    run(value)
+    found = [(record.key(), json.loads(record.value() or b"null")) for record in kafka.records(dear)]
+    assert sorted(value["id"] for _, value in found) == [3, 4, 5, 6, 7]
+    assert all(key == b'{"seller":%d}' % value["seller"] for key, value in found)
+    # a record of Kafka has the event time of the row
+    assert {record.timestamp()[1] for record in kafka.records(dear)} == {1_000}
+    # both of a seller are in one partition
+    assert len({(key, record.partition()) for record, (key, _) in zip(kafka.records(dear), found, strict=True)}) == 2
+
+
+@pytest.mark.parametrize("parallelism", [1, 2])
+def test_the_template_writes_each_total_once(parallelism: int, kafka: KafkaBroker) -> None:
+    value = copy.deepcopy(dict(templates()["13-kafka-totals"].value))
+    value["settings"] |= {"parallelism": parallelism, "checkpointing": {"interval": "1 s"}}
+    names = {"bids": f"bids-of-{parallelism}", "totals": f"totals-of-{parallelism}"}
+    for name in names.values():
+        kafka.create_topic(name, 2)
+    value["nodes"]["out"]["params"] |= {"topic": names["totals"]}
+    # it ends where a user's goes on
+    value["nodes"]["bids"]["params"] |= {
+        "topics": {"kind": "names", "names": [names["bids"]]},
+        "end": {"kind": "latest"},
+    }
+    sums: dict[tuple[int, int], tuple[int, int]] = {}
+    for partition in (0, 1):
+        bids = [{"auction": n % 3, "price": n, "time": 250 * n} for n in range(partition, 400, 2)]
+        kafka.write(names["bids"], [json.dumps(bid).encode() for bid in bids], partition)
+        for bid in bids:
+            key = (bid["auction"], bid["time"] // 10_000 * 10_000 + 10_000)
+            count, total = sums.get(key, (0, 0))
+            sums[key] = (count + 1, total + bid["price"])
+    run(value)
+    found = [json.loads(total or b"null") for total in kafka.values(names["totals"])]
+    told = sorted((row["auction"], row["window_end"], row["bids"], row["total"]) for row in found)
+    assert told == sorted((auction, end, *counted) for (auction, end), counted in sums.items())
+
+
+def test_csv_becomes_avro_and_that_is_read_again(kafka: KafkaBroker, tmp_path: Path) -> None:
+    for name in ("lines", "avro"):
+        kafka.create_topic(name)
+    kafka.write("lines", [b'1;"a;b"', b"2;c", b"x;d"])
+    columns = [["id", "long"], ["name", "string"]]
+    read = records("lines", format={"kind": "csv", "delimiter": ";"}, type=columns, bad="dead_letters")
+    written = topic_of("avro", format={"kind": "avro"}, key={"kind": "text", "column": "name"})
+    letters = node("sink.files", "Bad", path=str(tmp_path / "bad"), format={"kind": "ndjson"})
+    run(pipeline({"r": read, "w": written, "l": letters}, "r -> w", "r.bad -> l"))
+    assert [record.key() for record in kafka.records("avro")] == [b"a;b", b"c"]
+    (file,) = (tmp_path / "bad").rglob("*.ndjson")
+    [letter] = map(json.loads, file.read_text().splitlines())
+    assert (letter["origin"], letter["position"]) == ("topic lines, partition 0", "offset 2")
+    described = [{"name": "id", "type": ["null", "long"]}, {"name": "name", "type": ["null", "string"]}]
+    schema = json.dumps({"type": "record", "name": "record", "fields": described})
+    again = records("avro", format={"kind": "avro", "schema": schema})
+    run(chain(again, node("sink.files", "Out", path=str(tmp_path / "out"), format={"kind": "ndjson"})))
+    (file,) = (tmp_path / "out").rglob("*.ndjson")
+    assert list(map(json.loads, file.read_text().splitlines())) == [{"id": 1, "name": "a;b"}, {"id": 2, "name": "c"}]
+
+
+@pytest.mark.parametrize("format_of", ["avro_confluent", "json_confluent"])
+def test_rows_go_through_a_topic_with_a_schema_registry(
+    format_of: str, kafka: KafkaBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = format_of.replace("_", "-")
+    kafka.create_topic(topic)
+    with running_registry(tmp_path) as registry:
+        monkeypatch.setenv("TIDEMARK_SECRET_SCHEMAS_URL", registry.url)
+        run(chain(orders(), topic_of(topic, format={"kind": format_of, "registry": "schemas"})))
+        assert registry.ask("/subjects") == [f"{topic}-value"]
+        [first, *_] = kafka.values(topic)
+        assert first is not None and first[:1] == b"\0"
+        columns = [["id", "long"], ["item", "string"]]
+        read = records(topic, format={"kind": format_of, "registry": "schemas"}, type=columns)
+        run(chain(read, node("sink.files", "Out", path=str(tmp_path / "out"), format={"kind": "ndjson"})))
+    (file,) = (tmp_path / "out").rglob("*.ndjson")
+    found = sorted((row["id"], row["item"]) for row in map(json.loads, file.read_text().splitlines()))
+    assert found == [(1, "pen"), (1, "pen"), (2, "ink")]
+
+
+def test_records_as_they_are_have_the_columns_that_the_node_tells(kafka: KafkaBroker) -> None:
+    kafka.create_topic("raw")
+    kafka.write("raw", [b"v", None], key=b"k", time=7)
+    kafka.create_topic("copy")
+    pattern = {"kind": "pattern", "pattern": "ra."}
+    source = node("source.kafka", "Raw", connection="kafka-main", topics=pattern, format={"kind": "record"})
+    source["params"]["end"] = {"kind": "latest"}
+    select = node("select", "Some", columns=[["topic", "topic"], ["at", "offset"], ["time", "timestamp"]])
+    run(chain(source, select, topic_of("copy", guarantee={"kind": "none"})))
+    copied = [json.loads(value or b"null") for value in kafka.values("copy")]
+    assert copied == [{"topic": "raw", "at": 0, "time": 7}, {"topic": "raw", "at": 1, "time": 7}]
 
 
 def test_lines_of_a_socket_become_rows_of_files(tmp_path: Path) -> None:

@@ -22,6 +22,10 @@ from tests.pipeline.programs import previewed, run_with_taps
 from tests.pipeline.taps import what_flowed
 
 CATALOG = load_catalog([])
+#: those that need no server
+ALONE = [
+    name for name, document in templates().items() if not {node.type for node in document.nodes.values()} & SERVERS
+]
 ROWS = 3_000
 #: ids of orders whose amount is no number
 UNREADABLE = ("37", "112", "190")
@@ -81,13 +85,19 @@ def test_a_template_is_in_order_and_can_be_deployed(name: str) -> None:
     assert document.value["layout"]["positions"].keys() == document.nodes.keys()
 
 
-def test_there_are_the_twelve() -> None:
-    assert [name[:2] for name in templates()] == [f"{number:02}" for number in range(1, 13)]
+def test_there_are_the_thirteen() -> None:
+    assert [name[:2] for name in templates()] == [f"{number:02}" for number in range(1, 14)]
 
 
-def test_no_template_needs_anything_from_outside() -> None:
-    for name, document in templates().items():
-        for node in document.value["nodes"].values():
+def test_the_templates_that_need_a_server_say_which() -> None:
+    assert set(templates()) - set(ALONE) == {"13-kafka-totals"}
+    story = " ".join(templates()["13-kafka-totals"].value["description"])
+    assert "It needs a connection kafka-main with the topics bids and totals" in story
+
+
+def test_no_other_template_needs_anything_from_outside() -> None:
+    for name in ALONE:
+        for node in templates()[name].value["nodes"].values():
             assert node["type"] not in SERVERS, name
             params = node["params"]
             assert all(path.startswith("example:") and list_files([path]) for path in params.get("paths", ())), name
@@ -108,7 +118,7 @@ def test_a_template_passes_its_own_tests(name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", templates())
+@pytest.mark.parametrize("name", ALONE)
 def test_a_template_shows_rows_at_every_node_in_a_preview(name: str, tmp_path: Path) -> None:
     ports, end = previewed(compile_pipeline(templates()[name], CATALOG), tmp_path / "pipeline.py")
     assert end["state"] == "finished", end

@@ -1,5 +1,7 @@
 """KafkaRecordSerialization: what of a record goes into the topic, key, value and headers of a record of Kafka.
 
+`KeyColumns` and `KeyText` make keys of a row's columns, as Flink's SQL does by `key.fields`.
+
 Source: Flink, KafkaRecordSerializationSchema and its builder, TopicSelector, KafkaPartitioner, HeaderProvider.
 """
 
@@ -10,7 +12,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from runtime.common.serialization import SerializationSchema
-from runtime.common.typeinfo import TypeInformation
+from runtime.common.typeinfo import RowTypeInfo, TypeInformation
+from runtime.connectors.formats.json.ndjson import NdjsonWriterFormat
 from runtime.connectors.formats.messages import MessageEncoder
 from runtime.connectors.formats.writer_format import RowWriterFormat
 from runtime.core.batch import RecordBatch
@@ -19,6 +22,49 @@ from runtime.operators.sink import SinkError
 Header = tuple[str, bytes | None]
 Partitioner = Callable[[Any, bytes | None, bytes | None, str, int], int]
 """Of a record, its key and value as bytes, its topic and the number of partitions of that: the partition, from 0."""
+
+
+class KeyColumns(RowWriterFormat):
+    """Writes some columns of a row as an object of JSON.
+
+    Args:
+        columns: their names.
+    """
+
+    def __init__(self, *columns: str) -> None:
+        if not columns:
+            raise ValueError("a key has at least one column")
+        self._columns = columns
+
+    def check(self, input_type: TypeInformation | None) -> None:
+        _check_columns(self._columns, input_type)
+
+    def render(self, batch: RecordBatch, input_type: TypeInformation | None) -> bytes:
+        names = self._columns
+        keys = [{name: row[name] for name in names} for row in batch.values()]
+        return NdjsonWriterFormat().render(RecordBatch.of_values(keys), None)
+
+
+class KeyText(SerializationSchema):
+    """Writes one column of a row as text; a row whose column is null has no key.
+
+    Args:
+        column: its name.
+    """
+
+    def __init__(self, column: str) -> None:
+        self._column = column
+
+    def serialize(self, value: Any) -> bytes | None:  # type: ignore[override]
+        text = value[self._column]
+        return None if text is None else str(text).encode()
+
+
+def _check_columns(columns: Sequence[str], input_type: TypeInformation | None) -> None:
+    names = input_type.get_field_names() if isinstance(input_type, RowTypeInfo) else []
+    missing = [name for name in columns if name not in names]
+    if missing:
+        raise SinkError(f"the key's column {missing[0]!r} is not in the records, which are {input_type}")
 
 
 class Messages(NamedTuple):

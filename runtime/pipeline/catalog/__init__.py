@@ -23,6 +23,7 @@ from runtime.pipeline.catalog import (
     generator,
     joins,
     json_columns,
+    kafka,
     python,
     python_calls,
     python_streams,
@@ -41,7 +42,7 @@ from runtime.pipeline.sql_words import sql_functions
 GROUP = "tidemark.nodes"
 _OWN = (
     *(sources, generator, replay, time, columns, json_columns, windows, python_windows, aggregates),
-    *(joins, python, python_two, python_calls, python_streams, sinks, connections),
+    *(joins, python, python_two, python_calls, python_streams, sinks, connections, kafka),
 )
 _NAME = re.compile(r"[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)*")
 

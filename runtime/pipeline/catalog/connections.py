@@ -33,7 +33,7 @@ from runtime.pipeline.node_type import (
 )
 from runtime.pipeline.problems import Code, NodeProblem, Problem, unknown_column
 
-_BEHIND = "Secrets of the connection come from the cluster, when the job begins."
+BEHIND = "Secrets of the connection come from the cluster, when the job begins."
 CONNECTION = {
     "type": "string",
     "minLength": 1,
@@ -43,8 +43,8 @@ CONNECTION = {
 }
 _STREAMS = {"type": "array", "items": fields.text(), "minItems": 1, "maxItems": 1_000, "uniqueItems": True}
 _ENTRY = parse_type('row<"id": string, "fields": map<string, string>>')
-_ROWS = {**fields.row_type(0), "title": "Columns"}
-_BAD = fields.choice("fail", "skip", "dead_letters", default="fail")
+ROWS = {**fields.row_type(0), "title": "Columns"}
+BAD_RECORDS = fields.choice("fail", "skip", "dead_letters", default="fail")
 _MESSAGES = fields.one_of(fields.branch("ndjson"), fields.branch("text"), default={"kind": "ndjson"})
 
 
@@ -99,7 +99,9 @@ def bad_records(bad: str) -> dict[str, Expr]:
     return {"bad_records": Imported("runtime.connectors", "BadRecords").call(policy)}
 
 
-class _MessageSource(SourceType):
+class MessageSource(SourceType):
+    """A source of messages, some of which may be bad."""
+
     def ports(self, params: Mapping[str, Any]) -> Ports:
         return Ports((), (OUT, BAD) if params.get("bad") == "dead_letters" else (OUT,))
 
@@ -109,7 +111,7 @@ class _MessageSource(SourceType):
         return {"out": facts, "bad": source_facts(node, DEAD_LETTER_TYPE, bounded=facts.bounded)}
 
 
-class Socket(_MessageSource):
+class Socket(MessageSource):
     type = "source.socket"
     title = "Socket"
     summary = "Lines that a TCP server sends"
@@ -122,9 +124,9 @@ class Socket(_MessageSource):
         port=fields.integer(None, 1, 65_535),
         delimiter=fields.text("\n"),
         format={**_MESSAGES, "default": {"kind": "text"}},
-        type=_ROWS,
+        type=ROWS,
         retries=fields.integer(-1, -1, 1_000_000),
-        bad=_BAD,
+        bad=BAD_RECORDS,
         time=TIME,
     )
     examples = (Example("Lines", {"host": "localhost", "port": 9999}),)
@@ -154,13 +156,13 @@ class Socket(_MessageSource):
         return with_dead_letters(context, stream, params["bad"])
 
 
-class RedisSource(_MessageSource):
+class RedisSource(MessageSource):
     type = "source.redis_streams"
     title = "Redis streams"
     summary = "Entries of Redis streams"
     icon = "database"
     keywords = ("queue", "messages", "xread")
-    docs = f"Reads each entry exactly once; the entries' ids are their event times, if wanted. {_BEHIND}"
+    docs = f"Reads each entry exactly once; the entries' ids are their event times, if wanted. {BEHIND}"
     schema = fields.form(
         ("connection", "streams"),
         connection=CONNECTION,
@@ -168,11 +170,11 @@ class RedisSource(_MessageSource):
         format=fields.one_of(
             fields.branch("entry"), fields.branch("ndjson"), fields.branch("text"), default={"kind": "entry"}
         ),
-        type=_ROWS,
+        type=ROWS,
         value_field=fields.text("value"),
         start=fields.choice("earliest", "latest", default="earliest"),
         bounded=fields.boolean(False),
-        bad=_BAD,
+        bad=BAD_RECORDS,
         time=TIME_OR_OWN,
     )
     examples = (Example("Entries", {"connection": "redis-main", "streams": ["orders"]}),)
@@ -208,12 +210,12 @@ class PostgresSource(SourceType):
     summary = "The rows of a table, once"
     icon = "database"
     keywords = ("sql", "jdbc", "database")
-    docs = f"Reads a table in parallel, in ranges of a unique whole-number column. {_BEHIND}"
+    docs = f"Reads a table in parallel, in ranges of a unique whole-number column. {BEHIND}"
     schema = fields.form(
         ("connection", "table"),
         connection=CONNECTION,
         table=fields.text(widget="table"),
-        type=_ROWS,
+        type=ROWS,
         where=fields.optional_text(),
         split_column=fields.optional_text(),
         rows_per_second=fields.optional_rate(),
@@ -257,7 +259,7 @@ class Lookup(NodeType):
     icon = "search"
     category = "Joins"
     keywords = ("enrich", "dimension", "database", "postgres", "async")
-    docs = f"Asks the server for the rows of many records at a time, and remembers answers for a while. {_BEHIND}"
+    docs = f"Asks the server for the rows of many records at a time, and remembers answers for a while. {BEHIND}"
     schema = fields.form(
         ("connection", "table", "on", "type"),
         connection=CONNECTION,
@@ -353,7 +355,7 @@ class PostgresSink(SinkType):
     keywords = ("sql", "jdbc", "upsert", "database")
     docs = (
         "By key, rows take the place of those of the same key, and rows that are taken back are deleted; all rows of a "
-        f"key are written by one subtask. Writing again after a failure changes nothing in the end. {_BEHIND}"
+        f"key are written by one subtask. Writing again after a failure changes nothing in the end. {BEHIND}"
     )
     schema = fields.form(
         ("connection", "table"),
@@ -433,7 +435,7 @@ class RedisSink(SinkType):
     summary = "Adds rows to Redis streams as JSON, at least once"
     icon = "database"
     keywords = ("queue", "messages", "xadd")
-    docs = f"A subtask writes to one of the streams. {_BEHIND}"
+    docs = f"A subtask writes to one of the streams. {BEHIND}"
     schema = fields.form(
         ("connection", "streams"),
         connection=CONNECTION,

@@ -1,4 +1,7 @@
-"""Templates: pipelines to begin with. Each is a document beside this module; none needs anything from outside."""
+"""Templates: pipelines to begin with. Each is a document beside this module.
+
+One needs a broker of Kafka, and says so; the others need nothing from outside.
+"""
 
 from __future__ import annotations
 

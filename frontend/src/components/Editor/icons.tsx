@@ -29,6 +29,7 @@ import {
   IconTable,
   IconTableOptions,
   IconTerminal2,
+  IconTopologyStar,
   IconTrash,
   IconTrophy,
 } from '@tabler/icons-react';
@@ -48,6 +49,7 @@ const ICONS: Readonly<Record<string, Icon>> = {
   filter: IconFilter,
   gavel: IconGavel,
   join: IconArrowsJoin,
+  kafka: IconTopologyStar,
   'list-tree': IconListTree,
   merge: IconArrowMerge,
   plane: IconPlaneDeparture,
