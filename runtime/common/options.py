@@ -318,10 +318,12 @@ MICRO_BATCH_TRIGGER: ConfigOption[str] = (
 """When a job in micro-batches takes a batch: with every checkpoint, as `execution.checkpointing.interval` says; just
 once; or until it has read all that is there. The last two stop with a savepoint then. The names are Spark's."""
 
-MICRO_BATCH_MAX_ROWS: ConfigOption[int] = (
-    ConfigOptions.key("execution.micro-batch.max-rows").long_type().at_least(1).default_value(1_000_000)
+MICRO_BATCH_MAX_ROWS: ConfigOption[int | None] = (
+    ConfigOptions.key("execution.micro-batch.max-rows").long_type().at_least(1).no_default_value()
 )
-"""Records that each subtask of a source reads for one batch at most. Tidemark's own."""
+"""Records that each subtask of a source reads for one batch at most. If not set, a million at first; then twice as many
+whenever a batch took less than 5 s and could have read more, and half as many when it took more than 20 s. Tidemark's.
+"""
 
 STATE_BACKEND: ConfigOption[str] = (
     ConfigOptions.key("state.backend.type")

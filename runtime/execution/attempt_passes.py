@@ -23,6 +23,9 @@ ASK_AGAIN_MS = 200.0
 class AttemptPasses(ABC):
     """Makes the passes of one attempt."""
 
+    keeps_frames = False
+    """Whether what tasks emit is in memory until their consumers run."""
+
     @abstractmethod
     def begin(self, plan: PassPlan) -> JobPass:
         """Return a pass; nothing of it has been done yet."""
@@ -68,6 +71,8 @@ class LocalHost(Protocol):
 
 class LocalPasses(AttemptPasses):
     """Runs the tasks of a host in its thread. Batches begin when they are due, and the interval is over."""
+
+    keeps_frames = True
 
     def __init__(self, host: LocalHost) -> None:
         self._host = host

@@ -28,6 +28,7 @@ from runtime.core.clock import Clock
 from runtime.core.elements import CheckpointBarrier
 from runtime.core.ids import Attempt, CheckpointId, JobId, OperatorId, SlotId, TaskId
 from runtime.execution.attempt_passes import AttemptPasses, LocalPasses
+from runtime.execution.batch_size import BatchSize
 from runtime.execution.batch_sources import BatchSources
 from runtime.execution.due_batches import DueBatches
 from runtime.execution.passes.counts import PassCounts
@@ -150,7 +151,7 @@ class SlotHost:
         self._restores: Mapping[TaskId, TaskRestore] = {}
         self._facts: JobFacts | None = None
         self._directory: WorkingDirectory | None = None
-        self._max_rows = 1
+        self._size = BatchSize(1, grows=False)
         self._takes_one = False
         self._started = 0
         self._only_ends = self._is_bounded = self._is_over = False
@@ -375,7 +376,7 @@ class SlotHost:
         if self._facts is None:
             name = f"{deploy.job_id[:8]}-{self._attempt}-passes"
             self._directory = WorkingDirectory(configuration, name, 0)
-            self._max_rows = configuration.get(options.MICRO_BATCH_MAX_ROWS)
+            self._size = BatchSize(configuration.get(options.MICRO_BATCH_MAX_ROWS), not self._passes.keeps_frames)
             self._takes_one = configuration.get(options.MICRO_BATCH_TRIGGER) == "once"
             self._only_ends = deploy.stopped_by is not None
             self._is_bounded = ExecutionKind.of(configuration) is ExecutionKind.BATCH
@@ -546,7 +547,7 @@ class SlotHost:
             now_ms=self.clock.now_ms(),
             barrier=barrier,
             kind=kind,
-            max_rows=self._max_rows,
+            max_rows=self._size.rows,
             deployments=deployments,
             restores=self._restores,
             shares=self._sources.shares() if kind in (PassKind.DATA, PassKind.BOUNDED) else {},
@@ -641,6 +642,9 @@ class SlotHost:
             self._due.read(run.outcomes, self.has_caught_up, sources, self._restores)
             self._has_said_due = False
         trace = trace_of(run, batch.times, self._first_slot.reports.redact)
+        if run.plan.kind is PassKind.DATA:
+            took_ms = trace.run_ms + trace.store_ms + trace.commit_ms
+            self._size.batch_over(trace.num_read, took_ms, self.has_caught_up)
         self._tell(batch.checkpoint_id, replace(trace, has_caught_up=self.has_caught_up))
         self._last = run
         self.num_completed += 1
