@@ -39,7 +39,7 @@ def test_a_pipeline_is_made_from_a_template(site: Site, page: Page) -> None:
     page.goto(f"{site.url}/ui/pipelines")
     page.get_by_role("button", name="New from template").click()
     dialog = page.get_by_role("dialog", name="New from a template")
-    expect(dialog.get_by_role("listitem")).to_have_count(12)
+    expect(dialog.get_by_role("listitem")).to_have_count(13)
     card = dialog.get_by_role("button", name="Sensor alarms")
     expect(card).to_have_accessible_description(re.compile("somebody changes the limits"))
     card.click()
