@@ -19,7 +19,6 @@ import pytest
 
 from runtime.common import Row, Types, WatermarkStrategy
 from runtime.common.secrets import SecretRef
-from runtime.common.typeinfo import RowTypeInfo
 from runtime.connectors import (
     AvroConfluentSchema,
     BadRecords,
@@ -307,7 +306,7 @@ def test_a_registry_travels_without_the_value_of_its_secret() -> None:
 # --- over Kafka -------------------------------------------------------------------------------------------------------
 
 
-def copied(broker: KafkaBroker, source: str, sink: str, read: Any, write: Any, row: RowTypeInfo) -> None:
+def copied(broker: KafkaBroker, source: str, sink: str, read: Any, write: Any) -> None:
     """Run a job that copies a topic, bad records left out."""
 
     def build(env: StreamExecutionEnvironment) -> None:
@@ -342,7 +341,6 @@ def test_avro_goes_through_kafka_and_becomes_json(broker: KafkaBroker, registry:
         copy,
         lambda builder: builder.set_value_only_deserializer(read),
         lambda builder: builder.set_value_serialization_schema(written),
-        ROW,
     )
     assert {schema_id_of(value or b"") for value in broker.values(copy)} != {schema_id}
     lines = JsonConfluentWriterFormat(registered, f"{in_json}-value")
@@ -352,7 +350,6 @@ def test_avro_goes_through_kafka_and_becomes_json(broker: KafkaBroker, registry:
         in_json,
         lambda builder: builder.set_value_only_deserializer(read),
         lambda builder: builder.set_value_format(lines),
-        ROW,
     )
     messages = [value or b"" for value in broker.values(in_json)]
     found = JsonConfluentFormat(registered, ROW).decode_messages(messages).values()
