@@ -66,7 +66,7 @@ class DueBatches:
         self.is_due = not has_caught_up
         known = [outcome.next_due_ms for outcome in outcomes.values() if outcome.next_due_ms is not None]
         self._due_ms = min(known, default=None)
-        self._look_at_ms = self._clock.monotonic_ms() + self._pause_ms
+        self._look_at_ms = self._clock.monotonic_ms()
         self._lookouts = [
             self._sources.lookout(deployment, restores.get(deployment.task), self._configuration)
             for deployment in sources
@@ -88,9 +88,10 @@ class DueBatches:
         if self._due_ms is not None and self._clock.now_ms() >= self._due_ms:
             self.is_due = True
         elif now_ms >= self._look_at_ms:
-            self._look_at_ms = now_ms + self._pause_ms
             found = [self._sources.has_found(known) for known in sources]
             self.is_due = any(found) or any(lookout.has_something() for lookout in self._lookouts)
+            is_looking = any(lookout.is_looking() for lookout in self._lookouts)
+            self._look_at_ms = now_ms + (_LEAST_MS if is_looking else self._pause_ms)
         if self.is_due:
             self.close()
         return self.is_due

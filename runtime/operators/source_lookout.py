@@ -57,9 +57,12 @@ class SourceLookout:
         self._place = subtask_index, parallelism
         self._configuration = configuration
         self._watched: list[_Watched] = []
+        self._has_failed = False
 
     def has_something(self) -> bool:
         """Return whether a batch would find something, or an error, which it is to tell itself."""
+        if self._has_failed:
+            return True
         try:
             while self._splits:
                 self._watched.append(self._opened(self._splits.pop(0)))
@@ -67,6 +70,15 @@ class SourceLookout:
         except Exception:
             logger.debug("a look at a source has failed", exc_info=True)
             return True
+
+    def is_looking(self) -> bool:
+        """Return whether a reader does not know yet what there is."""
+        try:
+            return any(watched.reader.is_looking() for watched in self._watched)
+        except Exception:
+            # an error of the reader's, which a batch is to tell
+            self._has_failed = True
+            return False
 
     def close(self) -> None:
         """Close all readers; idempotent."""
