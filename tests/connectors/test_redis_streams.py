@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from tests.cluster.redis_fixture import running_redis
 from tests.connectors.rigs import SinkRig, SourceRig
 from tests.datastream.running import environment
 from tests.job_runs import record_run
+from tests.support.waiting import wait_until
 
 ROW = RowTypeInfo([Types.LONG(), Types.STRING()], ["id", "name"])
 
@@ -271,3 +273,25 @@ def test_a_micro_batch_waits_until_it_is_known_what_there_is(server: str, client
     record_run("mini-cluster")
     result = run_job(build, parallelism=1, mode=MICRO_BATCH_ON_MINI_CLUSTER, options=options, timeout_s=30)
     assert sorted(map(int, result.outputs[0])) == list(range(50))
+
+
+def test_a_record_wakes_an_idle_job_in_micro_batches(server: str, client: redis.Redis) -> None:
+    add(client, "a", "1")
+    env = environment(1, {"execution.mode": "micro-batch", "execution.checkpointing.interval": "100 ms"})
+    texts = env.from_source(text_source(server, "a", bounded=False), WatermarkStrategy.no_watermarks(), "texts")
+    texts.sink_to(RedisStreamSink(server, ["out"], SimpleStringSchema()))
+    record_run("mini-cluster")
+    job = env.execute_async("idle")
+
+    def completed() -> int:
+        return job.get_status().checkpoints.counts.completed
+
+    try:
+        for number in range(1, 4):
+            wait_until(partial(lambda least: completed() >= least, number), 60, f"batch {number}")
+            add(client, "a", "more", first_ms=10_000 + number)
+        wait_until(lambda: completed() >= 4, 60, "the last batch")
+        # one for each record, and none in between
+        assert completed() == client.xlen("out") == 4
+    finally:
+        job.cancel().result()
