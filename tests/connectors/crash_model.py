@@ -51,7 +51,7 @@ class SinkJob:
         self._sink = sink
         self._kill = kill
         self._total = total
-        self._attempt = -1
+        self.attempt = -1
         self._checkpoint_id = 0
         self._position = 0
         #: of the newest completed checkpoint: how far the source had come, and the sink's state
@@ -116,7 +116,7 @@ class SinkJob:
                 self._notify(len(self.rigs))
             case "freeze":
                 self._zombies += self.rigs
-                self.frozen_attempts.append(self._attempt)
+                self.frozen_attempts.append(self.attempt)
                 self._restart(number)
             case "the frozen writes":
                 self._as_zombies(lambda rig: rig.write(Row(id=-1)))
@@ -153,7 +153,7 @@ class SinkJob:
     def _restart(self, number: int) -> None:
         parallelism = number % 3 + 1
         for _ in range(20):
-            self._attempt += 1
+            self.attempt += 1
             self._position, snapshots = self._completed
             dealt: Sequence[OperatorSnapshot | None] = [None] * parallelism
             if snapshots:
@@ -161,7 +161,7 @@ class SinkJob:
             self.rigs = []
             try:
                 for subtask, snapshot in enumerate(dealt):
-                    self.rigs.append(SinkRig(self._sink, TYPE, subtask, parallelism, snapshot, self._attempt))
+                    self.rigs.append(SinkRig(self._sink, TYPE, subtask, parallelism, snapshot, self.attempt))
                 return
             except SinkError:
                 # a second failure, during recovery

@@ -45,6 +45,8 @@ from tests.connectors.schema_registry import RunningRegistry, guarded, running_r
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 ROW = Types.ROW_NAMED(["id", "name"], [Types.LONG(), Types.STRING()])
+#: Apicurio tells from `$schema` what it is
+OBJECT = {"$schema": "http://json-schema.org/draft-07/schema#", "type": "object"}
 #: as a program in Java would write it: other names, another order, a field more
 WRITER = {
     "type": "record",
@@ -141,9 +143,9 @@ def test_bad_avro_messages_say_why(registry: RunningRegistry, subject: str) -> N
     message = schema.serialize(Row(id=7, name="x"))
     number = {"type": "record", "name": "r", "fields": [{"name": "id", "type": "string"}]}
     other = registry.register(f"other-{subject}", number)
-    of_json = registry.register(f"json-{subject}", {"type": "object"}, "JSON")
+    of_json = registry.register(f"json-{subject}", OBJECT, "JSON")
     for bad, why in (
-        (message[1:], "not of Confluent's wire format"),
+        (b"\x01" + message[1:], "not of Confluent's wire format"),
         (message[:7], "not an Avro datum"),
         (message + b"x", "1 bytes are left"),
         (header(4_000_000) + message[5:], "no schema 4000000"),
@@ -192,10 +194,8 @@ def test_json_is_read_into_columns_and_written_with_a_schema(registry: RunningRe
 def test_an_id_that_contains_a_line_end_does_not_cut_messages(registry: RunningRegistry, subject: str) -> None:
     ids: list[int] = []
     while 10 not in {schema_id & 0xFF for schema_id in ids}:
-        ids.append(
-            registry.register(f"{subject}-{len(ids)}", {"type": "object", "title": f"{subject} {len(ids)}"}, "JSON")
-        )
-    schema = json.dumps({"type": "object", "title": f"{subject} {len(ids) - 1}"})
+        ids.append(registry.register(f"{subject}-{len(ids)}", OBJECT | {"title": f"{subject} {len(ids)}"}, "JSON"))
+    schema = json.dumps(OBJECT | {"title": f"{subject} {len(ids) - 1}"})
     writer = JsonConfluentWriterFormat(SchemaRegistry(registry.url), f"{subject}-{len(ids) - 1}", schema)
     rows = [Row(id=1, name="a"), Row(id=2, name="b")]
     messages = MessageEncoder(writer, ROW).encode(RecordBatch.of_values(rows, type_info=ROW))

@@ -109,32 +109,59 @@ class AvroConfluentSchema(SerializationSchema, DeserializationSchema):
             raise ValueError(f"schema {schema_id} cannot be used: {type(error).__name__}: {error}") from error
 
 
-def _named_after(reader: Any, writer: Any, space: str = "") -> Any:
-    """Return a schema that was made of a row type, whose records have the names of those that they are read from."""
+def _named_after(reader: Any, writer: Any, space: str = "", known: dict[str, Any] | None = None) -> Any:
+    """Return a schema that was made of a row type, whose records have the names of those that they are read from.
+
+    Args:
+        reader: the schema.
+        writer: that of the records.
+        space: the namespace of names without one.
+        known: records so far, by the full name that they were given.
+    """
+    known = {} if known is None else known
     writer = _only_branch(writer)
     if isinstance(reader, list):
-        return [_named_after(branch, writer, space) for branch in reader]
+        return [_named_after(branch, writer, space, known) for branch in reader]
+    if isinstance(writer, str) and (full := _full_name(writer, space)) in known:
+        # Avro describes each record once
+        return full if _shape(known[full]) == _shape(reader) else reader
     if not isinstance(reader, dict) or not isinstance(writer, dict):
         return reader
     if isinstance(writer["type"], dict | list):
-        return _named_after(reader, writer["type"], space)
+        return _named_after(reader, writer["type"], space, known)
     if writer["type"] != reader["type"]:
         return reader
     if reader["type"] == "array":
-        return {**reader, "items": _named_after(reader["items"], writer["items"], space)}
+        return {**reader, "items": _named_after(reader["items"], writer["items"], space, known)}
     if reader["type"] == "map":
-        return {**reader, "values": _named_after(reader["values"], writer["values"], space)}
+        return {**reader, "values": _named_after(reader["values"], writer["values"], space, known)}
     if reader["type"] != "record":
         return reader
     name = str(writer["name"])
     space = name.rpartition(".")[0] if "." in name else str(writer.get("namespace", space))
+    full = _full_name(name, space)
+    known[full] = reader
     fields = {field["name"]: field["type"] for field in writer["fields"]}
     named = [
-        {**field, "type": _named_after(field["type"], fields.get(field["name"], "null"), space)}
+        {**field, "type": _named_after(field["type"], fields.get(field["name"], "null"), space, known)}
         for field in reader["fields"]
     ]
-    full = name if "." in name or not space else f"{space}.{name}"
     return {**reader, "name": full, "fields": named}
+
+
+def _full_name(name: str, space: str) -> str:
+    return name if "." in name or not space else f"{space}.{name}"
+
+
+def _shape(schema: Any) -> Any:
+    """Return a schema without the names of its records."""
+    if isinstance(schema, list):
+        return [_shape(branch) for branch in schema]
+    if not isinstance(schema, dict):
+        return schema
+    if schema.get("type") == "record":
+        return [(field["name"], _shape(field["type"])) for field in schema["fields"]]
+    return {name: _shape(part) for name, part in schema.items()}
 
 
 def _only_branch(schema: Any) -> Any:
