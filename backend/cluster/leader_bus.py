@@ -24,6 +24,7 @@ from backend.cluster.bus import Document
 from backend.cluster.events import MalformedEventError, ReceivedEvent, decode_event
 from backend.cluster.metric_history import SampleWriter, StoredSample
 from backend.cluster.seals import event_seal, is_seal
+from runtime.network.refusals import REFUSALS
 
 logger = logging.getLogger(__name__)
 
@@ -233,6 +234,7 @@ def _received(entry_id: str, fields: Mapping[str, str] | None, now_ms: int) -> R
             raise MalformedEventError("it is not sealed by this cluster")
         event = decode_event(text)
     except MalformedEventError as error:
+        REFUSALS.count("events")
         logger.warning("dropped event %s: %s", entry_id, error)
         return None
     return ReceivedEvent(event, max(0.0, now_ms - _position(entry_id)[0]))

@@ -28,6 +28,7 @@ from backend.audit.redaction import for_users, redacted_arguments
 from backend.cluster import bus
 from backend.cluster.process_log import RecentLog
 from runtime.core.clock import SYSTEM_CLOCK
+from runtime.network.refusals import REFUSALS
 
 logger = logging.getLogger(__name__)
 
@@ -133,6 +134,7 @@ class ProcessReporter:
                 **self._levels.figures(),
                 "late_s": round(self._late_s, 3),
                 "disk_free_bytes": _disk_free(),
+                **{f"refused_{kind}": count for kind, count in REFUSALS.counts().items()},
                 **self._further(),
             },
         }

@@ -16,6 +16,7 @@ from celery import Task
 from backend.cluster import bus
 from backend.cluster.commands import DEPLOY_TASK, END_TASK, KILL_TASK, LEAD_TASK, PING_TASK, is_expired, is_sealed
 from backend.config.celery import app
+from runtime.network.refusals import REFUSALS
 
 logger = logging.getLogger(__name__)
 
@@ -63,6 +64,7 @@ def _is_refused(task: Task[Any, Any]) -> bool:
         return False
     headers = request.headers or {}
     if not is_sealed(headers, _Process.worker_name, task.name, request.kwargs or {}):
+        REFUSALS.count("commands")
         logger.warning("a command without the seal of this cluster was refused: %s", task.name)
         return True
     try:

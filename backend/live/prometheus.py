@@ -50,6 +50,8 @@ STATES: Final = (
 )
 
 LATELY_MS: Final = 600_000
+TAKEN_MS: Final = 30_000
+"""A leader takes a job within a second, and writes its document at once."""
 
 FAMILIES: Final[Mapping[str, str]] = {
     "tidemark_redis_up": "1 if Redis has answered.",
@@ -62,6 +64,7 @@ FAMILIES: Final[Mapping[str, str]] = {
     "tidemark_jobmanagers": "JobManagers that live, by role.",
     "tidemark_leader_beat_age_seconds": "Time since the leader's last beat, which vouches for all figures of jobs.",
     "tidemark_jobs_not_exposed": "Running jobs without figures of their own, because there are too many.",
+    "tidemark_jobs_stranded": "Jobs that nobody runs though a JobManager leads: none of its documents has them.",
     "tidemark_processes_silent": "JobManagers and TaskManagers that live and have not reported their process.",
     "tidemark_process_resident_bytes": "Memory of the process of a JobManager, a TaskManager, or this web process.",
     "tidemark_process_cpu_seconds": "CPU time of the process since its start.",
@@ -72,6 +75,8 @@ FAMILIES: Final[Mapping[str, str]] = {
     "tidemark_process_late_seconds": "How late the process's reporter ran last, as other threads kept it from running.",
     "tidemark_process_log_warnings": "Warnings that the process has logged since its start.",
     "tidemark_process_log_errors": "Errors that the process has logged since its start.",
+    "tidemark_process_refused": "What the process has refused since its start: streams of strangers, messages, "
+    "commands and events.",
     "tidemark_process_disk_free_bytes": "Bytes that are free where TIDEMARK_HOME of the process is.",
     "flink_jobmanager_numRegisteredTaskManagers": "TaskManagers that are registered.",
     "flink_jobmanager_taskSlotsTotal": "Task slots of all TaskManagers.",
@@ -130,6 +135,7 @@ class _JobRow:
     """A job that has not ended, as in SQL; times are epoch ms, None: never."""
 
     id: str
+    created_at: int
     running_since: int | None
     checkpointed_at: int | None
 
@@ -193,12 +199,12 @@ def _of_rows(out: Exposition) -> _Rows:
     lease = LeaderEpoch.objects.filter(name=ROLE).first()
     out.add("tidemark_leader_epoch", 0 if lease is None else lease.epoch)
     running = Job.objects.exclude(state__in=TERMINAL_STATES)
-    rows = list(running.order_by("-created_at").values_list("id", "state_times"))
+    rows = list(running.order_by("-created_at").values_list("id", "created_at", "state_times"))
     out.add("tidemark_jobs_not_exposed", max(0, len(rows) - MAX_JOBS))
     # the documents of a new leader know only the checkpoints since
     checkpoints = Checkpoint.objects.filter(job__in=running).order_by().values_list("job")
     newest = dict(checkpoints.annotate(Max("completed_at")))
-    jobs = [_JobRow(row, times.get("RUNNING"), newest.get(row)) for row, times in rows]
+    jobs = [_JobRow(row, created_at, times.get("RUNNING"), newest.get(row)) for row, created_at, times in rows]
     return _Rows(jobs, lease, list(taskmanagers))
 
 
@@ -217,11 +223,15 @@ def _of_documents(out: Exposition, rows: _Rows, jobmanagers: Sequence[str]) -> N
         # left behind by a leader that is gone
         return
     out.add("flink_jobmanager_taskSlotsAvailable", cluster.document["slots_available"])
+    stranded = 0
     for begin in range(0, len(jobs), PORTION):
         portion = jobs[begin : begin + PORTION]
         for row, read in zip(portion, bus.read_documents([bus.JOB_KEY.format(row.id) for row in portion]), strict=True):
             if read.document is not None:
                 _of_job(out, as_of_the_beat(read.document, read.vouched_for_ms), row)
+            elif services.now_ms() - row.created_at > TAKEN_MS:
+                stranded += 1
+    out.add("tidemark_jobs_stranded", stranded)
 
 
 def _of_processes(out: Exposition, jobmanagers: Sequence[str], taskmanagers: Sequence[str]) -> None:
@@ -238,6 +248,9 @@ def _of_process(out: Exposition, kind: str, name: str, figures: Mapping[str, flo
     labels = {"kind": kind, "process": name[:MAX_LABEL_CHARS]}
     for family, figure in _PROCESS_FIGURES.items():
         out.add(f"tidemark_process_{family}", figures.get(figure), **labels)
+    for figure, count in figures.items():
+        if figure.startswith("refused_"):
+            out.add("tidemark_process_refused", count, what=figure.removeprefix("refused_"), **labels)
     collections = [ms for figure, ms in figures.items() if figure.startswith("gc") and figure.endswith("_ms")]
     if collections:
         out.add("tidemark_process_collection_seconds", sum(collections) / 1000, **labels)

@@ -22,6 +22,7 @@ from runtime.network.addresses import in_uri, listening_host
 from runtime.network.control_stream import Hello, Outbox
 from runtime.network.opening import HELLO_HEADER, OpeningError, is_answer
 from runtime.network.pieces import MAX_RECEIVED_BYTES, PieceAssembler, PieceError
+from runtime.network.refusals import REFUSALS
 from runtime.network.tls import Transport
 from runtime.task.jobmaster_codec import encode_jobmaster_messages
 from runtime.task.messages import (
@@ -51,6 +52,7 @@ class _HelloFactory(flight.ServerMiddlewareFactory):  # type: ignore[misc]
     def start_call(self, info: Any, headers: dict[str, list[str | bytes]]) -> _HelloChecked:
         values: Sequence[str | bytes] = headers.get(HELLO_HEADER, ())
         if info.method != flight.FlightMethod.DO_EXCHANGE or len(values) != 1:
+            REFUSALS.count("connections")
             raise flight.FlightUnauthenticatedError("only slots are served here")
         value = values[0]
         try:
@@ -58,6 +60,7 @@ class _HelloFactory(flight.ServerMiddlewareFactory):  # type: ignore[misc]
             hello.check(proof, self._token_of(hello.attempt))
             return _HelloChecked(hello)
         except OpeningError as error:
+            REFUSALS.count("connections")
             raise flight.FlightUnauthenticatedError(str(error)) from error
 
 
@@ -153,6 +156,7 @@ class ControlServer(flight.FlightServerBase):  # type: ignore[misc]
         """
         with self._lock:
             if self._unanswered >= MAX_UNANSWERED:
+                REFUSALS.count("connections")
                 raise flight.FlightServerError("too many streams are being opened")
             self._unanswered += 1
         try:
@@ -160,6 +164,7 @@ class ControlServer(flight.FlightServerBase):  # type: ignore[misc]
             writer.write_metadata(challenge)
             answer = reader.read_chunk().app_metadata
             if answer is None or answer.size > len(expected) or not is_answer(answer.to_pybytes(), expected):
+                REFUSALS.count("connections")
                 raise flight.FlightUnauthenticatedError("the hello is a repetition")
         except StopIteration:
             raise flight.FlightUnauthenticatedError("no answer to the challenge") from None
@@ -184,6 +189,8 @@ class ControlServer(flight.FlightServerBase):  # type: ignore[misc]
         except StopIteration:
             pass
         except (flight.FlightError, PieceError, WireError, OSError, MemoryError) as error:
+            if isinstance(error, PieceError | WireError):
+                REFUSALS.count("messages")
             cause = f"the control stream broke: {error}"
         finally:
             outbox.close()

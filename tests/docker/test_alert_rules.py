@@ -112,6 +112,23 @@ FAULTS = [
         JOB,
     ),
     Fault(
+        "TidemarkJobsStranded",
+        "critical",
+        {"tidemark_jobs_stranded": "0 2x5"},
+        2,
+        3,
+        "2 jobs have not ended, and nobody runs them.",
+    ),
+    Fault(
+        "TidemarkRefused",
+        "warning",
+        {"tidemark_process_refused": "0x10 11x5"},
+        10,
+        11,
+        "The jobmanager a:1 has refused 11 connections.",
+        {**PROCESS, "what": "connections"},
+    ),
+    Fault(
         "TidemarkCheckpointsFail",
         "warning",
         {"flink_jobmanager_job_numberOfFailedCheckpoints": "7x15 7+1x15"},

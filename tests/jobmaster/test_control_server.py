@@ -20,6 +20,7 @@ from runtime.jobmaster import control_server
 from runtime.jobmaster.control_server import ControlServer
 from runtime.network.control_stream import Hello
 from runtime.network.opening import HELLO_HEADER, MAX_HELLO_BYTES
+from runtime.network.refusals import REFUSALS
 from runtime.task.control_client import connect_control
 from runtime.task.control_link import ControlLostError
 from runtime.task.messages import HeartbeatRequest, SlotCommitted, SlotMessage
@@ -128,10 +129,12 @@ def test_a_frame_beyond_the_limit_ends_the_stream(leader: Leader, monkeypatch: p
     ],
 )
 def test_a_stranger_is_refused_by_the_header(leader: Leader, header: bytes) -> None:
+    before = REFUSALS.counts()["connections"]
     with pytest.raises(flight.FlightUnauthenticatedError):
         # refused before the call's first message has left, or after
         RawSlot(leader.server.address).call(header)[1].read_chunk()
     assert leader.lost == []
+    assert REFUSALS.counts()["connections"] == before + 1
 
 
 def test_a_call_without_a_hello_is_refused_whatever_it_is(leader: Leader) -> None:

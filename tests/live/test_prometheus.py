@@ -115,13 +115,16 @@ def test_figures_are_those_of_rows_and_documents(
     monkeypatch.setattr(bus, "JOBMANAGER_EXPIRY_MS", 60_000)
     bus.show_jobmanager("localhost:1")
     bus.show_jobmanager("localhost:2")
-    report = {"figures": {**FIGURES, "log_errors": 3, "gc0_ms": 1500, "gc1_ms": 500}}
+    further = {"log_errors": 3, "gc0_ms": 1500, "gc1_ms": 500, "refused_connections": 2}
+    report = {"figures": {**FIGURES, **further}}
     store.set(bus.PROCESS_KEY.format("localhost:1"), json.dumps(report))
     found = scraped(client)
     assert found["tidemark_redis_up"] == {(): 1}
     of_process = (("kind", "jobmanager"), ("process", "localhost:1"))
     assert found["tidemark_process_log_errors"] == {of_process: 3}
     assert found["tidemark_process_collection_seconds"] == {of_process: 2}
+    assert found["tidemark_process_refused"] == {(*of_process, ("what", "connections")): 2}
+    assert found["tidemark_jobs_stranded"] == {(): 0}
     assert {dict(labels)["kind"] for labels in found["tidemark_process_resident_bytes"]} == {"jobmanager", "web"}
     # the other JobManager and the TaskManager
     assert found["tidemark_processes_silent"] == {(): 2}
@@ -187,6 +190,23 @@ def publish(job: Job, written_ms_ago: int = 0, **parts: Any) -> None:
     store.set(bus.JOB_KEY.format(job.id), json.dumps({**(job.document or {}), **parts}), px=left_ms)
     store.set(bus.CLUSTER_KEY, json.dumps({"slots_available": 2}), ex=bus.EXPIRY_S)
     store.set(bus.BEAT_KEY, "1", ex=bus.EXPIRY_S)
+
+
+@pytest.mark.django_db
+def test_a_job_that_nobody_runs_is_counted_while_somebody_leads(
+    victor: Any, live_redis: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # longer than any pause of this machine
+    monkeypatch.setattr(prometheus, "TAKEN_MS", 3_600_000)
+    publish(rows.running_job())
+    left = rows.running_job("left")
+    client = client_of(victor)
+    Job.objects.filter(id=left.id).update(created_at=services.now_ms())
+    assert scraped(client)["tidemark_jobs_stranded"] == {(): 0}, "it may not have been taken yet"
+    Job.objects.filter(id=left.id).update(created_at=services.now_ms() - 2 * prometheus.TAKEN_MS)
+    assert scraped(client)["tidemark_jobs_stranded"] == {(): 1}
+    bus.client().delete(bus.BEAT_KEY)
+    assert "tidemark_jobs_stranded" not in scraped(client), "nobody leads, which is told by itself"
 
 
 @pytest.mark.django_db
