@@ -25,6 +25,7 @@ from runtime.client.rest import RequestRefusedError, RestClient
 from runtime.client.server import Server
 from tests.cluster.redis_fixture import running_redis
 from tests.dispatcher.web_server import ROOT, WebProcess, running_web
+from tests.support.memory import peak_bytes
 from tests.support.waiting import wait_until
 
 # children are whole Pythons with the engine in them, two at a time
@@ -221,6 +222,33 @@ def test_a_program_over_the_limit_is_refused_with_the_limit(server: Server, tmp_
     with pytest.raises(RequestRefusedError, match=r"at most 268435456 bytes \(256 MiB\)") as refused:
         RestClient(server).upload(program)
     assert refused.value.status == 413
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="the peak of a process's memory is in /proc")
+@pytest.mark.parametrize("credentials", [{}, {"Authorization": "Bearer x"}, {"Cookie": "tidemark-session=x"}])
+def test_a_flood_of_uploads_of_nobody_takes_no_memory(web: WebProcess, credentials: dict[str, str]) -> None:
+    """Each announces 256 MiB, and sends until it is told to stop."""
+
+    def flood(_: int) -> None:
+        with closing(http.client.HTTPConnection(urlsplit(web.server.url).netloc, timeout=60)) as connection:
+            connection.putrequest("POST", "/v1/jars/upload")
+            headers = {"Content-Type": "multipart/form-data; boundary=x", "Content-Length": str(256 << 20)}
+            for name, value in (headers | credentials).items():
+                connection.putheader(name, value)
+            connection.endheaders()
+            # the server has answered and gone
+            with suppress(OSError):
+                for _ in range(256):
+                    connection.send(bytes(1 << 20))
+
+    flood(0)
+    before = peak_bytes(web.pid)
+    with ThreadPoolExecutor(16) as pool:
+        for _ in pool.map(flood, range(32)):
+            pass
+    # 8 GiB are announced; the sockets' and the server's buffers are what they are without a body
+    assert peak_bytes(web.pid) - before < 64 << 20
 
 
 def test_flinks_own_run_is_told_how_programs_are_submitted(server: Server) -> None:
