@@ -8,6 +8,7 @@ import pickle
 import random
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -112,6 +113,13 @@ def test_avro_is_registered_once_and_read_again(registry: RunningRegistry, subje
     travelled = pickle.loads(pickle.dumps(schema))
     assert travelled.serialize(Row(id=8, name=None))[:5] == message[:5]
     assert registry.ask(f"/subjects/{subject}/versions") == [version]
+
+
+def test_a_schema_that_several_register_at_once_has_one_id(registry: RunningRegistry, subject: str) -> None:
+    schemas = [AvroConfluentSchema(SchemaRegistry(registry.url), ROW, subject) for _ in range(8)]
+    with ThreadPoolExecutor(len(schemas)) as threads:
+        messages = set(threads.map(lambda schema: schema.serialize(Row(id=7, name="x")), schemas))
+    assert len(messages) == 1
 
 
 def test_a_record_is_read_by_its_writers_schema(registry: RunningRegistry, subject: str) -> None:

@@ -25,6 +25,8 @@ PATIENCE_S: Final = 10.0
 """Time for which an absent server is asked again. The slot waits meanwhile: more would hold up its checkpoints."""
 TIMEOUT_S: Final = 5.0
 """Of one request."""
+_TRIES: Final = 3
+"""Number of times that a schema is registered before it counts as refused."""
 _FIRST_PAUSE_S: Final = 0.05
 _LONGEST_PAUSE_S: Final = 1.0
 UNKNOWN_S: Final = 10.0
@@ -142,6 +144,12 @@ class SchemaRegistry:
                 body["schemaType"] = kind
             path = f"/subjects/{quote(subject, safe='')}" + ("/versions" if auto_register else "")
             status, answer = self._ask("POST", path, body)
+            for _ in range(_TRIES - 1 if auto_register else 0):
+                if status != 409:
+                    break
+                # another subtask may have made the subject at the same moment
+                time.sleep(_FIRST_PAUSE_S)
+                status, answer = self._ask("POST", path, body)
             if status == 409:
                 raise SchemaRefusedError(
                     f"the schema is not compatible with those of subject {subject!r}: {_told(status, answer)}"
