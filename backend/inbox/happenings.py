@@ -67,7 +67,8 @@ def _failures(since: int) -> Iterator[Happening]:
         rank=Window(RowNumber(), partition_by=of_job, order_by=F("timestamp").desc()),
         number=Window(Count("id"), partition_by=of_job),
     )
-    rows = rows.filter(rank__lte=MAX_FAILURES_OF_JOB).order_by("-timestamp")
+    # the failure that a job has ended with is told as its end
+    rows = rows.filter(rank__lte=MAX_FAILURES_OF_JOB).exclude(rank=1, job__state="FAILED").order_by("-timestamp")
     wanted = ("name", "stacktrace", "timestamp", "attempt", "task_name", "job_id", "job__name", "job__state_times")
     for row in rows.values("rank", "number", *wanted)[: MAX_HAPPENINGS + 1]:
         where = f" in {row['task_name']}" if row["task_name"] else ""

@@ -92,6 +92,16 @@ def test_a_job_that_ended_badly_is_told_and_one_that_ended_well_is_not(api: APIC
     assert (told["kind"], told["subject"], told["text"]) == ("failed", failed.id, "FAILED: ValueError: no year")
 
 
+def test_the_failure_that_a_job_ends_with_is_told_once(api: APIClient) -> None:
+    failed = rows.ended_job("FAILED", "tides")
+    for attempt in (0, 1):
+        rows.failure_of(failed, attempt)
+    assert {text for _, text in texts(api.get(URL))} == {
+        "FAILED: ValueError: no year",
+        "attempt 0 failed: ValueError in window: count -> sink (1/2)",
+    }
+
+
 def test_savepoints_are_told_once_whoever_has_asked_for_them(api: APIClient) -> None:
     job, now = rows.running_job(), services.now_ms()
     first = savepoint_of(job, now - 30, {"location": "file:///s/1", "checkpoint_id": 3})

@@ -1602,6 +1602,7 @@ globalThis.tidemarkTexts = {
   "{name} continues. The savepoint is kept until you dispose of it.": "{name} çööñtííñüüééš. Thééé šáávéépööííñt ííš kéépté üüñtííl ýýööü dííšpööšéé ööf íít.",
   "{name} copy": "{name} çööpýý",
   "{name} ends at once, without a savepoint. To resume it later, use “Stop with savepoint”.": "{name} ééñdšé áát ööñçéé, wííthööüüt áá šáávéépööííñt. Töö rééšüüméé íít láátéér, üüšéé “Štööpé wííthé šáávéépööííñt”.",
+  "{name} ends at once, without the savepoint that it is being stopped with.": "{name} ééñdšé áát ööñçéé, wííthööüüt thééé šáávéépööííñt thááté íít ííš bééííñg štööppéédé wííthé.",
   "{name} ends once its savepoint is complete and its sinks have committed.": "{name} ééñdšé ööñçéé íítšé šáávéépööííñt ííš çöömpléétééé ááñdé íítšé šííñkšé háávéé çöömmííttéédé.",
   "{name} from {before} to {after}": "{name} fröömé {before} töö {after}",
   "{name} has no such input": "{name} háášé ñöö šüüçhé ííñpüüt",

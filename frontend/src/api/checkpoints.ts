@@ -86,8 +86,11 @@ export function changeRequirements(
   return call('PUT /v1/jobs/{job_id}/resource-requirements', { path: { job_id: jobId }, body });
 }
 
-/** Waits for an operation to complete. Throws ApiError with the reason if it failed. */
-export async function settled(jobId: string, triggerId: string): Promise<OperationResult> {
+/**
+ * Waits for an operation to complete. Throws ApiError with the reason if it failed, or if the server could not be reached
+ * for longer than `patienceMs`.
+ */
+export async function settled(jobId: string, triggerId: string, patienceMs = UNREACHABLE_MS): Promise<OperationResult> {
   const path = { job_id: jobId, trigger_id: triggerId };
   let heardAt = Date.now();
   for (;;) {
@@ -101,19 +104,14 @@ export async function settled(jobId: string, triggerId: string): Promise<Operati
       }
     } catch (error) {
       const isAway = error instanceof ApiError && (error.status === 0 || error.status >= 502);
-      if (!isAway || Date.now() - heardAt > UNREACHABLE_MS) throw error;
+      if (!isAway || Date.now() - heardAt > patienceMs) throw error;
     }
     await new Promise((resume) => setTimeout(resume, POLL_MS));
   }
 }
 
-/** Those of the operations whose results this page reports: it has requested them, may yet, or follows them. */
-export const triggerIds = new Set<string>();
-
 /** 32 random hex digits. (crypto.randomUUID exists on https and localhost only.) */
 export function newTriggerId(): string {
   const bytes = crypto.getRandomValues(new Uint8Array(16));
-  const id = Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('');
-  triggerIds.add(id);
-  return id;
+  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('');
 }

@@ -5,10 +5,11 @@ import { notifications } from '@mantine/notifications';
 import { useMutation } from '@tanstack/react-query';
 import { useCallback, useEffect, useState } from 'react';
 
-import { newTriggerId, settled, triggerIds } from '../api/checkpoints';
-import type { OpenOperation, Triggered } from '../gen/contract';
+import { newTriggerId, settled } from '../api/checkpoints';
+import { ApiError } from '../api/client';
+import type { Triggered } from '../gen/contract';
 import { OPERATION_TITLES, type OperationKind, type Titles, describeResult } from '../model/operations';
-import { useSession } from './useSession';
+import { askedOperations, forgetOperation, keepOperation } from '../store/askedOperations';
 import { useSingleFlight } from './useSingleFlight';
 
 interface Options<T> {
@@ -29,13 +30,18 @@ export function useOperation<T>({ jobId, kind, ask, onAsked, isWithoutDialog = f
   // one per opening of the dialog: a request repeated after a lost response counts as one
   const [triggerId, setTriggerId] = useState(newTriggerId);
   const { mutate, isPending, error, reset } = useMutation({
-    mutationFn: ({ wanted }: { readonly wanted: T }) => ask(wanted, triggerId),
+    mutationFn: ({ wanted }: { readonly wanted: T }) => {
+      keepOperation({ jobId, kind, triggerId });
+      return ask(wanted, triggerId);
+    },
     onSuccess: (triggered) => {
       onAsked?.();
       setTriggerId(newTriggerId());
       void follow(jobId, kind, triggered['request-id'], titles);
     },
     onError: (problem) => {
+      // whose answer was lost may have been requested
+      if (problem instanceof ApiError && problem.status >= 400 && problem.status < 500) forgetOperation(triggerId);
       if (isWithoutDialog) {
         // one notification, however often it is tried
         notifications.hide(triggerId);
@@ -57,17 +63,11 @@ export function useOperation<T>({ jobId, kind, ask, onAsked, isWithoutDialog = f
   return { start, isAsking: isPending, error, renew };
 }
 
-/** Reports the results of the user's operations that an earlier page requested: it was reloaded since. */
-export function useOwnOperations(jobId: string, operations: Readonly<Record<string, OpenOperation>>): void {
-  const user = useSession().data?.user.name;
+/** Reports the results of what this tab requested before it was reloaded. */
+export function useEarlierOperations(): void {
   useEffect(() => {
-    for (const { trigger_id: id, kind, requested_by } of Object.values(operations)) {
-      // the state of the job itself reports a cancellation
-      if (requested_by !== user || kind === 'cancel' || triggerIds.has(id)) continue;
-      triggerIds.add(id);
-      void follow(jobId, kind, id);
-    }
-  }, [jobId, operations, user]);
+    for (const { jobId, kind, triggerId } of askedOperations()) void follow(jobId, kind, triggerId);
+  }, []);
 }
 
 async function follow(
@@ -79,10 +79,16 @@ async function follow(
   notifications.show({ id, title: going, message: '', loading: true, autoClose: false });
   const shown = { id, loading: false, withCloseButton: true } as const;
   try {
-    const message = describeResult(kind, await settled(jobId, id));
+    // a server that is away carries it out all the same
+    const message = describeResult(kind, await settled(jobId, id, Infinity));
     notifications.update({ ...shown, title: done, message, autoClose: 10_000 });
   } catch (error) {
-    const message = error instanceof Error ? error.message : String(error);
-    notifications.update({ ...FAILED, ...shown, title: failed, message });
+    // it was never requested, or its job is gone
+    if (error instanceof ApiError && error.status === 404) notifications.hide(id);
+    else {
+      const message = error instanceof Error ? error.message : String(error);
+      notifications.update({ ...FAILED, ...shown, title: failed, message });
+    }
   }
+  forgetOperation(id);
 }

@@ -11,8 +11,12 @@ const PATIENCE_MS = 3_000;
 /** The user scrolls. */
 const INPUTS = ['wheel', 'touchmove', 'keydown', 'pointerdown'] as const;
 
+const KEY = 'tidemark.scroll';
+/** Entries of the history that are kept over a reload. */
+const MAX_KEPT = 50;
+
 /** Pixels from the top by the key of a history entry. */
-const positions = new Map<string, number>();
+const positions = read();
 
 export function useScrollMemory(): void {
   const { key, pathname } = useLocation();
@@ -36,7 +40,10 @@ export function useScrollMemory(): void {
   }, [key, pathname, isReturn]);
   useLayoutEffect(() => {
     // but a reload is the browser's business
-    const leave = () => (window.history.scrollRestoration = 'auto');
+    const leave = () => {
+      window.history.scrollRestoration = 'auto';
+      write();
+    };
     window.history.scrollRestoration = 'manual';
     window.addEventListener('pagehide', leave);
     return () => {
@@ -65,4 +72,20 @@ function returnTo(position: number): { readonly isOver: () => boolean; readonly 
   observer.observe(document.documentElement);
   scroll();
   return { isOver: () => isOver, end };
+}
+
+function read(): Map<string, number> {
+  try {
+    return new Map(JSON.parse(sessionStorage.getItem(KEY) ?? '[]') as [string, number][]);
+  } catch {
+    return new Map();
+  }
+}
+
+function write(): void {
+  try {
+    sessionStorage.setItem(KEY, JSON.stringify([...positions].slice(-MAX_KEPT)));
+  } catch {
+    // no storage: pages begin at their tops after a reload
+  }
 }

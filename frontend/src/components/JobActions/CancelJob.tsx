@@ -13,12 +13,14 @@ import { t } from '../../texts/t';
 
 interface Props {
   readonly job: Pick<Job, 'id' | 'name' | 'state'>;
+  /** A stop with a savepoint is under way. */
+  readonly isStopping: boolean;
   readonly isOpen: boolean;
   readonly onClose: () => void;
   readonly onClosed: () => void;
 }
 
-export function CancelJob({ job, isOpen, onClose, onClosed }: Props) {
+export function CancelJob({ job, isStopping, isOpen, onClose, onClosed }: Props) {
   const { mutate, isPending, error, reset } = useMutation({
     mutationFn: () => cancelJob(job.id),
     onSuccess: () => {
@@ -41,9 +43,13 @@ export function CancelJob({ job, isOpen, onClose, onClosed }: Props) {
       }}
     >
       <Text size="sm" className="tm-break">
-        {rich('{name} ends at once, without a savepoint. To resume it later, use “Stop with savepoint”.', {
-          name: <strong>{job.name}</strong>,
-        })}
+        {isStopping
+          ? rich('{name} ends at once, without the savepoint that it is being stopped with.', {
+              name: <strong>{job.name}</strong>,
+            })
+          : rich('{name} ends at once, without a savepoint. To resume it later, use “Stop with savepoint”.', {
+              name: <strong>{job.name}</strong>,
+            })}
       </Text>
       {error !== null && (
         <Text role="alert" size="sm" c="var(--tm-failed)" mt="sm">

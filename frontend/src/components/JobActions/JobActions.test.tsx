@@ -9,8 +9,10 @@ import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import type { ClusterDocument, JobState, OpenOperation, Role, Session } from '../../gen/contract';
 import { JobProvider, useJob } from '../../hooks/useJob';
 import { LiveContext } from '../../hooks/useLive';
+import { useEarlierOperations } from '../../hooks/useOperation';
 import { SESSION_KEY } from '../../hooks/useSession';
 import { liveJob } from '../../model/testData';
+import { askedOperations, keepOperation } from '../../store/askedOperations';
 import { LiveConnection } from '../../store/liveConnection';
 import { ScriptedSocket } from '../../store/scriptedSocket';
 import { VertexTable } from '../VertexTable/VertexTable';
@@ -47,6 +49,7 @@ afterEach(() => {
 const address = ({ pathname, search }: { pathname: string; search: string }) => pathname + decodeURIComponent(search);
 
 function Shown() {
+  useEarlierOperations();
   return (
     <>
       <output>{address(useLocation())}</output>
@@ -126,15 +129,20 @@ test('a job that is being cancelled is not cancelled again', async () => {
   expect((await item('Cancelling')).disabled).toBe(true);
 });
 
-test('a stop that an earlier page requested is not requested again, and its result is reported', async () => {
-  const stop = { trigger_id: 'before', kind: 'stop', is_begun: true, since: 0, requested_by: 'oscar' } as const;
-  const others = { ...stop, trigger_id: 'another', kind: 'savepoint', requested_by: 'olga' } as const;
-  answers.set('/operations/before', { state: 'COMPLETED', result: { location: 'file:/kept' } });
-  show('RUNNING', 'operator', 0, [stop, others]);
+test('a stop that is under way is not requested again', () => {
+  const stop = { trigger_id: 'before', kind: 'stop', is_begun: true, since: 0, requested_by: 'olga' } as const;
+  show('RUNNING', 'operator', 0, [stop]);
   expect(button('Stopping').disabled).toBe(true);
+});
+
+test('the result of what the tab requested before it was reloaded is reported, once', async () => {
+  keepOperation({ jobId: 'job', kind: 'stop', triggerId: 'before' });
+  keepOperation({ jobId: 'job', kind: 'savepoint', triggerId: 'never requested' });
+  answers.set('/operations/before', { state: 'COMPLETED', result: { location: 'file:/kept' } });
+  show('RUNNING');
   expect(await screen.findByText('The job has stopped')).toBeTruthy();
   expect(screen.getByText('Savepoint file:/kept')).toBeTruthy();
-  expect(asked.filter((each) => each.includes('/operations/'))).toHaveLength(1);
+  await waitFor(() => expect(askedOperations()).toEqual([]));
 });
 
 test('a viewer stops and cancels nothing', () => {

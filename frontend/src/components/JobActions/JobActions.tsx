@@ -19,7 +19,7 @@ import {
 import { triggerCheckpoint } from '../../api/checkpoints';
 import { useJobPipeline } from '../../hooks/useJobPipeline';
 import { useJobPart } from '../../hooks/useJob';
-import { useOperation, useOwnOperations } from '../../hooks/useOperation';
+import { useOperation } from '../../hooks/useOperation';
 import { useRole, useSubmissionRefusal } from '../../hooks/useSession';
 import { mayOperate, maySubmit } from '../../model/access';
 import type { Job } from '../../model/job';
@@ -60,7 +60,6 @@ function Active({ job }: { readonly job: Job }) {
   // the menu item that opened a dialog no longer exists when the dialog closes
   const focusMenu = () => menu.current?.focus();
   const operations = useJobPart(({ moving }) => moving.operations);
-  useOwnOperations(job.id, operations);
   const isStopping = Object.values(operations).some(({ kind }) => kind === 'stop');
   const isRunning = job.state === 'RUNNING' && !isStopping;
   return (
@@ -97,7 +96,7 @@ function Active({ job }: { readonly job: Job }) {
           </Menu.Item>
           <Menu.Item
             leftSection={<IconHistory {...ICON} />}
-            disabled={!restoring.isAllowed || job.state === 'CANCELLING'}
+            disabled={!restoring.isAllowed || job.state === 'CANCELLING' || isStopping}
             onClick={restoring.open}
           >
             {t('Restore from a snapshot')}
@@ -131,9 +130,9 @@ function Active({ job }: { readonly job: Job }) {
           </Menu.Item>
         </Menu.Dropdown>
       </Menu>
-      <TakeSavepoint job={job} isOpen={savepointIsOpen} onClose={savepoint.close} onClosed={focusMenu} />
-      <StopJob job={job} isOpen={stopIsOpen} onClose={stop.close} />
-      <CancelJob job={job} isOpen={cancelIsOpen} onClose={cancel.close} onClosed={focusMenu} />
+      <TakeSavepoint job={job} isOpen={savepointIsOpen && !isStopping} onClose={savepoint.close} onClosed={focusMenu} />
+      <StopJob job={job} isOpen={stopIsOpen && !isStopping} onClose={stop.close} />
+      <CancelJob job={job} isStopping={isStopping} isOpen={cancelIsOpen} onClose={cancel.close} onClosed={focusMenu} />
       {restoring.wasOpened && (
         <Suspense fallback={null}>
           <RestoreJob job={job} isOpen={restoring.isOpen} onClose={restoring.close} onClosed={focusMenu} />

@@ -18,6 +18,7 @@ import { Link, NavLink, Navigate, Outlet, useLocation } from 'react-router';
 
 import type { Session } from '../../gen/contract';
 import { useConnection } from '../../hooks/useLive';
+import { useEarlierOperations } from '../../hooks/useOperation';
 import { useScrollMemory } from '../../hooks/useScrollMemory';
 import { SESSION_KEY, useServerVersion, useSession } from '../../hooks/useSession';
 import { mayAdminister } from '../../model/access';
@@ -67,6 +68,7 @@ export function Shell() {
 
 function Frame({ session }: { readonly session: Session }) {
   useScrollMemory();
+  useEarlierOperations();
   return (
     <Vouched>
       <a href="#main" className={classes.skip}>
