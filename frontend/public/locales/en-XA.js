@@ -436,7 +436,7 @@ globalThis.tidemarkTexts = {
   "Grouped": "Grööüüpééd",
   "Has event time and watermarks": "Háášé éévééñt tííméé ááñdé wáátéérmáárkšé",
   "Held Back by": "Hééldé Bááçké býý",
-  "Held back by {vertex}, {holder}": "Hééldé bááçké býý {vertex}, {holder}",
+  "Held back by {vertex} ({holder})": "Hééldé bááçké býý {vertex} ({holder})",
   "Here": "Hééréé",
   "Hide “Get started”": "Híídéé “Géété štáártéédé”",
   "History": "Hííštöörýý",

@@ -81,7 +81,7 @@ function Holder({ holder, onSelect }: Props & { readonly holder: NonNullable<Job
   const name = useVertex(holder.vertex)?.name ?? holder.vertex;
   return (
     <span>
-      {rich('Held back by {vertex}, {holder}', {
+      {rich('Held back by {vertex} ({holder})', {
         vertex: <VertexLink id={holder.vertex} name={name} onSelect={onSelect} />,
         holder: holderText(holder),
       })}
