@@ -314,7 +314,12 @@ def check_kafka() -> None:
     why = ""
     if not any(LIBS.glob("kafka_2.13-*.jar")):
         why = "there are no jars of Kafka (scripts/kafka.sh fetches them, with Maven)"
-    elif shutil.which("java") is None:
+    skip_without_java(why)
+
+
+def skip_without_java(why: str) -> None:
+    """Skip the test for a reason, or for want of a Java, if there is any; fail it where a broker is required."""
+    if not why and shutil.which("java") is None:
         why = "there is no Java"
     if why and os.environ.get(REQUIRED) == "1":
         pytest.fail(why)

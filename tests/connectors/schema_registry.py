@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import os
-import shutil
 import ssl
 import subprocess
 import threading
@@ -17,10 +15,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from backend.supervisor.checks import free_port
-from tests.connectors.kafka_broker import REQUIRED, write_certificate
+from tests.connectors.kafka_broker import skip_without_java, write_certificate
 from tests.support.waiting import wait_until
 
 HOME = Path(__file__).parents[2] / ".kafka" / "registry"
@@ -55,12 +51,7 @@ def check_registry() -> None:
     why = ""
     if not any(HOME.glob("apicurio-registry-app-*-runner.jar")):
         why = "there is no schema registry (scripts/kafka.sh registry fetches it, with Maven)"
-    elif shutil.which("java") is None:
-        why = "there is no Java"
-    if why and os.environ.get(REQUIRED) == "1":
-        pytest.fail(why)
-    if why:
-        pytest.skip(why)
+    skip_without_java(why)
 
 
 @contextmanager
