@@ -20,6 +20,7 @@ from runtime.jobmaster.job_state import JobState
 from runtime.jobmaster.phases import Phase
 from runtime.jobmaster.restart_strategy import FixedDelay
 from runtime.task.messages import (
+    CheckpointDue,
     DeclineCheckpoint,
     DeliverOperatorEvent,
     FailureInfo,
@@ -207,12 +208,20 @@ def in_micro_batches() -> Simulation:
     settings = replace(EVERY_SECOND, num_retained=2, is_micro_batch=True)
     s = Simulation(strategy=FixedDelay(2, 1_000), settings=settings)
     s.run_to_running()
-    s.advance(2_000)
+    for _ in range(2):
+        take_batch(s)
     s.fail_task()
     s.settle()
     s.advance(1_000)
     assert (s.machine.state, s.restored_from()) == (S.RUNNING, [2, 2])
     return s
+
+
+def take_batch(s: Simulation) -> None:
+    """Ask for the checkpoint of a batch, as the host does when one is due."""
+    slot = s.current(0)
+    s.say(CheckpointDue(slot.slot, slot.attempt))
+    s.advance(1_000)
 
 
 def test_a_first_batch_that_cannot_restore_leaves_the_checkpoint_for_the_one_before() -> None:
@@ -225,7 +234,7 @@ def test_a_first_batch_that_cannot_restore_leaves_the_checkpoint_for_the_one_bef
 
 def test_a_later_batch_that_cannot_restore_says_nothing_of_what_its_attempt_began_with() -> None:
     s = in_micro_batches()
-    s.advance(1_000)
+    take_batch(s)
     assert s.completed == [2, 3]
     damage(s)
     s.settle()

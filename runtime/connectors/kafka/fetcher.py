@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from runtime.connectors.kafka.offsets import KafkaTopicPartition
+from runtime.connectors.kafka.offsets import ANSWER_S, KafkaTopicPartition
 from runtime.core.batch import NO_TIMESTAMP
 
 logger = logging.getLogger(__name__)
@@ -49,6 +49,8 @@ _ALWAYS: Final[Mapping[str, Any]] = {
     # an offset that is gone is an error: records are lost
     "auto.offset.reset": "error",
 }
+MAX_REFUSED: Final = 3
+"""How often an offset that the brokers have is refused before the job fails."""
 _HOPELESS: Final = frozenset({KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED})
 
 
@@ -77,7 +79,10 @@ class PartitionQueue:
 
     def __init__(self, partition: KafkaTopicPartition, offset: int, failure: list[Exception]) -> None:
         self.partition = partition
-        self.offset = offset
+        self.next_offset = offset
+        """Offset to read from, behind all that was put."""
+        self.num_refused = 0
+        """How often the brokers have refused that offset, one after the other."""
         self.error: Exception | None = None
         self.high_watermark = -1
         """Offset behind the newest record that the brokers have told of; -1: none yet."""
@@ -90,6 +95,7 @@ class PartitionQueue:
 
     def put(self, chunk: Chunk) -> None:
         size = sum(map(len, filter(None, chunk.values)))
+        self.next_offset, self.num_refused = chunk.next_offset, 0
         with self._lock:
             self._chunks.append((chunk, size))
             self._records += len(chunk.values)
@@ -201,7 +207,7 @@ class Fetcher:
     def _assign(self, consumer: Consumer, opened: PartitionQueue) -> None:
         partition = opened.partition
         self._queues[partition.topic, partition.partition] = opened
-        consumer.incremental_assign([TopicPartition(partition.topic, partition.partition, opened.offset)])
+        consumer.incremental_assign([TopicPartition(partition.topic, partition.partition, opened.next_offset)])
 
     def _unassign(self, consumer: Consumer, opened: PartitionQueue) -> None:
         key = (opened.partition.topic, opened.partition.partition)
@@ -215,7 +221,10 @@ class Fetcher:
             opened = self._queues.get(key)
             if opened is None:
                 continue  # it was released, or it is no partition's
-            self._put(opened, list(run))
+            messages = list(run)
+            self._put(opened, messages)
+            if any(_is_refusal(message) for message in messages):
+                self._read_again(consumer, opened, messages[-1])
             if opened.is_full and key not in self._paused:
                 consumer.pause([TopicPartition(*key)])
                 self._paused.add(key)
@@ -229,9 +238,12 @@ class Fetcher:
             for message, error in zip(messages, errors, strict=True):
                 if error is not None and error.code() == KafkaError._PARTITION_EOF:
                     ends = message.offset()
-                elif error is not None:
+                elif error is not None and not _is_refusal(message):
                     opened.error = KafkaException(error)
             messages = [message for message, error in zip(messages, errors, strict=True) if error is None]
+        if messages and (messages[0].offset() or 0) < opened.next_offset:
+            # what was read again
+            messages = [message for message in messages if (message.offset() or 0) >= opened.next_offset]
         offsets = np.fromiter((message.offset() for message in messages), np.int64, len(messages))
         behind = int(offsets[-1]) + 1 if messages else -1
         next_offset = max(behind, -1 if ends is None else ends)
@@ -244,6 +256,21 @@ class Fetcher:
         # behind what was read before it
         opened.has_reached_end = opened.has_reached_end or ends is not None
 
+    def _read_again(self, consumer: Consumer, opened: PartitionQueue, refusal: Message) -> None:
+        """Read on after brokers have refused an offset, if they have it: busy ones do so at times."""
+        opened.num_refused += 1
+        partition = TopicPartition(opened.partition.topic, opened.partition.partition)
+        try:
+            first, end = consumer.get_watermark_offsets(partition, ANSWER_S)
+            if opened.num_refused > MAX_REFUSED or not first <= opened.next_offset <= end:
+                opened.error = KafkaException(refusal.error())
+                return
+            logger.warning("Kafka: %s is read again from offset %d", opened.partition, opened.next_offset)
+            self._unassign(consumer, opened)
+            self._assign(consumer, opened)
+        except KafkaException as error:
+            opened.error = error
+
     def _resume(self, consumer: Consumer) -> None:
         for key in [key for key in self._paused if self._queues[key].has_room]:
             consumer.resume([TopicPartition(*key)])
@@ -253,6 +280,11 @@ class Fetcher:
         # the client tries again whatever else there is
         if error.fatal() or error.code() in _HOPELESS:
             self._failure.append(KafkaException(error))
+
+
+def _is_refusal(message: Message) -> bool:
+    error = message.error()
+    return error is not None and error.code() == KafkaError._AUTO_OFFSET_RESET
 
 
 def _key(message: Message) -> tuple[str, int]:
