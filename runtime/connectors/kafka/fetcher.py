@@ -221,24 +221,27 @@ class Fetcher:
             opened = self._queues.get(key)
             if opened is None:
                 continue  # it was released, or it is no partition's
-            messages = list(run)
-            self._put(opened, messages)
-            if any(_is_refusal(message) for message in messages):
-                self._read_again(consumer, opened, messages[-1])
+            refusal = self._put(opened, list(run))
+            if refusal is not None:
+                self._read_again(consumer, opened, refusal)
             if opened.is_full and key not in self._paused:
                 consumer.pause([TopicPartition(*key)])
                 self._paused.add(key)
             _, high = consumer.get_watermark_offsets(TopicPartition(*key), cached=True)
             opened.high_watermark = max(opened.high_watermark, high)
 
-    def _put(self, opened: PartitionQueue, messages: list[Message]) -> None:
+    def _put(self, opened: PartitionQueue, messages: list[Message]) -> KafkaError | None:
+        """Queue records; returns the error if the brokers refuse the offset to read from."""
         errors = [message.error() for message in messages]
         ends: int | None = None
+        refusal: KafkaError | None = None
         if any(errors):
             for message, error in zip(messages, errors, strict=True):
                 if error is not None and error.code() == KafkaError._PARTITION_EOF:
                     ends = message.offset()
-                elif error is not None and not _is_refusal(message):
+                elif error is not None and error.code() == KafkaError._AUTO_OFFSET_RESET:
+                    refusal = error
+                elif error is not None:
                     opened.error = KafkaException(error)
             messages = [message for message, error in zip(messages, errors, strict=True) if error is None]
         if messages and (messages[0].offset() or 0) < opened.next_offset:
@@ -248,22 +251,23 @@ class Fetcher:
         behind = int(offsets[-1]) + 1 if messages else -1
         next_offset = max(behind, -1 if ends is None else ends)
         if next_offset < 0:
-            return
+            return refusal
         times = np.fromiter((_time(message) for message in messages), np.int64, len(messages))
         values = [message.value() for message in messages]
         opened.high_watermark = max(opened.high_watermark, next_offset)
         opened.put(Chunk(messages, values, offsets, times, next_offset))
         # behind what was read before it
         opened.has_reached_end = opened.has_reached_end or ends is not None
+        return refusal
 
-    def _read_again(self, consumer: Consumer, opened: PartitionQueue, refusal: Message) -> None:
+    def _read_again(self, consumer: Consumer, opened: PartitionQueue, refusal: KafkaError) -> None:
         """Read on after brokers have refused an offset, if they have it: busy ones do so at times."""
         opened.num_refused += 1
         partition = TopicPartition(opened.partition.topic, opened.partition.partition)
         try:
             first, end = consumer.get_watermark_offsets(partition, ANSWER_S)
             if opened.num_refused > MAX_REFUSED or not first <= opened.next_offset <= end:
-                opened.error = KafkaException(refusal.error())
+                opened.error = KafkaException(refusal)
                 return
             logger.warning("Kafka: %s is read again from offset %d", opened.partition, opened.next_offset)
             self._unassign(consumer, opened)
@@ -280,11 +284,6 @@ class Fetcher:
         # the client tries again whatever else there is
         if error.fatal() or error.code() in _HOPELESS:
             self._failure.append(KafkaException(error))
-
-
-def _is_refusal(message: Message) -> bool:
-    error = message.error()
-    return error is not None and error.code() == KafkaError._AUTO_OFFSET_RESET
 
 
 def _key(message: Message) -> tuple[str, int]:
