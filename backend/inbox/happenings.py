@@ -67,10 +67,12 @@ def _failures(since: int) -> Iterator[Happening]:
         rank=Window(RowNumber(), partition_by=of_job, order_by=F("timestamp").desc()),
         number=Window(Count("id"), partition_by=of_job),
     )
-    # the failure that a job has ended with is told as its end
-    rows = rows.filter(rank__lte=MAX_FAILURES_OF_JOB).exclude(rank=1, job__state="FAILED").order_by("-timestamp")
+    rows = rows.filter(rank__lte=MAX_FAILURES_OF_JOB).order_by("-timestamp")
     wanted = ("name", "stacktrace", "timestamp", "attempt", "task_name", "job_id", "job__name", "job__state_times")
-    for row in rows.values("rank", "number", *wanted)[: MAX_HAPPENINGS + 1]:
+    for row in rows.values("rank", "number", "job__failure", *wanted)[: MAX_HAPPENINGS + 1]:
+        if (row["job__failure"] or {}).get("timestamp") == row["timestamp"]:
+            # it has ended the job, and is told as its end
+            continue
         where = f" in {row['task_name']}" if row["task_name"] else ""
         text = f"attempt {row['attempt']} failed: {class_of(row)}{where}"
         # it may have been cancelled while it was to be restarted

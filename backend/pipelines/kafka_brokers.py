@@ -42,7 +42,7 @@ class KafkaAwayError(OSError):
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """What the brokers say of themselves.
+    """Answers of a cluster's brokers about themselves.
 
     Attributes:
         cluster_id: "" if they do not tell.

@@ -31,7 +31,7 @@ class TlsError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Certificates:
-    """What a process shows, and by what it judges others; each in PEM."""
+    """Certificate and key that a process shows, and the authority by which it judges others; each in PEM."""
 
     authority: str
     certificate: str

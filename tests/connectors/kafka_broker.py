@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 import subprocess
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -22,6 +23,7 @@ LIBS = Path(__file__).parents[2] / ".kafka" / "libs"
 REQUIRED = "TIDEMARK_REQUIRE_KAFKA"
 """Variable: a broker that cannot be started is a failure."""
 
+#: without retention: records of tests are from 1970, and a broker deletes what is old 30 s behind its start
 _PROPERTIES = """\
 process.roles={roles}
 node.id={node}
@@ -38,6 +40,7 @@ min.insync.replicas={in_sync}
 group.initial.rebalance.delay.ms=0
 transaction.abort.timed.out.transaction.cleanup.interval.ms=200
 controlled.shutdown.enable=true
+log.retention.ms=-1
 broker.heartbeat.interval.ms=500
 broker.session.timeout.ms=3000
 """
@@ -149,16 +152,16 @@ class KafkaServer:
         assert done.returncode == 0, done.stdout + done.stderr
 
 
-class KafkaContents:
-    """What is in the topics of the brokers at an address."""
+class KafkaContents(ABC):
+    """Reads and writes the topics of the brokers at an address."""
 
     replicas = 1
     """Of each partition."""
 
     @property
+    @abstractmethod
     def servers(self) -> str:
         """Return the addresses of brokers."""
-        raise NotImplementedError
 
     def answers(self, brokers: int = 1) -> bool:
         """Return whether there are so many brokers."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
 from runtime.common import Row, SimpleStringSchema, Types, WatermarkStrategy
 from runtime.common.secrets import SecretRef
@@ -269,41 +269,6 @@ def test_a_read_that_begins_beyond_the_end_fails_the_job(broker: KafkaBroker, ma
     beyond = KafkaOffsetsInitializer.offsets({KafkaTopicPartition(topic, 0): 50})
     with pytest.raises(SourceError, match="offset 50, beyond its end, 3"):
         SourceRig(reading(broker, topic).set_starting_offsets(beyond).set_bounded(LATEST).build()).run_to_end()
-
-
-def refuse_offsets(rig: SourceRig, topic: str, times: int) -> None:
-    """Have a reader hear that the offset at which it reads is out of range."""
-    [reader] = [opened.reader for operator in rig.operators for opened in operator._open]
-    shared: Any = reader
-    refusal: Any = Message(topic=topic, partition=0, error=KafkaError(KafkaError._AUTO_OFFSET_RESET))
-    fetcher = shared._shared.fetcher
-    for _ in range(times):
-        fetcher._commands.put(lambda consumer: fetcher._deal(consumer, [refusal]))
-
-
-def test_an_offset_that_is_refused_although_it_is_there_is_read_again(
-    broker: KafkaBroker, make_topic: MakeTopic
-) -> None:
-    topic = make_topic(1)
-    broker.write(topic, texts(*range(200)))
-    rig = SourceRig(reading(broker, topic).build())
-    rig.run_until(lambda: len(rig.values) == 200, "what is there")
-    refuse_offsets(rig, topic, 2)
-    broker.write(topic, texts(*range(200, 300)))
-    rig.run_until(lambda: len(rig.values) >= 300, "what came later")
-    rig.close()
-    assert rig.values == [str(number) for number in range(300)]
-
-
-def test_an_offset_that_is_refused_again_and_again_fails_the_job(broker: KafkaBroker, make_topic: MakeTopic) -> None:
-    topic = make_topic(1)
-    broker.write(topic, texts(1))
-    rig = SourceRig(reading(broker, topic).build())
-    rig.run_until(lambda: rig.values == ["1"], "the record")
-    refuse_offsets(rig, topic, 4)
-    with pytest.raises(SourceError, match="No offset to automatically reset to"):
-        rig.run_until(lambda: False, "the end")
-    rig.close()
 
 
 def test_an_offset_that_is_gone_fails_the_job(broker: KafkaBroker, make_topic: MakeTopic) -> None:

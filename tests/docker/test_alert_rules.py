@@ -24,7 +24,7 @@ pytestmark = pytest.mark.skipif(
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What Prometheus scrapes, once a minute, and the alert that comes of it.
+    """Series that Prometheus scrapes, once a minute, and the alert that comes of them.
 
     Attributes:
         series: values by metric, in promtool's notation.
@@ -185,7 +185,7 @@ FAULTS = [
 
 
 def promtool(*arguments: str) -> str:
-    """What promtool says to something that it accepts."""
+    """Return the output of promtool, which must accept what it is given."""
     result = subprocess.run((str(PROMTOOL), *arguments), capture_output=True, text=True, check=False, timeout=60)
     assert result.returncode == 0, result.stdout + result.stderr
     return result.stdout

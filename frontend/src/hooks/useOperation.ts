@@ -37,6 +37,9 @@ export function useOperation<T>({ jobId, kind, ask, onAsked, isWithoutDialog = f
     onSuccess: (triggered) => {
       onAsked?.();
       setTriggerId(newTriggerId());
+      // from now on under the id that the server gave it
+      forgetOperation(triggerId);
+      keepOperation({ jobId, kind, triggerId: triggered['request-id'] });
       void follow(jobId, kind, triggered['request-id'], titles);
     },
     onError: (problem) => {

@@ -39,7 +39,7 @@ export function useScrollMemory(): void {
     };
   }, [key, pathname, isReturn]);
   useLayoutEffect(() => {
-    // but a reload is the browser's business
+    // the browser restores the position of a page that is reloaded
     const leave = () => {
       window.history.scrollRestoration = 'auto';
       write();

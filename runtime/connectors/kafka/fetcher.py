@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from runtime.connectors.kafka.offsets import ANSWER_S, KafkaTopicPartition
+from runtime.connectors.kafka.offsets import KafkaTopicPartition
 from runtime.core.batch import NO_TIMESTAMP
 
 logger = logging.getLogger(__name__)
@@ -49,8 +49,6 @@ _ALWAYS: Final[Mapping[str, Any]] = {
     # an offset that is gone is an error: records are lost
     "auto.offset.reset": "error",
 }
-MAX_REFUSED: Final = 3
-"""How often an offset that the brokers have is refused before the job fails."""
 _HOPELESS: Final = frozenset({KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED})
 
 
@@ -79,10 +77,7 @@ class PartitionQueue:
 
     def __init__(self, partition: KafkaTopicPartition, offset: int, failure: list[Exception]) -> None:
         self.partition = partition
-        self.next_offset = offset
-        """Offset to read from, behind all that was put."""
-        self.num_refused = 0
-        """How often the brokers have refused that offset, one after the other."""
+        self.offset = offset
         self.error: Exception | None = None
         self.high_watermark = -1
         """Offset behind the newest record that the brokers have told of; -1: none yet."""
@@ -95,7 +90,6 @@ class PartitionQueue:
 
     def put(self, chunk: Chunk) -> None:
         size = sum(map(len, filter(None, chunk.values)))
-        self.next_offset, self.num_refused = chunk.next_offset, 0
         with self._lock:
             self._chunks.append((chunk, size))
             self._records += len(chunk.values)
@@ -207,7 +201,7 @@ class Fetcher:
     def _assign(self, consumer: Consumer, opened: PartitionQueue) -> None:
         partition = opened.partition
         self._queues[partition.topic, partition.partition] = opened
-        consumer.incremental_assign([TopicPartition(partition.topic, partition.partition, opened.next_offset)])
+        consumer.incremental_assign([TopicPartition(partition.topic, partition.partition, opened.offset)])
 
     def _unassign(self, consumer: Consumer, opened: PartitionQueue) -> None:
         key = (opened.partition.topic, opened.partition.partition)
@@ -221,59 +215,34 @@ class Fetcher:
             opened = self._queues.get(key)
             if opened is None:
                 continue  # it was released, or it is no partition's
-            refusal = self._put(opened, list(run))
-            if refusal is not None:
-                self._read_again(consumer, opened, refusal)
+            self._put(opened, list(run))
             if opened.is_full and key not in self._paused:
                 consumer.pause([TopicPartition(*key)])
                 self._paused.add(key)
             _, high = consumer.get_watermark_offsets(TopicPartition(*key), cached=True)
             opened.high_watermark = max(opened.high_watermark, high)
 
-    def _put(self, opened: PartitionQueue, messages: list[Message]) -> KafkaError | None:
-        """Queue records; returns the error if the brokers refuse the offset to read from."""
+    def _put(self, opened: PartitionQueue, messages: list[Message]) -> None:
         errors = [message.error() for message in messages]
         ends: int | None = None
-        refusal: KafkaError | None = None
         if any(errors):
             for message, error in zip(messages, errors, strict=True):
                 if error is not None and error.code() == KafkaError._PARTITION_EOF:
                     ends = message.offset()
-                elif error is not None and error.code() == KafkaError._AUTO_OFFSET_RESET:
-                    refusal = error
                 elif error is not None:
                     opened.error = KafkaException(error)
             messages = [message for message, error in zip(messages, errors, strict=True) if error is None]
-        if messages and (messages[0].offset() or 0) < opened.next_offset:
-            # what was read again
-            messages = [message for message in messages if (message.offset() or 0) >= opened.next_offset]
         offsets = np.fromiter((message.offset() for message in messages), np.int64, len(messages))
         behind = int(offsets[-1]) + 1 if messages else -1
         next_offset = max(behind, -1 if ends is None else ends)
         if next_offset < 0:
-            return refusal
+            return
         times = np.fromiter((_time(message) for message in messages), np.int64, len(messages))
         values = [message.value() for message in messages]
         opened.high_watermark = max(opened.high_watermark, next_offset)
         opened.put(Chunk(messages, values, offsets, times, next_offset))
         # behind what was read before it
         opened.has_reached_end = opened.has_reached_end or ends is not None
-        return refusal
-
-    def _read_again(self, consumer: Consumer, opened: PartitionQueue, refusal: KafkaError) -> None:
-        """Read on after brokers have refused an offset, if they have it: busy ones do so at times."""
-        opened.num_refused += 1
-        partition = TopicPartition(opened.partition.topic, opened.partition.partition)
-        try:
-            first, end = consumer.get_watermark_offsets(partition, ANSWER_S)
-            if opened.num_refused > MAX_REFUSED or not first <= opened.next_offset <= end:
-                opened.error = KafkaException(refusal)
-                return
-            logger.warning("Kafka: %s is read again from offset %d", opened.partition, opened.next_offset)
-            self._unassign(consumer, opened)
-            self._assign(consumer, opened)
-        except KafkaException as error:
-            opened.error = error
 
     def _resume(self, consumer: Consumer) -> None:
         for key in [key for key in self._paused if self._queues[key].has_room]:

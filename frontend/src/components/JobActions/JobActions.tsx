@@ -2,7 +2,7 @@
 
 import { Button, Menu, Tooltip } from '@mantine/core';
 import { useDisclosure } from '@mantine/hooks';
-import { Suspense, lazy, useRef, useState } from 'react';
+import { Suspense, lazy, useEffect, useRef, useState } from 'react';
 import {
   IconArrowsDiagonal,
   IconArrowsExchange,
@@ -62,6 +62,14 @@ function Active({ job }: { readonly job: Job }) {
   const operations = useJobPart(({ moving }) => moving.operations);
   const isStopping = Object.values(operations).some(({ kind }) => kind === 'stop');
   const isRunning = job.state === 'RUNNING' && !isStopping;
+  const { close: closeStop } = stop;
+  const { close: closeSavepoint } = savepoint;
+  // for good: they must not come back by themselves if the stop fails
+  useEffect(() => {
+    if (!isStopping) return;
+    closeStop();
+    closeSavepoint();
+  }, [isStopping, closeStop, closeSavepoint]);
   return (
     <>
       <Tooltip label={t('Requires the role operator')} disabled={isAllowed}>
@@ -130,8 +138,8 @@ function Active({ job }: { readonly job: Job }) {
           </Menu.Item>
         </Menu.Dropdown>
       </Menu>
-      <TakeSavepoint job={job} isOpen={savepointIsOpen && !isStopping} onClose={savepoint.close} onClosed={focusMenu} />
-      <StopJob job={job} isOpen={stopIsOpen && !isStopping} onClose={stop.close} />
+      <TakeSavepoint job={job} isOpen={savepointIsOpen} onClose={savepoint.close} onClosed={focusMenu} />
+      <StopJob job={job} isOpen={stopIsOpen} onClose={stop.close} />
       <CancelJob job={job} isStopping={isStopping} isOpen={cancelIsOpen} onClose={cancel.close} onClosed={focusMenu} />
       {restoring.wasOpened && (
         <Suspense fallback={null}>
