@@ -1,8 +1,10 @@
 """Fetcher: one consumer for all partitions that a subtask reads, on a thread of its own.
 
 The consumer is assigned its partitions by hand: which subtask reads which is the job's business, and its group only
-keeps offsets. What it gives is cut into chunks of one partition, which wait in that partition's queue; a partition
-whose queue is full is paused, so that one that is not read (watermark alignment) holds up no other.
+keeps offsets. What it gives is cut into chunks of one partition, which wait in that partition's queue. While a queue is
+full, nothing is taken from the consumer, which goes on fetching ahead; a partition whose queue stays full is paused, so
+that one that is not read (watermark alignment) holds up no other. To pause costs: the consumer drops what it has fetched
+of the partition, and fetches it again.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ import contextlib
 import logging
 import queue
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
@@ -31,8 +34,10 @@ POLL_S: Final = 0.1
 """Longest wait for the next record: so late are new partitions begun, and the thread's end noticed."""
 QUEUED_RECORDS: Final = 50_000
 QUEUED_BYTES: Final = 32 << 20
-"""What waits in a partition's queue before the partition is paused. More: memory; less: the consumer waits for the
-task."""
+"""What waits in a partition's queue when it is full. More: memory; less: the consumer waits for the task."""
+FULL_S: Final = 0.1
+"""Time for which a queue is full before its partition is paused. Shorter: one that is merely slow is fetched twice;
+longer: others wait for one that is not read."""
 
 _DEFAULTS: Final[Mapping[str, Any]] = {
     "group.id": "tidemark",
@@ -73,9 +78,12 @@ class PartitionQueue:
         partition: the partition.
         offset: at which reading begins.
         failure: gets the exception that has ended the fetcher.
+        wake: is set when a full queue has room again.
     """
 
-    def __init__(self, partition: KafkaTopicPartition, offset: int, failure: list[Exception]) -> None:
+    def __init__(
+        self, partition: KafkaTopicPartition, offset: int, failure: list[Exception], wake: threading.Event
+    ) -> None:
         self.partition = partition
         self.offset = offset
         self.error: Exception | None = None
@@ -84,6 +92,7 @@ class PartitionQueue:
         self.has_reached_end = False
         """Whether reading has come to the newest record since it began."""
         self._failure = failure
+        self._wake = wake
         self._chunks: deque[tuple[Chunk, int]] = deque()
         self._lock = threading.Lock()
         self._records = self._bytes = 0
@@ -105,9 +114,12 @@ class PartitionQueue:
         error = self.error or next(iter(self._failure), None)
         with self._lock:
             if self._chunks:
+                was_full = self.is_full
                 chunk, size = self._chunks.popleft()
                 self._records -= len(chunk.values)
                 self._bytes -= size
+                if was_full and not self.is_full:
+                    self._wake.set()
                 return chunk
         if error is not None:
             raise error
@@ -141,29 +153,38 @@ class Fetcher:
         self._commands: queue.SimpleQueue[Callable[[Consumer], None]] = queue.SimpleQueue()
         self._queues: dict[tuple[str, int], PartitionQueue] = {}
         self._paused: set[tuple[str, int]] = set()
+        #: of those that are full and not paused yet
+        self._full_since: dict[tuple[str, int], float] = {}
         self._failure: list[Exception] = []
         self._stop = threading.Event()
+        #: there is a command, room in a queue, or the end
+        self._wake = threading.Event()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
     def open(self, partition: KafkaTopicPartition, offset: int) -> PartitionQueue:
         """Begin to read a partition, which must not be read already, at an offset."""
-        opened = PartitionQueue(partition, offset, self._failure)
-        self._commands.put(lambda consumer: self._assign(consumer, opened))
+        opened = PartitionQueue(partition, offset, self._failure, self._wake)
+        self._command(lambda consumer: self._assign(consumer, opened))
         return opened
 
     def release(self, opened: PartitionQueue) -> None:
         """Read a partition no longer."""
-        self._commands.put(lambda consumer: self._unassign(consumer, opened))
+        self._command(lambda consumer: self._unassign(consumer, opened))
 
     def commit(self, offsets: Mapping[KafkaTopicPartition, int]) -> None:
         """Have the group's offsets committed; does not wait, and what fails is logged: the job does not need them."""
         positions = [TopicPartition(each.topic, each.partition, offset) for each, offset in offsets.items()]
-        self._commands.put(lambda consumer: consumer.commit(offsets=positions, asynchronous=True))
+        self._command(lambda consumer: consumer.commit(offsets=positions, asynchronous=True))
 
     def close(self) -> None:
         """End the thread; does not wait for it. Idempotent."""
         self._stop.set()
+        self._wake.set()
+
+    def _command(self, command: Callable[[Consumer], None]) -> None:
+        self._commands.put(command)
+        self._wake.set()
 
     # --- on the thread ------------------------------------------------------------------------------------------------
 
@@ -181,8 +202,11 @@ class Fetcher:
             self._failure.append(error)
 
     def _step(self, consumer: Consumer) -> None:
+        self._wake.clear()
         self._carry_out(consumer)
         self._resume(consumer)
+        if self._is_waiting_for_room(consumer):
+            return
         # without partitions as well: it serves the consumer's other events
         first = consumer.poll(POLL_S if self._commands.empty() else 0)
         if first is None:
@@ -216,9 +240,6 @@ class Fetcher:
             if opened is None:
                 continue  # it was released, or it is no partition's
             self._put(opened, list(run))
-            if opened.is_full and key not in self._paused:
-                consumer.pause([TopicPartition(*key)])
-                self._paused.add(key)
             _, high = consumer.get_watermark_offsets(TopicPartition(*key), cached=True)
             opened.high_watermark = max(opened.high_watermark, high)
 
@@ -243,6 +264,26 @@ class Fetcher:
         opened.put(Chunk(messages, values, offsets, times, next_offset))
         # behind what was read before it
         opened.has_reached_end = opened.has_reached_end or ends is not None
+
+    def _is_waiting_for_room(self, consumer: Consumer) -> bool:
+        """Wait while a queue is full, but no longer than until something else comes; partitions whose queues have been
+        full for `FULL_S` are paused.
+
+        Returns:
+            Whether a queue may still be full.
+        """
+        now = time.monotonic()
+        full = [key for key, opened in self._queues.items() if opened.is_full and key not in self._paused]
+        self._full_since = {key: self._full_since.get(key, now) for key in full}
+        stuck = [key for key, since in self._full_since.items() if now - since >= FULL_S]
+        for key in stuck:
+            consumer.pause([TopicPartition(*key)])
+            self._paused.add(key)
+            del self._full_since[key]
+        if not self._full_since:
+            return False
+        self._wake.wait(min(self._full_since.values()) + FULL_S - now)
+        return True
 
     def _resume(self, consumer: Consumer) -> None:
         for key in [key for key in self._paused if self._queues[key].has_room]:
