@@ -498,7 +498,6 @@ def test_a_redis_that_answers_and_takes_no_writes_costs_no_taskmanager_and_no_jo
     lead: Any, sent: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As a replica does, or one with a full disk: what TaskManagers report does not arrive."""
-    monkeypatch.setattr(resource_manager, "TASKMANAGER_TIMEOUT_MS", 300)
     manager, job = lead(), submit(2)
     heartbeat(2)
     turn(manager, job)
@@ -506,6 +505,9 @@ def test_a_redis_that_answers_and_takes_no_writes_costs_no_taskmanager_and_no_jo
     server = bus.client()
     server.config_set("min-replicas-to-write", 1)
     try:
+        wait_until(lambda: bool(turn(manager, job)) and manager.publisher.is_away, 5, "the refusal is noticed")
+        # less than what follows takes
+        monkeypatch.setattr(resource_manager, "TASKMANAGER_TIMEOUT_MS", 300)
         for _ in range(10):
             turn(manager, job)
             time.sleep(0.1)
