@@ -2,7 +2,7 @@
 
 It hides what looks like a secret, by the name that stands before it, or as the user info of a URL. That is the second
 line of defence: secrets belong into `SecretRef`s, whose values no process but the jobmanager and the slots ever has. A
-value that is passed on without a name cannot be found here.
+value that is passed on without a name cannot be found here. References, ${env:NAME}, tell nothing and are shown.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from runtime.common.references import is_reference
 from runtime.core.secret_names import SECRET_WORDS
 from runtime.core.well_formed import well_formed
 
@@ -25,7 +26,8 @@ _USER_INFO = re.compile(r"(?<=://)[^/@\s\"'<>]+@")
 #: are no longer than that, or text without spaces would take quadratic time
 _NAMED = re.compile(
     rf"""(?P<head>(?<![\w.-])["']?[\w.-]{{0,60}}?(?:{SECRET_WORDS})[\w.-]{{0,60}}["']?\s*(?:=>|[=:])\s*)
-         (?P<value>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|(?:(?:bearer|basic)\s+)?[^\s&;,"'()\[\]{{}}]+)""",
+         (?P<value>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|
+         (?:(?:bearer|basic)\s+)?(?:\$\{{(?:env|file):[^}}\s]*\}}|[^\s&;,"'()\[\]{{}}])+)""",
     re.I | re.X,
 )
 #: as arguments: --db-password value
@@ -54,7 +56,10 @@ def for_users(text: str) -> str:
 
 def redacted(options: Mapping[str, Any]) -> dict[str, str]:
     """Return the options with secrets hidden: values of options with secret-like names, and secrets within values."""
-    return {key: HIDDEN if _SECRET.search(key) else _redacted_value(key, str(value)) for key, value in options.items()}
+    return {
+        key: HIDDEN if _SECRET.search(key) and not is_reference(str(value)) else _redacted_value(key, str(value))
+        for key, value in options.items()
+    }
 
 
 def redacted_arguments(arguments: Sequence[str]) -> list[str]:
@@ -62,6 +67,7 @@ def redacted_arguments(arguments: Sequence[str]) -> list[str]:
     shown: list[str] = []
     for index, argument in enumerate(arguments):
         is_value = index > 0 and _FLAG.fullmatch(arguments[index - 1]) is not None and not argument.startswith("--")
+        is_value = is_value and not is_reference(argument)
         shown.append(HIDDEN if is_value else redacted_text(argument))
     return shown
 
@@ -98,7 +104,9 @@ def redacted_json(value: Any) -> Any:
         return redacted_text(value)
     if isinstance(value, Mapping):
         return {
-            name: HIDDEN if _SECRET.search(str(name)) and isinstance(item, str) else _redacted_item(str(name), item)
+            name: HIDDEN
+            if _SECRET.search(str(name)) and isinstance(item, str) and not is_reference(item)
+            else _redacted_item(str(name), item)
             for name, item in value.items()
         }
     if isinstance(value, (list, tuple)):
@@ -132,7 +140,9 @@ def _redacted_value(key: str, value: str) -> str:
         # bare names of a map's entries count, as those of options do: "key:x"
         value = re.sub(
             r"([\w.-]+)(\s*[:=]\s*)([^,;&\s]+)",
-            lambda entry: f"{entry[1]}{entry[2]}{HIDDEN}" if _SECRET.search(entry[1]) else entry[0],
+            lambda entry: (
+                f"{entry[1]}{entry[2]}{HIDDEN}" if _SECRET.search(entry[1]) and not is_reference(entry[3]) else entry[0]
+            ),
             value,
         )
     return redacted_text(value)
@@ -144,7 +154,7 @@ def _redacted_item(key: str, item: Any) -> Any:
 
 def _hide(found: re.Match[str]) -> str:
     value = found["value"]
-    if value.lower() in _NO_SECRET:
+    if value.lower() in _NO_SECRET or is_reference(value.strip("\"'")):
         return found[0]
     quote = value[0] if value[0] in "\"'" else ""
     return f"{found['head']}{quote}{HIDDEN}{quote}"

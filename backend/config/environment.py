@@ -16,6 +16,7 @@ from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from runtime.client.confinement import Confinement
+from runtime.common.references import FILES_VARIABLE, ReferenceRules
 from runtime.common.secrets import ENVIRONMENT_PREFIX, SECRETS_FILE, SecretStore
 
 DEFAULT_PORT = 8000
@@ -461,8 +462,26 @@ def job_secrets() -> dict[str, str]:
 
 
 def secret_store() -> SecretStore:
-    """Return where a jobmanager looks up the secrets of jobs: variables, then a file of this home."""
-    return SecretStore(job_secrets(), home() / SECRETS_FILE)
+    """Return where a jobmanager looks up the secrets of jobs: variables, then a file of this home; and what references
+    may name.
+
+    Raises:
+        EnvironmentProblem: see `reference_rules`.
+    """
+    return SecretStore(job_secrets(), home() / SECRETS_FILE, reference_rules())
+
+
+def reference_rules() -> ReferenceRules:
+    """Return what ${env:NAME} and ${file:/path} may name: TIDEMARK_REFERENCE_VARIABLES, TIDEMARK_REFERENCE_FILES. Of
+    this home they name nothing.
+
+    Raises:
+        EnvironmentProblem: a file is relative.
+    """
+    try:
+        return ReferenceRules.of_environment(os.environ, (home(),))
+    except ValueError as error:
+        raise EnvironmentProblem(f"{FILES_VARIABLE}: {error}") from error
 
 
 def database() -> dict[str, Any]:

@@ -23,12 +23,15 @@ from backend.cluster import bus
 from backend.cluster.leader_bus import Announcer
 from backend.cluster.models import new_id
 from backend.cluster.services import PreviewUnknownError, read_preview
+from backend.config import environment
 from backend.pipelines.building import compiled, connections_read
 from backend.pipelines.connections import values_of
 from backend.pipelines.documents import Checked
 from backend.pipelines.services import PipelineError
 from runtime.client.pipeline_tests import given_rows
 from runtime.client.preview import DEFAULT_ROWS, Frame, Given, NodeLines, preview_program, preview_spares
+from runtime.common import options
+from runtime.common.references import ReferenceFormatError, references_in
 from runtime.common.secrets import SECRETS_FILE, SecretMissingError, SecretName
 from runtime.pipeline import Program
 from runtime.pipeline.document import Document
@@ -266,7 +269,8 @@ def start_preview(user: User, checked: Checked, rows: int = DEFAULT_ROWS) -> dic
 
 
 def secrets_read(document: Document, program: Program, given: Collection[str]) -> dict[SecretName, str]:
-    """Return the values of secrets that a preview or a test needs: those of the connections that it reads from.
+    """Return the values of secrets that a preview or a test needs: those of the connections that it reads from, and of
+    references in its job parameters.
 
     Args:
         document: the pipeline.
@@ -277,6 +281,7 @@ def secrets_read(document: Document, program: Program, given: Collection[str]) -
         SecretMissingError: this process does not know one, or must not hand any out; the message says what to do.
     """
     names = connections_read(document, program, given)
+    parameters = document.settings.get("options", {}).get(options.GLOBAL_JOB_PARAMETERS.key, "")
     if names and not settings.TIDEMARK_PREVIEW_CONFINEMENT.has_network:
         listed = ", ".join(sorted(names))
         raise SecretMissingError(
@@ -284,7 +289,11 @@ def secrets_read(document: Document, program: Program, given: Collection[str]) -
             "place, or set TIDEMARK_PREVIEW_NETWORK=1 for the web processes."
         )
     try:
-        return values_of(names)
+        named = environment.secret_store().resolve(references_in(parameters))
+    except ReferenceFormatError as error:
+        raise SecretMissingError(str(error)) from None
+    try:
+        return named | values_of(names)
     except SecretMissingError as error:
         raise SecretMissingError(
             f"The web process does not know the secrets of {', '.join(sorted(names))}: previews and tests need them in "

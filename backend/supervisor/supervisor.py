@@ -102,7 +102,8 @@ class Supervisor:
         token = environment.ensure_secret(environment.ADMIN_TOKEN_FILE, given)
         environment.write_secret(environment.ADMIN_TOKEN_FILE, token)
         # secrets of jobs are for jobmanagers only: slots, which run users' code, inherit a TaskManager's environment
-        secrets = environment.job_secrets()
+        rules = environment.reference_rules()
+        secrets = environment.job_secrets() | {name: os.environ[name] for name in rules.variables()}
         hidden = {"TIDEMARK_ADMIN_TOKEN", *secrets}
         settings = {name: value for name, value in os.environ.items() if name not in hidden} | {
             "TIDEMARK_HOME": str(self._home),

@@ -27,6 +27,7 @@ from runtime.common.job_status import JobStatus as JobStatus
 from runtime.common.restart_strategy import RestartStrategies as RestartStrategies
 from runtime.common.restart_strategy import RestartStrategyConfiguration as RestartStrategyConfiguration
 from runtime.common.secrets import SecretRef as SecretRef
+from runtime.common.secrets import secret_text as secret_text
 from runtime.common.serialization import ByteArraySchema as ByteArraySchema
 from runtime.common.serialization import DeserializationSchema as DeserializationSchema
 from runtime.common.serialization import Encoder as Encoder
@@ -105,6 +106,7 @@ __all__ = [
     "Types",
     "WatermarkGenerator",
     "WatermarkStrategy",
+    "secret_text",
 ]
 
 if not TYPE_CHECKING:

@@ -3,7 +3,8 @@
 The JobMaster looks the values up in a SecretStore when an attempt begins and sends them with `Deploy`. A slot provides
 them while it loads the job's code, and each reference that is loaded then is bound to its value. A value is in memory
 only, of the JobMaster and of the slots: pickling a reference leaves it out, and `Redaction` takes it out of what a slot
-reports. Loading happens on one thread; bound references may be used by any.
+reports. Loading happens on one thread; bound references may be used by any. Texts may have references of their own,
+${env:NAME} and ${file:/path} (`references`): a `secret_text` is one of them as a SecretRef.
 """
 
 from __future__ import annotations
@@ -19,14 +20,24 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-__all__ = ["SecretMissingError", "SecretRef", "SecretStore"]
+from runtime.common.references import (
+    KINDS,
+    ReferenceRules,
+    ReferenceValueError,
+    filled,
+    has_references,
+    references_in,
+    written,
+)
+
+__all__ = ["SecretMissingError", "SecretRef", "SecretStore", "secret_text"]
 
 ENVIRONMENT_PREFIX = "TIDEMARK_SECRET_"
 SECRETS_FILE = "secrets.json"
 """In the home: {"name": {"key": "value"}}, readable by its owner only."""
 
 SecretName = tuple[str, str]
-"""Name and key."""
+"""Name and key; of references in texts, their kind and what they name."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 _NO_LETTER_OR_DIGIT = re.compile(r"[^A-Z0-9]")
@@ -108,6 +119,44 @@ class SecretRef:
         return f"SecretRef({self.name!r}, {self.key!r})"
 
 
+class SecretText(SecretRef):
+    """A text with references, in place of a text; made by `secret_text`."""
+
+    __slots__ = ("_text",)
+
+    def __init__(self, text: str) -> None:
+        references_in(text)
+        self._text = text
+        self._value = None
+        self.name = self.key = ""
+
+    def __reduce__(self) -> tuple[Callable[[str], SecretRef], tuple[str]]:  # type: ignore[override]
+        found = _FOUND.get()
+        if found is not None:
+            found.update(references_in(self._text))
+        return _loaded_text, (self._text,)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, SecretText) and self._text == other._text
+
+    def __hash__(self) -> int:
+        return hash(self._text)
+
+    def __repr__(self) -> str:
+        # not the rest of it: it may have a password, too
+        return ", ".join(map(written, references_in(self._text)))
+
+
+def secret_text(text: str | SecretRef) -> str | SecretRef:
+    """Return a text with references, such as ${env:DB_PASSWORD} or ${file:/run/secrets/db}, as a secret; else what was
+    given. Connectors do this to their URLs and properties; programs to texts for their functions, which `reveal` it.
+
+    Raises:
+        ValueError: a reference is malformed.
+    """
+    return SecretText(text) if isinstance(text, str) and has_references(text) else text
+
+
 def revealed(value: str | SecretRef) -> str:
     """Return a text, or the value of a reference.
 
@@ -122,6 +171,14 @@ def _loaded(name: str, key: str) -> SecretRef:
     provided = _PROVIDED.get()
     if provided is not None:
         reference._value = provided.get((name, key))
+    return reference
+
+
+def _loaded_text(text: str) -> SecretRef:
+    reference = SecretText(text)
+    provided = _PROVIDED.get()
+    if provided is not None and all(name in provided for name in references_in(text)):
+        reference._value = filled(text, provided)
     return reference
 
 
@@ -152,16 +209,23 @@ class SecretStore:
     Args:
         environment: TIDEMARK_SECRET_<NAME>_<KEY> is a value; upper case, with _ for all other signs.
         file: JSON as of SECRETS_FILE, which need not exist.
+        rules: what references in texts may name; None: nothing.
     """
 
-    def __init__(self, environment: Mapping[str, str], file: Path) -> None:
+    def __init__(self, environment: Mapping[str, str], file: Path, rules: ReferenceRules | None = None) -> None:
         self._environment = environment
         self._file = file
+        self._rules = rules or ReferenceRules({})
 
     @staticmethod
     def of_process() -> SecretStore:
-        """Return the store of this process: its environment and the file in TIDEMARK_HOME, else in .tidemark."""
-        return SecretStore(os.environ, Path(os.environ.get("TIDEMARK_HOME") or ".tidemark") / SECRETS_FILE)
+        """Return the store of this process: its environment and the file in TIDEMARK_HOME, else in .tidemark.
+
+        Raises:
+            ValueError: TIDEMARK_REFERENCE_FILES has a relative path.
+        """
+        home = Path(os.environ.get("TIDEMARK_HOME") or ".tidemark")
+        return SecretStore(os.environ, home / SECRETS_FILE, ReferenceRules.of_environment(os.environ, (home,)))
 
     def resolve(self, names: Iterable[SecretName]) -> dict[SecretName, str]:
         """Return the values of secrets.
@@ -171,7 +235,14 @@ class SecretStore:
         """
         found: dict[SecretName, str] = {}
         left: list[SecretName] = []
+        reasons: list[str] = []
         for name in names:
+            if name[0] in KINDS:
+                try:
+                    found[name] = self._rules.value_of(name)
+                except ReferenceValueError as error:
+                    reasons.append(f"{written(name)} ({error})")
+                continue
             value = self._environment.get(variable_of(name))
             if value:
                 found[name] = value
@@ -182,13 +253,13 @@ class SecretStore:
             for name in left:
                 if name in kept:
                     found[name] = kept[name]
-        missing = [name for name in left if name not in found]
-        if missing:
-            listed = ", ".join(
-                f"{SecretRef(*name)} (variable {variable_of(name)} of the JobMaster, or an entry of {self._file})"
-                for name in missing
-            )
-            raise SecretMissingError(f"no value for the job's secrets: {listed}")
+        reasons += [
+            f"{SecretRef(*name)} (variable {variable_of(name)} of the JobMaster, or an entry of {self._file})"
+            for name in left
+            if name not in found
+        ]
+        if reasons:
+            raise SecretMissingError(f"no value for the job's secrets: {', '.join(reasons)}")
         return found
 
     def _kept(self) -> dict[SecretName, str]:
@@ -226,12 +297,16 @@ class GivenSecrets(SecretStore):
 
     def resolve(self, names: Iterable[SecretName]) -> dict[SecretName, str]:
         wanted = list(names)
-        missing = ", ".join(str(SecretRef(*name)) for name in wanted if name not in self._values)
+        missing = ", ".join(_told(name) for name in wanted if name not in self._values)
         if missing:
             raise SecretMissingError(
                 f"no value for {missing}: a preview has those of the connections that sources and look-ups name"
             )
         return {name: self._values[name] for name in wanted}
+
+
+def _told(name: SecretName) -> str:
+    return written(name) if name[0] in KINDS else str(SecretRef(*name))
 
 
 def _object(value: Any) -> Iterable[tuple[str, Any]]:
@@ -262,9 +337,10 @@ class Redaction:
     def __init__(self, values: Mapping[SecretName, str]) -> None:
         shown: dict[str, str] = {}
         for name, value in values.items():
-            for part in _parts(value):
+            is_reference = name[0] in KINDS
+            for part in _parts_in_texts(value) if is_reference else _parts(value):
                 if len(part) >= _SHORTEST_HIDDEN:
-                    shown.setdefault(part, f"<{name[0]}.{name[1]}>")
+                    shown.setdefault(part, f"<{name[0]}{name[1]}>" if is_reference else f"<{name[0]}.{name[1]}>")
         #: the longest first: one may be a part of another
         self._shown = sorted(shown.items(), key=lambda item: -len(item[0]))
 
@@ -286,6 +362,13 @@ class Redaction:
         if isinstance(value, dict):
             return {name: self.of_json(item) for name, item in value.items()}
         return value
+
+
+def _parts_in_texts(value: str) -> Iterator[str]:
+    """Yield the parts of a value, and those of one that takes the place of a password in an URL."""
+    yield from _parts(value)
+    yield unquote(value)
+    yield from _pieces(f"scheme://user:{value}@host")
 
 
 def _parts(value: str) -> Iterator[str]:

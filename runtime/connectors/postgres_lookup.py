@@ -17,7 +17,7 @@ from typing import Any
 import psycopg
 from psycopg import sql
 
-from runtime.common.secrets import SecretRef
+from runtime.common.secrets import SecretRef, secret_text
 from runtime.common.typeinfo import RowTypeInfo
 from runtime.common.types import Row, row_of
 from runtime.connectors.postgres_table import CONNECT_TIMEOUT_S, TableShape, connection_string, describe_table
@@ -69,7 +69,7 @@ class PostgresLookup(AsyncFunction[Any, Any]):
             raise ValueError("cache_rows and cache_ttl_ms must not be negative, batch_keys must be at least 1")
         if columns is not None and row_type is not None:
             raise ValueError("the columns are those of the row type: leave out one of the two")
-        self._url = url
+        self._url = secret_text(url)
         self._table = table
         self._key_columns = list(key_columns)
         self._columns = None if columns is None else list(columns)

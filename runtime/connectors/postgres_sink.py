@@ -17,7 +17,7 @@ from typing import Any
 
 import psycopg
 
-from runtime.common.secrets import SecretRef
+from runtime.common.secrets import SecretRef, secret_text
 from runtime.common.typeinfo import RowTypeInfo
 from runtime.connectors.background import BackgroundWriter
 from runtime.connectors.postgres_rows import Changes, RowCopier, Statements, check_inserts
@@ -79,7 +79,7 @@ class PostgresSink(Sink):
             raise ValueError(
                 "rows with key_columns are not written in transactions of their own: writing them again changes nothing"
             )
-        self.url = url
+        self.url = secret_text(url)
         self.table = table
         self.key_columns = list(key_columns or ())
         self.max_retries = max_retries

@@ -17,7 +17,7 @@ from typing import Any
 import psycopg
 from psycopg import sql
 
-from runtime.common.secrets import SecretRef
+from runtime.common.secrets import SecretRef, secret_text
 from runtime.common.typeinfo import RowTypeInfo, TypeInformation
 from runtime.common.types import rows_of
 from runtime.connectors.background import ReadAhead
@@ -65,7 +65,7 @@ class PostgresSource(Source):
         splits: int | None,
         rate: float | None,
     ) -> None:
-        self.url = url
+        self.url = secret_text(url)
         self.table = table
         # what was read of one table says nothing of another
         self.split_format = f"ranges of the table {table}"
@@ -108,6 +108,7 @@ class PostgresSource(Source):
         """
         if splits is not None and splits < 1:
             raise ValueError(f"the number of splits must be at least 1, not {splits}")
+        url = secret_text(url)
         if row_type is None and isinstance(url, SecretRef):
             raise ValueError(f"declare the row_type of {table!r}: the program itself has no value for {url}")
         if row_type is None:

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import redis
 
-from runtime.common.secrets import SecretRef, revealed
+from runtime.common.secrets import SecretRef, revealed, secret_text
 from runtime.common.serialization import SerializationSchema
 from runtime.common.typeinfo import TypeInformation, Types
 from runtime.common.types import rows_of
@@ -97,7 +97,7 @@ class RedisStreamSource(Source):
             raise ValueError(f"a Redis source needs streams with different names, not {list(streams)}")
         if start not in ("earliest", "latest"):
             _entry_id(start)
-        self.url = url
+        self.url = secret_text(url)
         self.streams = list(streams)
         # streams without end are read side by side, however few subtasks there are; a snapshot may hold more of them
         self.splits_at_once = max(len(streams), SPLITS_AT_ONCE)
@@ -371,7 +371,7 @@ class RedisStreamSink(Sink):
             raise ValueError("a Redis sink needs at least one stream")
         if max_length is not None and max_length < 1:
             raise ValueError(f"the length of a stream must be at least 1, not {max_length}")
-        self._url = url
+        self._url = secret_text(url)
         self._streams = list(streams)
         self._format = NdjsonWriterFormat() if message_format is None else message_format
         self._field = value_field

@@ -1,5 +1,7 @@
 """Notes for a program about its options: which have no effect, and which are set under a former key.
 
+Also refuses references where they would stay as they are written.
+
 Those that decide nothing are options that jobs do not have, misspelt ones, and former keys of an option that is set
 under its own key as well. Pure.
 """
@@ -13,11 +15,12 @@ from types import ModuleType
 
 from runtime.common import options
 from runtime.common.config_options import ConfigOption
+from runtime.common.references import ReferenceFormatError, has_references, references_in
 from runtime.jobmaster import autoscaler_options
 from runtime.state.rocksdb import options as rocksdb_options
 from runtime.state.rocksdb.options import WITHOUT_EFFECT, without_effect
 
-__all__ = ["former_keys", "ignored_options", "unknown_options"]
+__all__ = ["former_keys", "ignored_options", "misplaced_references", "unknown_options"]
 
 _ALIKE = 0.8
 """Similarity of the parts in which two keys differ, by `difflib`'s ratio: some letters, not a word."""
@@ -59,6 +62,26 @@ def former_keys(keys: Iterable[str]) -> dict[str, str]:
             former = next((key for key in option.deprecated_keys if key in keys), None)
             if former is not None:
                 found[former] = option.key
+    return found
+
+
+def misplaced_references(given: Mapping[str, str]) -> dict[str, str]:
+    """Return those of some options whose references cannot be, each with what can.
+
+    Their values are for functions, in job parameters, and for connectors: what the engine reads of an option is stored
+    and shown. Keys that are no options are the program's own, which may hand their values to either.
+    """
+    found = {}
+    for key, value in given.items():
+        if not has_references(value):
+            continue
+        if key == options.GLOBAL_JOB_PARAMETERS.key:
+            try:
+                references_in(value)
+            except ReferenceFormatError as error:
+                found[key] = str(error)
+        elif key in _known_keys():
+            found[key] = f"references are for {options.GLOBAL_JOB_PARAMETERS.key}, and for connectors"
     return found
 
 

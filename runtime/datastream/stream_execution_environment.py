@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from runtime.common import options
+from runtime.common.config_options import ConfigurationError
 from runtime.common.configuration import Configuration
 from runtime.common.exclusions import refuse_attribute
 from runtime.common.execution_config import ExecutionConfig
@@ -38,7 +39,7 @@ from runtime.datastream.execution_mode import RuntimeExecutionMode
 from runtime.datastream.extraction import installed_extraction
 from runtime.datastream.job_client import JobClient, execution_result
 from runtime.datastream.micro_batch_programs import check_micro_batch
-from runtime.datastream.option_notes import former_keys, ignored_options
+from runtime.datastream.option_notes import former_keys, ignored_options, misplaced_references
 from runtime.datastream.slot_sharing_group import SlotSharingGroup
 from runtime.datastream.transformation import Port, Program
 from runtime.execution.errors import JobExecutionError
@@ -423,6 +424,8 @@ class StreamExecutionEnvironment:
         for edge in edges:
             edge.buffer_timeout_ms = self._buffer_timeouts.get(edge.source)
         flat = self._options()
+        for key, accepted in misplaced_references(flat).items():
+            raise ConfigurationError(key, flat[key], accepted)
         if options.RUNTIME_MODE.key in flat:
             flat[options.RUNTIME_MODE.key] = runtime_mode(self._configuration, nodes)
         if ExecutionKind.of(Configuration.from_dict(flat)) is ExecutionKind.BATCH:

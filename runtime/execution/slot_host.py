@@ -22,6 +22,7 @@ from runtime.checkpoint.settings import CheckpointSettings
 from runtime.common import options
 from runtime.common.configuration import Configuration
 from runtime.common.execution_kind import ExecutionKind
+from runtime.common.references import all_filled
 from runtime.common.secrets import providing
 from runtime.core.checkpoint_options import AfterSnapshot, CheckpointOptions
 from runtime.core.clock import Clock
@@ -385,7 +386,7 @@ class SlotHost:
                 deploy.job_id,
                 self._attempt,
                 configuration,
-                deploy.job_parameters,
+                all_filled(deploy.job_parameters, deploy.secrets),
                 compression,
                 deploy.secrets,
             )

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping
 
+from runtime.common.references import references_in
 from runtime.common.secrets import finding
 from runtime.core.ids import JobId, VertexId, operator_id_of
 from runtime.graph.job_graph import ChainEdge, ChainedOperator, JobEdge, JobGraph, JobVertex
@@ -111,7 +112,7 @@ class _Chainer:
             edges=edges,
             configuration=dict(self._graph.configuration),
             job_parameters=dict(self._graph.job_parameters),
-            secrets=tuple(sorted(secrets)),
+            secrets=tuple(sorted(secrets.union(*map(references_in, self._graph.job_parameters.values())))),
         )
 
     def _is_chainable(self, edge: StreamEdge) -> bool:

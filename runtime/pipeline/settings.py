@@ -7,7 +7,7 @@ from typing import Any
 
 from runtime.common import options
 from runtime.common.config_options import ConfigOption, ConfigurationError
-from runtime.datastream.option_notes import ignored_options
+from runtime.datastream.option_notes import ignored_options, misplaced_references
 from runtime.pipeline.json_schema import escaped
 from runtime.pipeline.problems import Code, Problem
 
@@ -73,6 +73,9 @@ def settings_problems(settings: Mapping[str, Any]) -> Iterator[Problem]:
                 readers[key].read(text, key)
             except ConfigurationError as error:
                 yield Problem(Code.BAD_PARAM, str(error), field=pointer)
+    for key, accepted in misplaced_references(given).items():
+        pointer = f"/settings/options/{escaped(key)}"
+        yield Problem(Code.BAD_PARAM, f"{key} has a reference that cannot be: {accepted}", field=pointer)
     for key, reason in ignored_options(given).items():
         pointer = f"/settings/options/{escaped(key)}"
         yield Problem(Code.OPTION_IGNORED, f"{key} has no effect: {reason}", field=pointer)

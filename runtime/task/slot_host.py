@@ -13,6 +13,7 @@ from runtime.checkpoint.settings import CheckpointSettings
 from runtime.checkpoint.state_files import TaskStateReader, TaskStateWriter
 from runtime.common import options
 from runtime.common.configuration import Configuration
+from runtime.common.references import all_filled
 from runtime.core.checkpoint_options import CheckpointOptions
 from runtime.core.clock import Clock
 from runtime.core.ids import Attempt, CheckpointId, OperatorId, TaskId
@@ -77,7 +78,7 @@ class SlotHost:
     def deployed(self, deploy: Deploy) -> None:
         """Take the settings of the job, before its tasks are made."""
         self.configuration = Configuration.from_dict(dict(deploy.configuration))
-        self.job_parameters = dict(deploy.job_parameters)
+        self.job_parameters = all_filled(deploy.job_parameters, deploy.secrets)
         self.job_id = deploy.job_id
         self._storage.open(self.configuration, deploy.job_id)
         self.keeps_finished_open = CheckpointSettings.from_configuration(self.configuration).after_tasks_finish

@@ -45,6 +45,19 @@ def test_a_secret_behind_its_name_is_hidden(text: str) -> None:
     assert redacted_text(shown) == shown
 
 
+def test_references_tell_nothing_and_are_shown() -> None:
+    reference = "${env:DB_PASSWORD}"
+    assert redacted_text(f"password={reference} token: {reference}") == f"password={reference} token: {reference}"
+    assert redacted_arguments(["--db-password", reference]) == ["--db-password", reference]
+    given = {"db.password": reference, "pipeline.global-job-parameters": f"db-key:{reference},x.token:${{file:/a/b}}"}
+    assert redacted(given) == given and secret_options(given) == {}
+    # beside something else they are as good as that
+    assert redacted({"db.password": f"{CANARY}{reference}"}) == {"db.password": HIDDEN}
+    assert CANARY not in redacted_text(f"password={reference}{CANARY}")
+    assert CANARY not in redacted_text(f"password={CANARY}{reference}")
+    assert CANARY not in redacted_arguments(["--db-password", f"{reference}{CANARY}"])[1]
+
+
 @pytest.mark.parametrize(
     "text",
     [

@@ -16,7 +16,7 @@ from urllib.parse import parse_qsl, unquote
 
 from confluent_kafka import Consumer, KafkaException, Producer
 
-from runtime.common.secrets import SecretRef, revealed
+from runtime.common.secrets import SecretRef, revealed, secret_text
 
 Properties = Mapping[str, str | SecretRef]
 
@@ -106,6 +106,15 @@ _SERVER: Final = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::(\d{1,5}))
 
 class PropertyError(ValueError):
     """A property is none of Kafka's, or has a value that it cannot have."""
+
+
+def with_references(given: Properties) -> dict[str, str | SecretRef]:
+    """Return properties in which values with references, such as ${env:KAFKA_PASSWORD}, are secrets.
+
+    Raises:
+        ValueError: a reference is malformed.
+    """
+    return {name: secret_text(value) for name, value in given.items()}
 
 
 def client_properties(given: Properties) -> dict[str, str]:

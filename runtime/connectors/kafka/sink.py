@@ -20,6 +20,7 @@ from runtime.connectors.kafka.properties import (
     PropertyError,
     check_producer,
     client_properties,
+    with_references,
     without_gaps,
 )
 from runtime.connectors.kafka.serialization import KafkaRecordSerialization
@@ -74,6 +75,7 @@ class KafkaSink(Sink):
         allowed_downtime: Duration = ALLOWED_DOWNTIME,
         trusts_expired: bool = False,
     ) -> None:
+        properties = with_references(properties)
         if "transactional.id" in properties:
             raise PropertyError("transactional.id: each transaction has an id of its own; give a prefix of all of them")
         if delivery_guarantee is DeliveryGuarantee.EXACTLY_ONCE and not without_gaps(properties)["enable.idempotence"]:

@@ -39,6 +39,7 @@ from runtime.connectors.kafka.properties import (
     PropertyError,
     check_consumer,
     client_properties,
+    with_references,
 )
 from runtime.connectors.poll_interval import PollInterval
 from runtime.core.batch import RecordBatch
@@ -128,8 +129,8 @@ class KafkaSource(Source):
             raise ValueError("a bounded Kafka source needs offsets at which it stops")
         if topic_pattern is not None:
             re.compile(topic_pattern)
-        check_consumer(properties)
-        self.properties = dict(properties)
+        self.properties = with_references(properties)
+        check_consumer(self.properties)
         self.topics = list(topics)
         self.topic_pattern = topic_pattern
         self.partitions = sorted(partitions)

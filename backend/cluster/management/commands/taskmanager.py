@@ -57,7 +57,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         signals = _Signals()
         slots, master, drain_s = environment.slots(), environment.spark_master(), environment.drain_timeout_s()
-        for name in SECRETS:
+        for name in (*SECRETS, *environment.reference_rules().variables()):
             os.environ.pop(name, None)
         _tell_of_the_dead()
         try:

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlsplit
 
-from runtime.common.secrets import SecretRef, revealed
+from runtime.common.secrets import SecretRef, revealed, secret_text
 
 PATIENCE_S: Final = 10.0
 """Time for which an absent server is asked again. The slot waits meanwhile: more would hold up its checkpoints."""
@@ -78,9 +78,9 @@ class SchemaRegistry:
     """
 
     def __init__(self, url: str | SecretRef) -> None:
-        if isinstance(url, str):
-            _split(url)
-        self._url = url
+        self._url = secret_text(url)
+        if isinstance(self._url, str):
+            _split(self._url)
         self._lock = threading.Lock()
         self._server: _Server | None = None
         self._schemas: dict[int, RegisteredSchema] = {}
