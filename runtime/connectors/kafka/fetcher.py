@@ -3,7 +3,7 @@
 The consumer is assigned its partitions by hand: which subtask reads which is the job's business, and its group only
 keeps offsets. What it gives is cut into chunks of one partition, which wait in that partition's queue. While a queue is
 full, nothing is taken from the consumer, which goes on fetching ahead; a partition whose queue stays full is paused, so
-that one that is not read (watermark alignment) holds up no other. To pause costs: the consumer drops what it has fetched
+that one that is not read (watermark alignment) holds up no other. A pause costs: the consumer drops what it has fetched
 of the partition, and fetches it again.
 """
 
