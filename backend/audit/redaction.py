@@ -27,7 +27,7 @@ _USER_INFO = re.compile(r"(?<=://)[^/@\s\"'<>]+@")
 _NAMED = re.compile(
     rf"""(?P<head>(?<![\w.-])["']?[\w.-]{{0,60}}?(?:{SECRET_WORDS})[\w.-]{{0,60}}["']?\s*(?:=>|[=:])\s*)
          (?P<value>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|
-         (?:(?:bearer|basic)\s+)?(?:\$\{{(?:env|file):[^}}\s]*\}}|[^\s&;,"'()\[\]{{}}])+)""",
+         (?:(?:bearer|basic)\s+)?(?:\$\{{(?:env|file):[^}}\s]{{0,1100}}\}}|[^\s&;,"'()\[\]{{}}])+)""",
     re.I | re.X,
 )
 #: as arguments: --db-password value

@@ -16,7 +16,7 @@ from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from runtime.client.confinement import Confinement
-from runtime.common.references import FILES_VARIABLE, ReferenceRules
+from runtime.common.references import FILES_VARIABLE, VARIABLES_VARIABLE, ReferenceRules
 from runtime.common.secrets import ENVIRONMENT_PREFIX, SECRETS_FILE, SecretStore
 
 DEFAULT_PORT = 8000
@@ -476,12 +476,12 @@ def reference_rules() -> ReferenceRules:
     this home they name nothing.
 
     Raises:
-        EnvironmentProblem: a file is relative.
+        EnvironmentProblem: a file is relative, or the name of a variable has no beginning.
     """
     try:
         return ReferenceRules.of_environment(os.environ, (home(),))
     except ValueError as error:
-        raise EnvironmentProblem(f"{FILES_VARIABLE}: {error}") from error
+        raise EnvironmentProblem(f"{VARIABLES_VARIABLE} and {FILES_VARIABLE}: {error}") from error
 
 
 def database() -> dict[str, Any]:

@@ -290,7 +290,7 @@ def secrets_read(document: Document, program: Program, given: Collection[str]) -
         )
     try:
         named = environment.secret_store().resolve(references_in(parameters))
-    except ReferenceFormatError as error:
+    except (ReferenceFormatError, environment.EnvironmentProblem) as error:
         raise SecretMissingError(str(error)) from None
     try:
         return named | values_of(names)

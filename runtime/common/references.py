@@ -1,8 +1,8 @@
 """References in texts: ${env:NAME} and ${file:/path} stand for a variable or a file of the JobManager.
 
-Texts of users have the reference, and so has whatever is stored; the JobMaster looks the values up when an attempt
-begins, as those of a SecretRef. What there is to be had is listed by the cluster's administrator (`ReferenceRules`):
-nothing is, by default. Any thread.
+Users write the reference, and nothing else is stored; the JobMaster looks the values up when an attempt begins, as it
+does for a SecretRef. The cluster's administrator lists what may be named (`ReferenceRules`); the default is nothing.
+Any thread.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ KINDS: Final = (ENVIRONMENT, FILE)
 ReferenceName = tuple[str, str]
 """One of KINDS, and a variable or a path."""
 
-_REFERENCE: Final = re.compile(r"\$\{(env:|file:)([^}]*)\}")
+#: longer than any path that is accepted: without a limit, text without an end would take quadratic time
+_REFERENCE: Final = re.compile(r"\$\{(env:|file:)([^}]{0,1100})\}")
 _ONLY_REFERENCES: Final = re.compile(rf"(?:{_REFERENCE.pattern})+")
 _BEGINNING: Final = re.compile(r"\$\{(?:env|file):")
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,254}")
@@ -40,11 +41,11 @@ _OWN_VARIABLES: Final = re.compile(r"TIDEMARK_.*|DATABASE_URL|REDIS_URL")
 
 
 class ReferenceFormatError(ValueError):
-    """What begins as a reference is none."""
+    """A text begins like a reference and is not one."""
 
 
 class ReferenceValueError(Exception):
-    """A reference has no value here; the message says why, and no value."""
+    """A reference has no value here; the message says why and shows no value."""
 
 
 def has_references(text: str) -> bool:
@@ -87,16 +88,17 @@ def all_filled(texts: Mapping[str, str], values: Mapping[ReferenceName, str]) ->
 
 
 class ReferenceRules:
-    """What references may name in this process, and the values of it. Read again at each call.
+    """Decides what references may name in this process, and looks their values up, anew at each call.
 
     Args:
         environment: variables of the process.
-        variables: names of those that may be named, perhaps with `*`; those of the cluster itself never may.
+        variables: names of those that may be named, perhaps with `*` behind their beginning; those of the cluster
+            itself never may.
         files: files that may be named, and directories of which all files may.
         forbidden: directories of which none may, whatever `files` has.
 
     Raises:
-        ValueError: a file is relative.
+        ValueError: a file is relative, or a name has no beginning.
     """
 
     def __init__(
@@ -109,6 +111,10 @@ class ReferenceRules:
         for file in files:
             if not Path(file).is_absolute():
                 raise ValueError(f"{file!r} is not an absolute path")
+        for name in variables:
+            # those that may be named are taken from processes that run users' code: PATH would be, too
+            if not _VARIABLE.match(name):
+                raise ValueError(f"{name!r} is not the name of a variable, or the beginning of one with a * behind it")
         self._environment = environment
         self._variables = tuple(variables)
         self._files = tuple(files)
@@ -119,7 +125,7 @@ class ReferenceRules:
         """Return the rules that TIDEMARK_REFERENCE_VARIABLES and TIDEMARK_REFERENCE_FILES list, comma-separated.
 
         Raises:
-            ValueError: a file is relative.
+            ValueError: a file is relative, or the name of a variable has no beginning.
         """
         variables, files = _items(environment, VARIABLES_VARIABLE), _items(environment, FILES_VARIABLE)
         return ReferenceRules(environment, variables, files, forbidden)

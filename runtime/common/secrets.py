@@ -222,7 +222,7 @@ class SecretStore:
         """Return the store of this process: its environment and the file in TIDEMARK_HOME, else in .tidemark.
 
         Raises:
-            ValueError: TIDEMARK_REFERENCE_FILES has a relative path.
+            ValueError: see `ReferenceRules`.
         """
         home = Path(os.environ.get("TIDEMARK_HOME") or ".tidemark")
         return SecretStore(os.environ, home / SECRETS_FILE, ReferenceRules.of_environment(os.environ, (home,)))

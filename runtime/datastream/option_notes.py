@@ -1,6 +1,6 @@
 """Notes for a program about its options: which have no effect, and which are set under a former key.
 
-Also refuses references where they would stay as they are written.
+Finds references that would stay as they are written, too.
 
 Those that decide nothing are options that jobs do not have, misspelt ones, and former keys of an option that is set
 under its own key as well. Pure.
@@ -66,7 +66,7 @@ def former_keys(keys: Iterable[str]) -> dict[str, str]:
 
 
 def misplaced_references(given: Mapping[str, str]) -> dict[str, str]:
-    """Return those of some options whose references cannot be, each with what can.
+    """Return the options that have references they must not have, each with what is accepted.
 
     Their values are for functions, in job parameters, and for connectors: what the engine reads of an option is stored
     and shown. Keys that are no options are the program's own, which may hand their values to either.

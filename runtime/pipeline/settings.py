@@ -75,7 +75,7 @@ def settings_problems(settings: Mapping[str, Any]) -> Iterator[Problem]:
                 yield Problem(Code.BAD_PARAM, str(error), field=pointer)
     for key, accepted in misplaced_references(given).items():
         pointer = f"/settings/options/{escaped(key)}"
-        yield Problem(Code.BAD_PARAM, f"{key} has a reference that cannot be: {accepted}", field=pointer)
+        yield Problem(Code.BAD_PARAM, f"{key} has a reference that is not accepted: {accepted}", field=pointer)
     for key, reason in ignored_options(given).items():
         pointer = f"/settings/options/{escaped(key)}"
         yield Problem(Code.OPTION_IGNORED, f"{key} has no effect: {reason}", field=pointer)

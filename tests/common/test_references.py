@@ -46,7 +46,18 @@ def test_references_are_found_and_filled() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["${env:}", "${env:A B}", "${env:A:-b}", "${env:A", "${file:b}", "${file:}", "${file:/a\n}", "${env:ä}"]
+    "text",
+    [
+        "${env:}",
+        "${env:A B}",
+        "${env:A:-b}",
+        "${env:A",
+        "${file:b}",
+        "${file:}",
+        "${file:/a\n}",
+        "${env:ä}",
+        "${env:" * 50_000,
+    ],
 )
 def test_what_begins_as_a_reference_and_is_none_is_refused(text: str) -> None:
     with pytest.raises(ReferenceFormatError, match=r"a reference is \$\{env:NAME\}"):
@@ -95,8 +106,11 @@ def test_variables_have_to_be_listed_and_those_of_the_cluster_cannot_be() -> Non
     for name in ("OTHER", "NOWHERE"):
         with pytest.raises(ReferenceValueError, match="does not list it"):
             listed.value_of(("env:", name))
-    everything = rules({**variables, **own, "TIDEMARK_REFERENCE_VARIABLES": "*,DATABASE_URL,TIDEMARK_SECRET_KEY"})
+    everything = rules({**variables, **own, "TIDEMARK_REFERENCE_VARIABLES": "S*,O*,E*,D*,R*,T*,TIDEMARK_SECRET_KEY"})
     assert everything.variables() == list(variables)
+    for pattern in ("*", "?ATH", "[A-Z]*"):
+        with pytest.raises(ValueError, match="is not the name of a variable"):
+            rules({"TIDEMARK_REFERENCE_VARIABLES": pattern})
     for name in own:
         with pytest.raises(ReferenceValueError, match="does not list it"):
             everything.value_of(("env:", name))

@@ -14,6 +14,7 @@ from runtime.common import Row, SimpleStringSchema, Types, WatermarkStrategy
 from runtime.common.secrets import SecretRef
 from runtime.common.time import Duration
 from runtime.connectors import BadRecords, NdjsonFormat, NdjsonWriterFormat
+from runtime.connectors.kafka.fetcher import Fetcher
 from runtime.connectors.kafka.offsets import OffsetClient
 from runtime.connectors.kafka.properties import PropertyError, admin_properties, client_properties
 from runtime.connectors.kafka.source import owner_of
@@ -315,6 +316,31 @@ def test_a_partition_that_waits_for_alignment_holds_up_no_other(
     rig = SourceRig(reading(broker, topic).set_bounded(LATEST).build(), 1, strategy)
     rig.run_to_end(max_rows=50)
     assert len(rig.values) == 4_000
+
+
+def test_a_queue_that_is_full_has_nothing_fetched_twice(
+    broker: KafkaBroker, make_topic: MakeTopic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("runtime.connectors.kafka.fetcher.QUEUED_RECORDS", 500)
+    monkeypatch.setattr("runtime.connectors.kafka.fetcher.FETCH_RECORDS", 100)
+    topic, count = make_topic(1), 20_000
+    broker.write(topic, texts(*range(count)), 0)
+    received = [0]
+
+    def note(statistics: str) -> None:
+        of_topic = json.loads(statistics)["topics"].get(topic)
+        received[0] = of_topic["partitions"]["0"]["rxmsgs"] if of_topic else 0
+
+    properties = {"bootstrap.servers": broker.servers, "statistics.interval.ms": 20, "stats_cb": note}
+    fetcher = Fetcher("fetcher", properties)
+    opened, taken = fetcher.open(KafkaTopicPartition(topic, 0), 0), 0
+    while taken < count:
+        chunk = opened.take()
+        if chunk is not None:
+            taken += len(chunk.values)
+    wait_until(lambda: received[0] >= count, 10, "statistics that count all records")
+    fetcher.close()
+    assert received[0] == count
 
 
 def _minutes(minutes: float) -> Any:

@@ -14,7 +14,7 @@ import redis
 
 from runtime.common import Configuration, SecretRef, Types, WatermarkStrategy, secret_text
 from runtime.common.config_options import ConfigurationError
-from runtime.common.options import EXECUTION_TARGET, GLOBAL_JOB_PARAMETERS
+from runtime.common.options import GLOBAL_JOB_PARAMETERS
 from runtime.common.serialization import SimpleStringSchema
 from runtime.connectors.datagen import DataGeneratorSource
 from runtime.connectors.postgres_sink import PostgresSink
@@ -25,6 +25,7 @@ from runtime.graph.codec import job_graph_from_json, job_graph_to_json
 from runtime.testing import run_job
 from runtime.testing.jobs import CONTINUOUS_ON_MINI_CLUSTER, CONTINUOUS_ON_SPARK, MICRO_BATCH_ON_SPARK
 from tests.cluster.redis_fixture import running_redis
+from tests.execution.secret_jobs import storing_and_restarting
 from tests.job_runs import record_run
 from tests.support.waiting import wait_until
 
@@ -82,17 +83,7 @@ def test_values_are_used_and_are_in_nothing_that_is_stored(
     secrets.mkdir()
     (secrets / "redis").write_text(f"{password}\n")
     monkeypatch.setenv("TIDEMARK_REFERENCE_FILES", str(secrets))
-    options = {
-        EXECUTION_TARGET.key: "mini-cluster",
-        GLOBAL_JOB_PARAMETERS.key: PARAMETERS,
-        "parallelism.default": "1",
-        "execution.checkpointing.interval": "10 ms",
-        "execution.checkpointing.dir": (tmp_path / "checkpoints").as_uri(),
-        "execution.checkpointing.externalized-checkpoint-retention": "RETAIN_ON_CANCELLATION",
-        "restart-strategy.type": "fixed-delay",
-        "restart-strategy.fixed-delay.attempts": "1",
-        "restart-strategy.fixed-delay.delay": "0 s",
-    }
+    options = {**storing_and_restarting(tmp_path), GLOBAL_JOB_PARAMETERS.key: PARAMETERS}
     env = StreamExecutionEnvironment.get_execution_environment(Configuration.from_dict(options))
     url = server.replace(password, f"${{file:{secrets}/redis}}")
     stream = telling(env, tmp_path / "mark", 1_000_000)

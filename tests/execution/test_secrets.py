@@ -13,7 +13,6 @@ import pytest
 import redis
 
 from runtime.common import Configuration, SecretRef, Types, WatermarkStrategy
-from runtime.common.options import EXECUTION_TARGET
 from runtime.common.serialization import SimpleStringSchema
 from runtime.connectors.datagen import DataGeneratorSource
 from runtime.connectors.redis_streams import RedisStreamSink, RedisStreamSource
@@ -23,6 +22,7 @@ from runtime.graph.codec import job_graph_from_json, job_graph_to_json
 from runtime.testing import run_job
 from runtime.testing.jobs import CONTINUOUS_ON_MINI_CLUSTER, CONTINUOUS_ON_SPARK
 from tests.cluster.redis_fixture import running_redis
+from tests.execution.secret_jobs import storing_and_restarting
 from tests.job_runs import record_run
 from tests.support.waiting import wait_until
 
@@ -63,16 +63,7 @@ def test_the_value_is_used_and_is_in_nothing_that_is_stored(
     password = urlsplit(server).password
     assert password
     monkeypatch.setenv("TIDEMARK_SECRET_REDIS_MAIN_URL", server)
-    options = {
-        EXECUTION_TARGET.key: "mini-cluster",
-        "parallelism.default": "1",
-        "execution.checkpointing.interval": "10 ms",
-        "execution.checkpointing.dir": (tmp_path / "checkpoints").as_uri(),
-        "execution.checkpointing.externalized-checkpoint-retention": "RETAIN_ON_CANCELLATION",
-        "restart-strategy.type": "fixed-delay",
-        "restart-strategy.fixed-delay.attempts": "1",
-        "restart-strategy.fixed-delay.delay": "0 s",
-    }
+    options = storing_and_restarting(tmp_path)
     env = StreamExecutionEnvironment.get_execution_environment(Configuration.from_dict(options))
     copying(env, tmp_path / "mark", 1_000_000)
     graph = env.create_job_graph("copy")

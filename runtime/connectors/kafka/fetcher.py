@@ -205,7 +205,7 @@ class Fetcher:
         self._wake.clear()
         self._carry_out(consumer)
         self._resume(consumer)
-        if self._is_waiting_for_room(consumer):
+        if self._waits_for_room(consumer):
             return
         # without partitions as well: it serves the consumer's other events
         first = consumer.poll(POLL_S if self._commands.empty() else 0)
@@ -265,7 +265,7 @@ class Fetcher:
         # behind what was read before it
         opened.has_reached_end = opened.has_reached_end or ends is not None
 
-    def _is_waiting_for_room(self, consumer: Consumer) -> bool:
+    def _waits_for_room(self, consumer: Consumer) -> bool:
         """Wait while a queue is full, but no longer than until something else comes; partitions whose queues have been
         full for `FULL_S` are paused.
 
