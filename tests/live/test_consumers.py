@@ -489,7 +489,7 @@ async def test_twenty_tabs_share_one_read_and_one_document(
 
 async def followed(connection: WebSocket, job: Job, browser: Client, **query: Any) -> str:
     """Follow the log of a job from its end on, under the name "1"; returns the cursor."""
-    answer = await asyncio.to_thread(browser.get, f"/api/v1/jobs/{job.id}/logs/search")
+    answer = await database_sync_to_async(browser.get)(f"/api/v1/jobs/{job.id}/logs/search")
     cursor: str = answer.json()["follow"]
     await follow(connection, job, cursor=cursor, **query)
     return cursor
