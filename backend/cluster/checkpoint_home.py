@@ -59,8 +59,8 @@ class ClusterStorage:
 
 
 def snapshot_keys() -> SnapshotKeys:
-    """Return the keys that sign this cluster's snapshots: of its secret key, and of former ones."""
-    secrets = (settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS)
+    """Return the keys that sign this cluster's snapshots: of the cluster's key, and of former ones."""
+    secrets = settings.TIDEMARK_CLUSTER_KEYS
     keys = (salted_hmac(_SNAPSHOT_SALT, "", secret, algorithm="sha256").digest() for secret in secrets)
     return SnapshotKeys(tuple(keys), settings.TIDEMARK_FOREIGN_SNAPSHOTS)
 

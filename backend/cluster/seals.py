@@ -1,8 +1,8 @@
 """Seals: commands and events carry an HMAC under a key of the cluster, so that Redis is a carrier and not an authority.
 
 Whoever can write to Redis could else have TaskManagers start slots that take their code from anywhere, and tell the
-leader that TaskManagers or stages are gone. The key derives from TIDEMARK_SECRET_KEY, which the cluster's processes
-have and slots do not. Pure; any thread.
+leader that TaskManagers or stages are gone. The key derives from the cluster's, which its processes have and
+slots do not. Pure; any thread.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from django.conf import settings
 from django.utils.crypto import salted_hmac
 
 COMMAND_SALT = "tidemark.command"
@@ -41,4 +42,5 @@ def is_seal(seal: object, expected: str) -> bool:
 
 
 def _seal(salt: str, text: str) -> str:
-    return salted_hmac(salt, text.encode(errors="surrogatepass"), algorithm="sha256").hexdigest()
+    key = settings.TIDEMARK_CLUSTER_KEYS[0]
+    return salted_hmac(salt, text.encode(errors="surrogatepass"), key, algorithm="sha256").hexdigest()

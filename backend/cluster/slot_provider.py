@@ -15,6 +15,7 @@ from typing import Any
 
 import pyarrow
 import pyarrow.flight as flight
+from django.conf import settings
 from django.utils.crypto import salted_hmac
 
 from backend.cluster.leadership import LeadershipLostError
@@ -395,7 +396,8 @@ class ClusterSlotProvider:
 
     def _token_of(self, attempt: Attempt) -> str:
         """Return the secret of an attempt's slots, which every leader of the cluster can derive, and nobody else."""
-        return salted_hmac(TOKEN_SALT, f"{self._job_id} {attempt}", algorithm="sha256").hexdigest()
+        key = settings.TIDEMARK_CLUSTER_KEYS[0]
+        return salted_hmac(TOKEN_SALT, f"{self._job_id} {attempt}", key, algorithm="sha256").hexdigest()
 
     def _on_message(self, slot: SlotId, message: SlotMessage) -> None:
         self._post(SlotMessageReceived(message, slot))

@@ -202,14 +202,15 @@ def unsealed(job_id: str, seal: str) -> str:
         return _fernets(job_id).decrypt(seal.encode()).decode()
     except InvalidToken as error:
         raise UnsealedError(
-            "the job's secret arguments and options are damaged, or were sealed under another TIDEMARK_SECRET_KEY: put "
-            "that one into TIDEMARK_FORMER_SECRET_KEYS, or submit the job again"
+            "the job's secret arguments and options are damaged, or were sealed under another key of the cluster: put "
+            "that one into TIDEMARK_FORMER_CLUSTER_KEYS (TIDEMARK_FORMER_SECRET_KEYS if the cluster has no key of its "
+            "own), or submit the job again"
         ) from error
 
 
 def _fernets(job_id: str) -> MultiFernet:
-    """Return what seals with the secret key, and reads seals of former ones, too; of one row only."""
-    return MultiFernet([Fernet(_key(job_id, key)) for key in (settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS)])
+    """Return what seals with the cluster's key, and reads seals of former ones, too; of one row only."""
+    return MultiFernet([Fernet(_key(job_id, key)) for key in settings.TIDEMARK_CLUSTER_KEYS])
 
 
 def _key(job_id: str, secret: str) -> bytes:

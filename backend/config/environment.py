@@ -443,7 +443,13 @@ def secret_key() -> str:
         EnvironmentProblem: it is too short.
     """
     given = os.environ.get("TIDEMARK_SECRET_KEY")
-    return ensure_secret(SECRET_KEY_FILE, given and check_secret("TIDEMARK_SECRET_KEY", given))
+    try:
+        return ensure_secret(SECRET_KEY_FILE, given and check_secret("TIDEMARK_SECRET_KEY", given))
+    except EnvironmentProblem:
+        if given or not os.environ.get("TIDEMARK_CLUSTER_KEY"):
+            raise
+        # JobManagers and TaskManagers sign no sessions, and their home need not be writable
+        return secrets.token_urlsafe(48)
 
 
 def former_secret_keys() -> list[str]:
@@ -452,7 +458,29 @@ def former_secret_keys() -> list[str]:
     Raises:
         EnvironmentProblem: one is too short.
     """
-    return [check_secret("TIDEMARK_FORMER_SECRET_KEYS", key) for key in names("TIDEMARK_FORMER_SECRET_KEYS")]
+    return _former_keys("TIDEMARK_FORMER_SECRET_KEYS")
+
+
+def cluster_keys(secret_keys: list[str]) -> list[str]:
+    """Return the keys of the cluster's own signatures and seals: TIDEMARK_CLUSTER_KEY, which makes new ones, and
+    TIDEMARK_FORMER_CLUSTER_KEYS, which it has replaced.
+
+    Args:
+        secret_keys: Django's, current and former: the cluster's, too, unless it has one of its own.
+
+    Raises:
+        EnvironmentProblem: one is too short, or there are former ones alone.
+    """
+    given, former = os.environ.get("TIDEMARK_CLUSTER_KEY"), _former_keys("TIDEMARK_FORMER_CLUSTER_KEYS")
+    if given:
+        return [check_secret("TIDEMARK_CLUSTER_KEY", given), *former]
+    if former:
+        raise EnvironmentProblem("TIDEMARK_FORMER_CLUSTER_KEYS is set, and TIDEMARK_CLUSTER_KEY is not")
+    return secret_keys
+
+
+def _former_keys(variable: str) -> list[str]:
+    return [check_secret(variable, key) for key in names(variable)]
 
 
 def job_secrets() -> dict[str, str]:

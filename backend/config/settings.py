@@ -18,6 +18,8 @@ TIDEMARK_HOME = environment.home()
 
 SECRET_KEY = environment.secret_key()
 SECRET_KEY_FALLBACKS = environment.former_secret_keys()
+#: of commands, events, slots, snapshots and secrets of jobs; the first one signs, all of them verify
+TIDEMARK_CLUSTER_KEYS = environment.cluster_keys([SECRET_KEY, *SECRET_KEY_FALLBACKS])
 DEBUG = False
 ALLOWED_HOSTS = environment.names("TIDEMARK_ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]")
 if any("*" in host for host in ALLOWED_HOSTS):

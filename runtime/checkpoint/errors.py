@@ -49,7 +49,7 @@ class ForeignSnapshotError(CheckpointStorageError):
     def __init__(self, location: str, is_signed: bool) -> None:
         why = (
             "it is signed with a key that this cluster does not have: it is another cluster's, or the key has changed "
-            "and the former one is not in TIDEMARK_FORMER_SECRET_KEYS"
+            "and the former one is not in TIDEMARK_FORMER_CLUSTER_KEYS (or TIDEMARK_FORMER_SECRET_KEYS)"
             if is_signed
             else "it is not signed: it is older than signatures, or was written by an application"
         )

@@ -98,7 +98,7 @@ def test_a_key_that_was_replaced_is_still_believed_and_signs_no_more(metadata: C
     files(SnapshotKeys((FORMER,))).write_metadata(metadata)
     location = metadata.options.directory
     assert files(KEYS).load(location) == files(KEYS).read_metadata(location) == metadata
-    with pytest.raises(ForeignSnapshotError, match=r"that this cluster does not have.*TIDEMARK_FORMER_SECRET_KEYS"):
+    with pytest.raises(ForeignSnapshotError, match=r"that this cluster does not have.*TIDEMARK_FORMER_CLUSTER_KEYS"):
         files(SnapshotKeys((OURS,), takes_foreign=False)).load(location)
     assert encode_metadata(metadata, KEYS) == encode_metadata(metadata, SnapshotKeys((OURS,)))
 

@@ -224,6 +224,32 @@ def test_a_former_key_that_can_be_guessed_is_refused(monkeypatch: pytest.MonkeyP
         environment.former_secret_keys()
 
 
+def test_a_cluster_without_a_key_of_its_own_has_the_secret_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = ["s" * 32, "t" * 32]
+    assert environment.cluster_keys(given) == given
+    monkeypatch.setenv("TIDEMARK_FORMER_CLUSTER_KEYS", "b" * 32)
+    with pytest.raises(EnvironmentProblem, match="TIDEMARK_CLUSTER_KEY is not"):
+        environment.cluster_keys(given)
+    monkeypatch.setenv("TIDEMARK_CLUSTER_KEY", "a" * 32)
+    assert environment.cluster_keys(given) == ["a" * 32, "b" * 32]
+    monkeypatch.setenv("TIDEMARK_CLUSTER_KEY", "short")
+    with pytest.raises(EnvironmentProblem, match="TIDEMARK_CLUSTER_KEY has 5 characters"):
+        environment.cluster_keys(given)
+
+
+def test_a_process_with_the_clusters_key_alone_needs_no_home_for_a_secret_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("TIDEMARK_HOME", str(tmp_path / "file"))
+    monkeypatch.delenv("TIDEMARK_SECRET_KEY", raising=False)
+    with pytest.raises(EnvironmentProblem, match="cannot be written to"):
+        environment.secret_key()
+    monkeypatch.setenv("TIDEMARK_CLUSTER_KEY", "a" * 32)
+    assert len(environment.secret_key()) >= environment.MIN_SECRET_CHARS
+    assert environment.secret_key() != environment.secret_key()
+
+
 def test_a_switch_that_cannot_be_read_opens_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     for text, expected in (("", True), ("0", False), ("1", True)):
         monkeypatch.setenv("TIDEMARK_SUBMIT", text)

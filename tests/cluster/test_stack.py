@@ -185,7 +185,13 @@ def test_secrets_are_their_owners_only_and_not_in_the_slots_environment(stack: S
         assert (stack.home / name).stat().st_mode & 0o077 == 0, name
     pid = stack.live(DEMO)["vertices"][0]["subtasks"][0]["pid"]
     names = psutil.Process(pid).environ()
-    assert not {"REDIS_URL", "DATABASE_URL", "TIDEMARK_ADMIN_TOKEN", "TIDEMARK_SECRET_KEY"} & set(names)
+    assert not {
+        "REDIS_URL",
+        "DATABASE_URL",
+        "TIDEMARK_ADMIN_TOKEN",
+        "TIDEMARK_CLUSTER_KEY",
+        "TIDEMARK_SECRET_KEY",
+    } & set(names)
 
 
 def test_a_secret_put_through_everything_is_in_nothing_that_the_cluster_tells_or_stores(

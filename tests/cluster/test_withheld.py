@@ -129,10 +129,10 @@ def test_a_tag_that_quotes_a_secret_is_left_out_with_its_neighbours(tags: str) -
 
 def test_a_seal_is_read_after_a_change_of_keys_and_not_without_its_key(settings: Settings) -> None:
     row = _row(GIVEN)
-    settings.SECRET_KEY, settings.SECRET_KEY_FALLBACKS = "n" * 40, [settings.SECRET_KEY]
+    settings.TIDEMARK_CLUSTER_KEYS = ["n" * 40, *settings.TIDEMARK_CLUSTER_KEYS]
     assert given_of(row) == GIVEN
-    settings.SECRET_KEY_FALLBACKS = []
-    with pytest.raises(UnsealedError, match="TIDEMARK_FORMER_SECRET_KEYS"):
+    settings.TIDEMARK_CLUSTER_KEYS = ["n" * 40]
+    with pytest.raises(UnsealedError, match="TIDEMARK_FORMER_CLUSTER_KEYS"):
         given_of(row)
 
 

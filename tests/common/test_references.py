@@ -92,7 +92,13 @@ def rules(environment: Mapping[str, str], files: str = "", home: Path | None = N
 
 def test_variables_have_to_be_listed_and_those_of_the_cluster_cannot_be() -> None:
     variables = {"SHOP_PASSWORD": "canary", "SHOP_URL": "u", "OTHER": "o", "EMPTY": ""}
-    own = {"DATABASE_URL": "d", "REDIS_URL": "r", "TIDEMARK_SECRET_KEY": "k", "TIDEMARK_SECRET_PG_URL": "s"}
+    own = {
+        "DATABASE_URL": "d",
+        "REDIS_URL": "r",
+        "TIDEMARK_SECRET_KEY": "k",
+        "TIDEMARK_CLUSTER_KEY": "c",
+        "TIDEMARK_SECRET_PG_URL": "s",
+    }
     nothing = rules(variables)
     assert nothing.variables() == []
     with pytest.raises(ReferenceValueError, match="TIDEMARK_REFERENCE_VARIABLES of the JobManager does not list it"):

@@ -345,9 +345,9 @@ def test_a_foreign_savepoint_is_started_from_only_where_those_are_taken(
     assert answer.status_code == 400
     assert "TIDEMARK_FOREIGN_SNAPSHOTS=0" in answer.json()["errors"][0]
     # since then the key was replaced
-    former, settings.SECRET_KEY = settings.SECRET_KEY, "a-key-that-is-as-long-as-it-has-to-be"
+    former, settings.TIDEMARK_CLUSTER_KEYS = settings.TIDEMARK_CLUSTER_KEYS, ["a-key-that-is-as-long-as-it-has-to-be"]
     assert api.post(f"/v1/jars/{name}/run", {"savepointPath": own}, format="json").status_code == 400
-    settings.SECRET_KEY_FALLBACKS = [former]
+    settings.TIDEMARK_CLUSTER_KEYS += former
     assert api.post(f"/v1/jars/{name}/run", {"savepointPath": own}, format="json").status_code == 200
 
 

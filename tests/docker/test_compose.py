@@ -22,7 +22,15 @@ COMPOSE = read_compose(ROOT / "docker" / "compose.yaml")
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
 OWN = sorted(name for name, service in SERVICES.items() if service["image"] == "tidemark")
 JOBMANAGERS = ("jobmanager", "jobmanager-2", "jobmanager-3")
-SECRETS = ("POSTGRES_PASSWORD", "REDIS_PASSWORD", "TIDEMARK_SECRET_KEY", "TIDEMARK_ADMIN_TOKEN")
+SECRETS = (
+    "POSTGRES_PASSWORD",
+    "REDIS_PASSWORD",
+    "TIDEMARK_CLUSTER_KEY",
+    "TIDEMARK_SECRET_KEY",
+    "TIDEMARK_ADMIN_TOKEN",
+)
+#: keys of sessions
+PAGE_KEYS = {"TIDEMARK_SECRET_KEY", "TIDEMARK_FORMER_SECRET_KEYS"}
 
 
 def test_every_process_of_the_cluster_is_a_service() -> None:
@@ -51,7 +59,8 @@ def test_every_jobmanager_is_reached_by_a_name_of_its_own(name: str) -> None:
     assert service["environment"]["TIDEMARK_JOBMANAGER_HOST"] == f"{name}.slots"
     assert service["networks"]["slots"]["aliases"] == [f"{name}.slots"]
     others = {k: v for k, v in service["environment"].items() if k != "TIDEMARK_JOBMANAGER_HOST"}
-    assert others == {k: v for k, v in SERVICES["web"]["environment"].items() if k != "TIDEMARK_HOST"}
+    of_web = SERVICES["web"]["environment"]
+    assert others == {k: v for k, v in of_web.items() if k not in {"TIDEMARK_HOST", *PAGE_KEYS}}
     assert service["command"] == SERVICES["jobmanager"]["command"]
 
 
@@ -108,6 +117,13 @@ def test_code_of_users_reaches_no_server_of_the_cluster() -> None:
     assert {name for name in SERVICES if "bus" in networks[name]} == {"redis", "web", "taskmanager", *JOBMANAGERS}
     assert set(COMPOSE["networks"]) == set().union(*networks.values())
     assert all(COMPOSE["networks"][name] == {"internal": True} for name in ("database", "bus", "kafka"))
+
+
+def test_only_web_can_sign_sessions_and_all_know_the_clusters_key() -> None:
+    signing = {name for name in SERVICES if PAGE_KEYS & set(SERVICES[name].get("environment", {}))}
+    assert signing == {"web", "prepare"}
+    sealing = {name for name in SERVICES if "TIDEMARK_CLUSTER_KEY" in SERVICES[name].get("environment", {})}
+    assert sealing == {"web", "prepare", "taskmanager", *JOBMANAGERS}
 
 
 def test_only_who_asks_the_database_can() -> None:

@@ -17,13 +17,13 @@ DIRECTORY = ROOT / "docker" / "kubernetes"
 FILES = sorted(path.name for path in DIRECTORY.glob("*.yaml"))
 NOT_RESOURCES = {"kustomization.yaml", "secrets.example.yaml"}
 WORKLOADS = ("Deployment", "StatefulSet", "Job")
-STORES = {"DATABASE_URL", "REDIS_URL", "TIDEMARK_SECRET_KEY"}
+STORES = {"DATABASE_URL", "REDIS_URL", "TIDEMARK_CLUSTER_KEY"}
 #: workload → the secrets that it has
 SECRETS = {
-    "prepare": STORES | {"TIDEMARK_ADMIN_TOKEN"},
-    "web": STORES,
+    "prepare": STORES | {"TIDEMARK_SECRET_KEY", "TIDEMARK_ADMIN_TOKEN"},
+    "web": STORES | {"TIDEMARK_SECRET_KEY"},
     "jobmanager": STORES,
-    "taskmanager": {"REDIS_URL", "TIDEMARK_SECRET_KEY"},
+    "taskmanager": {"REDIS_URL", "TIDEMARK_CLUSTER_KEY"},
     "spark-master": set(),
     "spark-worker": set(),
 }

@@ -34,6 +34,7 @@ BIN = Path(sys.executable).parent
 SECRETS = {
     "POSTGRES_PASSWORD": "pg5ec2e7",
     "REDIS_PASSWORD": "5ed15ec2e7",
+    "TIDEMARK_CLUSTER_KEY": "c1057e4" * 6,
     "TIDEMARK_SECRET_KEY": "5ec2e7" * 8,
     "TIDEMARK_ADMIN_TOKEN": "ad31570ce9" * 4,
 }

@@ -44,7 +44,8 @@ def unsealed_by_hand(job_id: str, seal: str) -> str | None:
     except ValueError:
         return None
     nonce, tag, cipher = raw[:_NONCE_BYTES], raw[_NONCE_BYTES:][:_TAG_BYTES], raw[_NONCE_BYTES + _TAG_BYTES :]
-    for secret in (settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS):
+    # the cluster's key may have been the secret key until now
+    for secret in (settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS, *settings.TIDEMARK_CLUSTER_KEYS):
         expected = hmac.digest(_key("tidemark.withheld.tag", secret), job_id.encode() + nonce + cipher, "sha256")
         if hmac.compare_digest(tag, expected):
             key = _key("tidemark.withheld.cipher", secret)

@@ -42,7 +42,15 @@ from runtime.network.tls import TlsError, Transport
 logger = logging.getLogger(__name__)
 
 #: variables that user code must not find in its environment; this process has read them already
-SECRETS = ("TIDEMARK_ADMIN_TOKEN", "TIDEMARK_SECRET_KEY", "TIDEMARK_FORMER_SECRET_KEYS", "DATABASE_URL", "REDIS_URL")
+SECRETS = (
+    "TIDEMARK_ADMIN_TOKEN",
+    "TIDEMARK_CLUSTER_KEY",
+    "TIDEMARK_FORMER_CLUSTER_KEYS",
+    "TIDEMARK_SECRET_KEY",
+    "TIDEMARK_FORMER_SECRET_KEYS",
+    "DATABASE_URL",
+    "REDIS_URL",
+)
 #: commands only hand over work; with two threads, a command that waits for a lock does not delay the ping
 WORKER_THREADS = 2
 DRAIN_BEAT_S = 0.5
