@@ -125,6 +125,10 @@ class SplitReader(ABC):
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
         """Note that a checkpoint of the job has completed: a restore goes back to it, or to a later one."""
 
+    def awaits_checkpoint(self) -> bool:
+        """Return whether the reader, at the end of its split, is to hear of one more checkpoint before it is closed."""
+        return False
+
     def take_dead_letters(self) -> RecordBatch | None:
         """Return what the reads since the last call have set aside for `Source.dead_letter_tag`; None if nothing."""
         return None

@@ -85,6 +85,8 @@ class SourceOperator(StreamOperator):
         self._name = name
         self._queue: deque[SplitState] = deque()
         self._open: list[_OpenSplit] = []
+        #: of splits that have ended, each with the first checkpoint behind its end; None: there is none yet
+        self._lingering: list[tuple[SplitReader, int | None]] = []
         #: index of the open split that is read next
         self._turn = 0
         self._watermark = MIN_WATERMARK
@@ -179,6 +181,9 @@ class SourceOperator(StreamOperator):
         """Tell the readers; emit the watermark and the idleness behind a micro-batch, in which no timer runs."""
         for split in self._open:
             split.reader.notify_snapshot(checkpoint_id)
+        for reader, _ in self._lingering:
+            reader.notify_snapshot(checkpoint_id)
+        self._lingering = [(reader, first or checkpoint_id) for reader, first in self._lingering]
         if self._in_passes and not self._ended:
             self._update_trackers()
 
@@ -186,10 +191,19 @@ class SourceOperator(StreamOperator):
         """Tell the readers that a checkpoint of the job has completed."""
         for split in self._open:
             split.reader.notify_checkpoint_complete(checkpoint_id)
+        lingering, self._lingering = self._lingering, []
+        for reader, first in lingering:
+            reader.notify_checkpoint_complete(checkpoint_id)
+            if first is None or first > checkpoint_id:
+                self._lingering.append((reader, first))
+            else:
+                reader.close()
 
     def close(self) -> None:
         while self._open:
             self._open.pop().reader.close()
+        while self._lingering:
+            self._lingering.pop()[0].close()
 
     # --- the coordinator ----------------------------------------------------------------------------------------------
 
@@ -299,7 +313,10 @@ class SourceOperator(StreamOperator):
                 return EmitStatus.MORE_AVAILABLE
             if result is ReadStatus.END_OF_SPLIT:
                 del self._open[self._turn]
-                current.reader.close()
+                if current.reader.awaits_checkpoint():
+                    self._lingering.append((current.reader, None))
+                else:
+                    current.reader.close()
                 self._emit_combined()
                 return EmitStatus.MORE_AVAILABLE
             if result is ReadStatus.IDLE and not current.tracker.is_idle:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import random
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import OFFSET_INVALID, Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
 from runtime.common import Row, SimpleStringSchema, Types, WatermarkStrategy
 from runtime.common.secrets import SecretRef
@@ -297,6 +298,33 @@ def test_offsets_of_the_group_are_committed_with_checkpoints(broker: KafkaBroker
     asking = Consumer({"bootstrap.servers": broker.servers, "group.id": group})
     wait_until(lambda: asking.committed([TopicPartition(topic, 0)], 10)[0].offset == 6, 10, "the commit")
     asking.close()
+    rig.close()
+
+
+def test_offsets_of_partitions_that_have_ended_are_committed_with_the_next_checkpoint(
+    broker: KafkaBroker, make_topic: MakeTopic
+) -> None:
+    topic, group = make_topic(2), f"group-{random.getrandbits(32)}"
+    broker.write(topic, texts(*range(4)), partition=0)
+    broker.write(topic, texts(*range(4, 10)), partition=1)
+    stops = {KafkaTopicPartition(topic, 0): 3, KafkaTopicPartition(topic, 1): 5}
+    bounded = reading(broker, topic).set_group_id(group).set_bounded(KafkaOffsetsInitializer.offsets(stops))
+    others = set(threading.enumerate())
+    rig = SourceRig(bounded.build())
+    rig.run_until(lambda: bool(rig.ended), "the end")
+    assert sorted(map(int, rig.values)) == [0, 1, 2, 4, 5, 6, 7, 8]
+    [operator] = rig.operators
+    asking = Consumer({"bootstrap.servers": broker.servers, "group.id": group})
+    both = [TopicPartition(topic, number) for number in range(2)]
+    # one that was under way when the partitions ended does not have their ends
+    operator.notify_checkpoint_complete(1)
+    assert [each.offset for each in asking.committed(both, 10)] == [OFFSET_INVALID] * 2
+    operator.prepare_snapshot_pre_barrier(2)
+    operator.notify_checkpoint_complete(2)
+    wait_until(lambda: [each.offset for each in asking.committed(both, 10)] == [3, 5], 10, "the commit")
+    asking.close()
+    # nothing keeps its consumer any longer
+    wait_until(lambda: not any(each.name == "kafka-0" for each in {*threading.enumerate()} - others), 30, "its end")
     rig.close()
 
 

@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from runtime.connectors.kafka.offsets import KafkaTopicPartition
+from runtime.connectors.kafka.offsets import ANSWER_S, KafkaTopicPartition
 from runtime.core.batch import NO_TIMESTAMP
 
 logger = logging.getLogger(__name__)
@@ -155,6 +155,7 @@ class Fetcher:
         self._paused: set[tuple[str, int]] = set()
         #: of those that are full and not paused yet
         self._full_since: dict[tuple[str, int], float] = {}
+        self._commits_under_way = 0
         self._failure: list[Exception] = []
         self._stop = threading.Event()
         #: there is a command, room in a queue, or the end
@@ -175,10 +176,10 @@ class Fetcher:
     def commit(self, offsets: Mapping[KafkaTopicPartition, int]) -> None:
         """Have the group's offsets committed; does not wait, and what fails is logged: the job does not need them."""
         positions = [TopicPartition(each.topic, each.partition, offset) for each, offset in offsets.items()]
-        self._command(lambda consumer: consumer.commit(offsets=positions, asynchronous=True))
+        self._command(lambda consumer: self._commit(consumer, positions))
 
     def close(self) -> None:
-        """End the thread; does not wait for it. Idempotent."""
+        """End the thread, when commits are answered; does not wait for it. Idempotent."""
         self._stop.set()
         self._wake.set()
 
@@ -190,12 +191,12 @@ class Fetcher:
 
     def _run(self) -> None:
         try:
-            consumer = Consumer({**self._properties, "on_commit": _on_commit, "error_cb": self._on_error})
+            consumer = Consumer({**self._properties, "on_commit": self._on_commit, "error_cb": self._on_error})
             try:
                 while not self._stop.is_set():
                     self._step(consumer)
-                # commits that are under way
                 self._carry_out(consumer)
+                self._await_commits(consumer)
             finally:
                 consumer.close()
         except Exception as error:
@@ -221,6 +222,16 @@ class Fetcher:
                     command(consumer)
                 except KafkaException as error:
                     logger.warning("Kafka: %s", error)
+
+    def _commit(self, consumer: Consumer, positions: list[TopicPartition]) -> None:
+        consumer.commit(offsets=positions, asynchronous=True)
+        self._commits_under_way += 1
+
+    def _await_commits(self, consumer: Consumer) -> None:
+        """Wait for the answers: to close a consumer drops commits that still look for the group's coordinator."""
+        until = time.monotonic() + ANSWER_S
+        while self._commits_under_way and time.monotonic() < until:
+            consumer.poll(POLL_S)
 
     def _assign(self, consumer: Consumer, opened: PartitionQueue) -> None:
         partition = opened.partition
@@ -290,6 +301,11 @@ class Fetcher:
             consumer.resume([TopicPartition(*key)])
             self._paused.discard(key)
 
+    def _on_commit(self, error: KafkaError | None, _: Sequence[TopicPartition]) -> None:
+        self._commits_under_way -= 1
+        if error is not None:
+            logger.warning("Kafka: offsets of the group could not be committed: %s", error)
+
     def _on_error(self, error: KafkaError) -> None:
         # the client tries again whatever else there is
         if error.fatal() or error.code() in _HOPELESS:
@@ -303,8 +319,3 @@ def _key(message: Message) -> tuple[str, int]:
 def _time(message: Message) -> int:
     kind, time = message.timestamp()
     return time if kind else NO_TIMESTAMP
-
-
-def _on_commit(error: KafkaError | None, _: Sequence[TopicPartition]) -> None:
-    if error is not None:
-        logger.warning("Kafka: offsets of the group could not be committed: %s", error)

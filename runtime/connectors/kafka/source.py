@@ -410,19 +410,17 @@ class _PartitionReader(SplitReader):
             self._queue = self._shared.fetcher.open(split.partition, offset)
 
     def read(self, max_rows: int) -> RecordBatch | ReadStatus:
+        chunk = None if self._is_over else self._chunk or self._take()
         if self._is_over:
+            self._release()
             return ReadStatus.END_OF_SPLIT
-        chunk = self._chunk
         if chunk is None:
-            chunk = self._take()
-            if chunk is None:
-                return ReadStatus.END_OF_SPLIT if self._is_over else ReadStatus.NOTHING_YET
+            return ReadStatus.NOTHING_YET
         row, end = self._row, min(self._end, self._row + max_rows)
         batch, consumed = self._decode(chunk, row, end)
         self._row = row + consumed
         if self._row == self._end:
-            self._offset = int(chunk.next_offset)
-            self._leave_chunk()
+            self._leave_chunk(chunk)
         else:
             self._offset = int(chunk.offsets[self._row - 1]) + 1
         return batch
@@ -440,17 +438,17 @@ class _PartitionReader(SplitReader):
         self._chunk, self._row = chunk, 0
         self._end = len(chunk.values) if stop is None else int(chunk.offsets.searchsorted(stop))
         if self._end == 0:
-            self._offset = max(self._offset, chunk.next_offset)
-            self._leave_chunk()
+            self._leave_chunk(chunk)
             return None
         return chunk
 
-    def _leave_chunk(self) -> None:
-        """Note that a chunk has been read, whose end the position is at."""
+    def _leave_chunk(self, chunk: Chunk) -> None:
+        """Go behind a chunk that has been read, or to where reading stops."""
         self._chunk = None
+        self._offset = max(self._offset, int(chunk.next_offset))
         stop = self._split.stop
         if stop is not None and self._offset >= stop:
-            self._is_over = True
+            self._offset, self._is_over = stop, True
 
     def _decode(self, chunk: Chunk, row: int, end: int) -> tuple[RecordBatch, int]:
         times = chunk.times[row:end]
@@ -508,10 +506,18 @@ class _PartitionReader(SplitReader):
         self._snapshots = {number: each for number, each in self._snapshots.items() if number > checkpoint_id}
         self._shared.fetcher.commit({self._split.partition: offset})
 
+    def awaits_checkpoint(self) -> bool:
+        return self._source.commits_offsets and self._shared is not None
+
+    def _release(self) -> None:
+        """Have nothing more fetched. Idempotent."""
+        if self._shared is not None:
+            self._shared.fetcher.release(self._queue)
+
     def close(self) -> None:
+        self._release()
         shared, self._shared = self._shared, None
         if shared is not None:
-            shared.fetcher.release(self._queue)
             _FETCHERS.leave(self._source, self._split.partition, self._subtask, shared)
 
 
