@@ -1,27 +1,33 @@
-"""ControlServer: the JobMaster's end of all control streams of a job, over Arrow Flight.
+"""ControlServer: the JobMaster's end of all control streams of a job, which slots open as clients of Arrow Flight.
 
-One Flight handler thread per slot writes, a second one reads; what arrives is handed to callbacks that only queue it.
+Two threads serve a slot, one that writes and one that reads; what arrives is handed to callbacks that only queue it.
 A stream that ends before SlotLeaving is a lost slot.
 
 Slots run the code of users. What they send is read by a closed codec, is bounded, and must name the slot and attempt
 for which the stream was opened; else the stream ends, and the slot is lost (ADR 36). Whoever does not know the
 attempt's token is refused by the headers of the call, before anything of its body is read.
+
+The server is gRPC's and not Flight's, which reads the first message of each call by itself, whatever its size: here no
+message is read before the hello, and none above a slot's frame at any time (ADR 63).
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
-import pyarrow.flight as flight
+import grpc
+import pyarrow as pa
 
 from runtime.core.closed_codec import WireError
 from runtime.core.ids import Attempt, SlotId
 from runtime.network.addresses import in_uri, listening_host
-from runtime.network.control_stream import Hello, Outbox
+from runtime.network.control_stream import MAX_SLOT_FRAME_BYTES, Hello, Outbox
+from runtime.network.flight_data import EXCHANGE_METHOD, FlightDataError, flight_data_of, message_in
 from runtime.network.opening import HELLO_HEADER, OpeningError, is_answer
-from runtime.network.pieces import MAX_RECEIVED_BYTES, PieceAssembler, PieceError
+from runtime.network.pieces import PieceAssembler, PieceError
 from runtime.network.refusals import REFUSALS
 from runtime.network.tls import Transport
 from runtime.task.jobmaster_codec import encode_jobmaster_messages
@@ -40,38 +46,40 @@ MAX_MESSAGE_BYTES = 1 << 30
 """Most that a slot may send as one list of messages. Acknowledgements carry operator state, and a printed record may
 have 512 MiB; below that, jobs with large union states would fail."""
 MAX_UNANSWERED = 256
-"""Streams whose slot has not answered the challenge yet. A slot answers at once; each holds a thread."""
+"""Streams whose slot has not answered the challenge yet. A slot answers at once; each holds two threads and a frame."""
+MAX_CONNECTIONS = 8192
+"""Of one job. A slot has one; gRPC closes what is above it, and what has not opened HTTP/2 within seconds."""
+_OPTIONS = (
+    # with what Flight puts around a frame
+    ("grpc.max_receive_message_length", MAX_SLOT_FRAME_BYTES + 1024),
+    ("grpc.max_metadata_size", 8 << 10),
+    ("grpc.max_allowed_incoming_connections", MAX_CONNECTIONS),
+    ("grpc.max_concurrent_streams", 8),
+    ("grpc.server_handshake_timeout_ms", 10_000),
+    # what is on its way and not asked for yet: the windows are not to grow with the bandwidth
+    ("grpc.http2.bdp_probe", 0),
+    ("grpc.http2.lookahead_bytes", 64 << 10),
+    ("grpc.so_reuseport", 0),
+)
 
 
-class _HelloFactory(flight.ServerMiddlewareFactory):  # type: ignore[misc]
-    """Checks the hello of a call before its body is read: who is not a slot of the job holds nothing here."""
+class _Threads(ThreadPoolExecutor):
+    """A new thread for each call, which ends with it, and keeps no process alive; gRPC bounds their number."""
 
-    def __init__(self, token_of: Callable[[Attempt], str]) -> None:
-        self._token_of = token_of
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        future: Future[Any] = Future()
 
-    def start_call(self, info: Any, headers: dict[str, list[str | bytes]]) -> _HelloChecked:
-        values: Sequence[str | bytes] = headers.get(HELLO_HEADER, ())
-        if info.method != flight.FlightMethod.DO_EXCHANGE or len(values) != 1:
-            REFUSALS.count("connections")
-            raise flight.FlightUnauthenticatedError("only slots are served here")
-        value = values[0]
-        try:
-            hello, proof = Hello.read(value.encode() if isinstance(value, str) else value)
-            hello.check(proof, self._token_of(hello.attempt))
-            return _HelloChecked(hello)
-        except OpeningError as error:
-            REFUSALS.count("connections")
-            raise flight.FlightUnauthenticatedError(str(error)) from error
+        def run() -> None:
+            try:
+                future.set_result(fn(*args, **kwargs))
+            except BaseException as error:  # whoever waits for the result is told
+                future.set_exception(error)
+
+        threading.Thread(target=run, name="control-write", daemon=True).start()
+        return future
 
 
-class _HelloChecked(flight.ServerMiddleware):  # type: ignore[misc]
-    """Carries the hello of a call to its handler."""
-
-    def __init__(self, hello: Hello) -> None:
-        self.hello = hello
-
-
-class ControlServer(flight.FlightServerBase):  # type: ignore[misc]
+class ControlServer(grpc.GenericRpcHandler):  # type: ignore[misc]  # grpc is not typed
     """Serves the control streams of one job.
 
     Args:
@@ -79,6 +87,9 @@ class ControlServer(flight.FlightServerBase):  # type: ignore[misc]
         token_of: returns the secret of an attempt; who does not know it is refused.
         on_message: called with the slot and each of its messages, on that slot's thread.
         on_lost: called with (slot, attempt, cause) when a stream ends without SlotLeaving.
+
+    Raises:
+        OSError: nothing can listen at that address.
     """
 
     def __init__(
@@ -95,12 +106,15 @@ class ControlServer(flight.FlightServerBase):  # type: ignore[misc]
         self._outboxes: dict[tuple[SlotId, Attempt], Outbox] = {}
         self._unanswered = 0
         transport = Transport.of_environment()
-        super().__init__(
-            f"{transport.scheme}://{in_uri(listening_host(host))}:0",
-            middleware={HELLO_HEADER: _HelloFactory(token_of)},
-            **transport.server_arguments(),
+        self._server = grpc.server(
+            _Threads(), handlers=[self], options=_OPTIONS, maximum_concurrent_rpcs=MAX_CONNECTIONS
         )
-        self.address = f"{transport.scheme}://{in_uri(host)}:{self.port}"
+        try:
+            port = _listen(self._server, f"{in_uri(listening_host(host))}:0", transport)
+        except RuntimeError as error:
+            raise OSError(f"the control server cannot listen at {host}: {error}") from error
+        self._server.start()
+        self.address = f"{transport.scheme}://{in_uri(host)}:{port}"
 
     def send(self, slot: SlotId, attempt: Attempt, message: JobMasterMessage) -> None:
         """Queue a message for a slot; one that is not connected gets nothing."""
@@ -123,90 +137,127 @@ class ControlServer(flight.FlightServerBase):  # type: ignore[misc]
             outbox.put(EndOfStream())
             outbox.close()
 
-    def do_exchange(self, context: Any, descriptor: Any, reader: Any, writer: Any) -> None:
+    def service(self, handler_call_details: Any) -> Any:
+        """Return what serves a call. gRPC's own thread asks it, so that the call itself is judged by `_serve`."""
+        is_stream = handler_call_details.method == EXCHANGE_METHOD
+        return grpc.stream_stream_rpc_method_handler(self._serve if is_stream else _refuse)
+
+    def _serve(self, requests: Iterator[bytes], context: Any) -> Iterator[bytes]:
         """Serve one slot's stream for its whole life."""
-        hello: Hello = context.get_middleware(HELLO_HEADER).hello
-        self._challenge(hello, reader, writer)
-        identity = (hello.slot, hello.attempt)
-        outbox = Outbox(encode_jobmaster_messages)
+        hello = self._hello_of(context)
+        challenge, expected = hello.challenge(self._token_of(hello.attempt))
         with self._lock:
-            if identity in self._outboxes:
-                raise flight.FlightServerError(f"slot {hello.slot} of attempt {hello.attempt} is connected already")
-            self._outboxes[identity] = outbox
-        read_thread = threading.Thread(
-            target=self._read, args=(reader, hello, outbox), name=f"control-{hello.slot}", daemon=True
-        )
-        read_thread.start()
+            is_full = self._unanswered >= MAX_UNANSWERED
+            self._unanswered += not is_full
+        if is_full:
+            REFUSALS.count("connections")
+            context.abort(grpc.StatusCode.UNKNOWN, "too many streams are being opened")
         try:
-            outbox.write_all(writer.write_metadata)
-        except (flight.FlightError, OSError):
-            # the reader sees the same break and reports it
-            pass
-        finally:
-            read_thread.join()
-            with self._lock:
-                self._outboxes.pop(identity, None)
-
-    def _challenge(self, hello: Hello, reader: Any, writer: Any) -> None:
-        """Show the slot that this is its JobMaster, and have it show that it is the slot.
-
-        Raises:
-            FlightUnauthenticatedError: it is not.
-            FlightServerError: too many have not answered yet.
-        """
-        with self._lock:
-            if self._unanswered >= MAX_UNANSWERED:
-                REFUSALS.count("connections")
-                raise flight.FlightServerError("too many streams are being opened")
-            self._unanswered += 1
-        try:
-            challenge, expected = hello.challenge(self._token_of(hello.attempt))
-            writer.write_metadata(challenge)
-            answer = reader.read_chunk().app_metadata
-            if answer is None or answer.size > len(expected) or not is_answer(answer.to_pybytes(), expected):
-                REFUSALS.count("connections")
-                raise flight.FlightUnauthenticatedError("the hello is a repetition")
-        except StopIteration:
-            raise flight.FlightUnauthenticatedError("no answer to the challenge") from None
+            yield flight_data_of(challenge)
+            answer = _first_message(requests)
         finally:
             with self._lock:
                 self._unanswered -= 1
+        if not is_answer(answer, expected):
+            if answer:
+                REFUSALS.count("connections")
+            reason = "the hello is a repetition" if answer else "no answer to the challenge"
+            context.abort(grpc.StatusCode.UNAUTHENTICATED, reason)
+        outbox = Outbox(encode_jobmaster_messages)
+        with self._lock:
+            is_second = self._outboxes.setdefault((hello.slot, hello.attempt), outbox) is not outbox
+        if is_second:
+            reason = f"slot {hello.slot} of attempt {hello.attempt} is connected already"
+            context.abort(grpc.StatusCode.UNKNOWN, reason)
+        reading = threading.Thread(
+            target=self._read, args=(requests, hello, outbox), name=f"control-{hello.slot}", daemon=True
+        )
+        reading.start()
+        for frame in outbox.frames():
+            yield flight_data_of(frame)
+        # the slot ends the stream, once it has read what was written
+        reading.join()
 
-    def _read(self, reader: Any, hello: Hello, outbox: Outbox) -> None:
+    def _hello_of(self, context: Any) -> Hello:
+        """Return the hello of a call, or end it."""
+        values = [value for key, value in context.invocation_metadata() if key == HELLO_HEADER]
+        if len(values) != 1:
+            _refuse(None, context)
+        value = values[0]
+        try:
+            hello, proof = Hello.read(value.encode() if isinstance(value, str) else value)
+            hello.check(proof, self._token_of(hello.attempt))
+        except OpeningError as error:
+            _refuse(None, context, str(error))
+        return hello
+
+    def _read(self, requests: Iterator[bytes], hello: Hello, outbox: Outbox) -> None:
         cause = "the control stream ended"
         assembler = PieceAssembler(MAX_MESSAGE_BYTES)
         leaving = False
         try:
-            while not leaving:
-                frame = reader.read_chunk().app_metadata
-                if frame is None or frame.size > MAX_RECEIVED_BYTES:
-                    raise PieceError("a frame without a message" if frame is None else f"a frame of {frame.size} bytes")
-                received = assembler.add(frame)
+            for request in requests:
+                frame = message_in(request)
+                if frame is None:
+                    raise PieceError("a frame without a message")
+                received = assembler.add(pa.py_buffer(frame))
                 for message in decode_slot_messages(received) if received is not None else ():
                     _check_sender(message, hello)
                     leaving = leaving or isinstance(message, SlotLeaving)
                     self._on_message(hello.slot, message)
-        except StopIteration:
-            pass
-        except (flight.FlightError, PieceError, WireError, OSError, MemoryError) as error:
-            if isinstance(error, PieceError | WireError):
-                REFUSALS.count("messages")
+                if leaving:
+                    break
+        except grpc.RpcError:
+            cause = "the control stream broke"
+        except (FlightDataError, PieceError, WireError, MemoryError) as error:
+            REFUSALS.count("messages")
             cause = f"the control stream broke: {error}"
         finally:
             outbox.close()
+            with self._lock:
+                self._outboxes.pop((hello.slot, hello.attempt), None)
             if not leaving:
                 self._on_lost(hello.slot, hello.attempt, cause)
 
     def stop(self) -> None:
-        """End all streams; gives up after 2 s on slots that do not answer (their threads are daemons)."""
+        """End all streams; those of slots that do not answer within 2 s are broken."""
         with self._lock:
             outboxes = list(self._outboxes.values())
         for outbox in outboxes:
             outbox.put(EndOfStream())
             outbox.close()
-        closer = threading.Thread(target=self.shutdown, name="control-shutdown", daemon=True)
-        closer.start()
-        closer.join(SHUTDOWN_TIMEOUT_S)
+        self._server.stop(SHUTDOWN_TIMEOUT_S).wait(2 * SHUTDOWN_TIMEOUT_S)
+
+
+def _listen(server: Any, address: str, transport: Transport) -> int:
+    """Have a server listen at an address, in the clear or with the certificates of this process; its port is returned.
+
+    Raises:
+        RuntimeError: the address cannot be had.
+    """
+    own = transport.certificates
+    if own is None:
+        return int(server.add_insecure_port(address))
+    pair = (own.key.encode(), own.certificate.encode())
+    return int(server.add_secure_port(address, grpc.ssl_server_credentials([pair], own.authority.encode(), True)))
+
+
+def _refuse(_: Any, context: Any, reason: str = "only slots are served here") -> Any:
+    """End a call of somebody who is no slot."""
+    REFUSALS.count("connections")
+    context.abort(grpc.StatusCode.UNAUTHENTICATED, reason)
+
+
+def _first_message(requests: Iterator[bytes]) -> bytes:
+    """Return the first message of a stream, after the descriptor that Flight's clients open it with; b"": none."""
+    try:
+        for request in requests:
+            message = message_in(request)
+            if message is not None:
+                return bytes(message)
+    except (FlightDataError, grpc.RpcError):
+        pass
+    return b""
 
 
 def _check_sender(message: SlotMessage, hello: Hello) -> None:

@@ -10,13 +10,19 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from runtime.core.ids import Attempt, SlotId
 from runtime.network.opening import Opening, new_nonce
 from runtime.network.pieces import pieces_of
+
+SLOT_PIECE_BYTES = 256 << 10
+"""Of what slots send. The JobMaster takes no larger message of anybody, so what many callers have on their way to it is
+little; a slot seldom sends more at once."""
+MAX_SLOT_FRAME_BYTES = SLOT_PIECE_BYTES + 1024
+"""Of one frame of a slot, a piece or a whole message."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,10 +44,12 @@ class Outbox:
 
     Args:
         encode: makes a list of messages into bytes.
+        piece_bytes: most bytes of them in one frame; None: as many as pieces usually have.
     """
 
-    def __init__(self, encode: Callable[[Sequence[Any]], bytes]) -> None:
+    def __init__(self, encode: Callable[[Sequence[Any]], bytes], piece_bytes: int | None = None) -> None:
         self._encode = encode
+        self._piece_bytes = piece_bytes
         self._queue: deque[Any] = deque()
         #: those that need not wait for the rest of a long list
         self._overtaking: deque[Any] = deque()
@@ -68,11 +76,16 @@ class Outbox:
 
     def write_all(self, write: Callable[[bytes | bytearray], None]) -> None:
         """Write everything that is put, several messages at a time, until closed and empty."""
+        for frame in self.frames():
+            write(frame)
+
+    def frames(self) -> Iterator[bytes | bytearray]:
+        """Return the frames of everything that is put, until closed and empty; waits while there is nothing."""
         while messages := self._wait():
-            for index, piece in enumerate(pieces_of(self._encode(messages))):
+            for index, piece in enumerate(pieces_of(self._encode(messages), self._piece_bytes)):
                 if index and (overtaking := self._take(self._overtaking)):
-                    write(self._encode(overtaking))
-                write(piece)
+                    yield self._encode(overtaking)
+                yield piece
 
     def _wait(self) -> list[Any]:
         """All that is queued, once there is something; nothing: closed."""

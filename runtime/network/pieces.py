@@ -32,15 +32,15 @@ class PieceError(Exception):
     """A piece that does not continue the current message."""
 
 
-def pieces_of(message: bytes | bytearray) -> Iterator[bytes | bytearray]:
-    """Return the frames to send for a message: itself, or its pieces."""
-    total = len(message)
-    if total <= PIECE_BYTES:
+def pieces_of(message: bytes | bytearray, piece_bytes: int | None = None) -> Iterator[bytes | bytearray]:
+    """Return the frames to send for a message: itself, or its pieces of so many bytes (None: PIECE_BYTES)."""
+    total, piece_bytes = len(message), piece_bytes or PIECE_BYTES
+    if total <= piece_bytes:
         yield message
         return
     view = memoryview(message)
-    for offset in range(0, total, PIECE_BYTES):
-        yield b"".join((_HEAD.pack(_MAGIC, total, offset), view[offset : offset + PIECE_BYTES]))
+    for offset in range(0, total, piece_bytes):
+        yield b"".join((_HEAD.pack(_MAGIC, total, offset), view[offset : offset + piece_bytes]))
 
 
 class PieceAssembler:

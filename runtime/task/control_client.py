@@ -15,11 +15,12 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
 
+import pyarrow as pa
 import pyarrow.flight as flight
 
 from runtime.core.clock import Clock
 from runtime.core.ids import Attempt, SlotId
-from runtime.network.control_stream import Hello, Outbox
+from runtime.network.control_stream import SLOT_PIECE_BYTES, Hello, Outbox
 from runtime.network.opening import HELLO_HEADER, OpeningError
 from runtime.network.pieces import PieceAssembler, PieceError
 from runtime.network.tls import TlsError, Transport
@@ -64,7 +65,7 @@ class FlightControlLink:
         self._lease_ms = lease_ms
         self._lost: ControlLostError | None = None
         self._inbox: deque[JobMasterMessage] = deque()
-        self._outbox = Outbox(encode_slot_messages)
+        self._outbox = Outbox(encode_slot_messages, SLOT_PIECE_BYTES)
         self._listener: Callable[[], None] = lambda: None
         self._heartbeat = Heartbeat(hello.slot, hello.attempt, 0, {})
         self._published_ms = clock.monotonic_ms()
@@ -171,7 +172,7 @@ class FlightControlLink:
         except OpeningError as error:
             self._lose(str(error), is_final=True)
             self._reader.cancel()
-        except (flight.FlightError, PieceError) as error:
+        except (flight.FlightError, pa.ArrowException, PieceError) as error:
             self._lose(f"control stream broken: {error}")
         finally:
             # what is queued goes nowhere, and the writer finds that out
@@ -206,7 +207,7 @@ class FlightControlLink:
             # `done_writing` is not called: the JobMaster ends the stream on SlotLeaving, and gRPC aborts the process if
             # a reader that finds the stream broken closes it at the same moment
             self._outbox.write_all(self._writer.write_metadata)
-        except flight.FlightError as error:
+        except (flight.FlightError, pa.ArrowException) as error:
             self._lose(f"control stream broken: {error}")
 
 

@@ -22,7 +22,7 @@ from runtime.state.snapshot import OperatorSnapshot, OperatorStateSnapshot
 MAX_CAUSE_CHARS = 4_000
 """Of the message of a failure. Fewer: the end of an error is missing; more: each page of the job gets them."""
 MAX_TRACEBACK_CHARS = 32_000
-PROTOCOL_VERSION = 9
+PROTOCOL_VERSION = 10
 """Of these messages and of what slots and JobMasters expect of each other. A JobMaster does not adopt slots of another
 version: raise it with every change that an older slot would misunderstand."""
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pyarrow
 import pyarrow.flight as flight
 import pytest
 
@@ -18,7 +19,7 @@ from runtime.core.clock import SYSTEM_CLOCK
 from runtime.core.ids import Attempt, SlotId
 from runtime.jobmaster import control_server
 from runtime.jobmaster.control_server import ControlServer
-from runtime.network.control_stream import Hello
+from runtime.network.control_stream import MAX_SLOT_FRAME_BYTES, Hello
 from runtime.network.opening import HELLO_HEADER, MAX_HELLO_BYTES
 from runtime.network.refusals import REFUSALS
 from runtime.task.control_client import connect_control
@@ -109,12 +110,57 @@ def test_a_slot_cannot_speak_for_another_attempt(leader: Leader) -> None:
     assert leader.heard == []
 
 
-def test_a_frame_beyond_the_limit_ends_the_stream(leader: Leader, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(control_server, "MAX_RECEIVED_BYTES", 1000)
-    writer, _ = RawSlot(leader.server.address).open()
-    writer.write_metadata(bytes(1001))
+def test_a_frame_beyond_the_limit_ends_the_stream(leader: Leader) -> None:
+    writer, reader = RawSlot(leader.server.address).open()
+    writer.write_metadata(bytes(2 * MAX_SLOT_FRAME_BYTES))
     wait_until(lambda: bool(leader.lost), 20, "the end of the stream")
-    assert "1001 bytes" in leader.lost[0]
+    with pytest.raises(pyarrow.ArrowException, match="larger than max"):
+        reader.read_chunk()
+    assert leader.heard == []
+
+
+@pytest.mark.parametrize("frame", [b"", b"\x7d", b"\x50\x7d" + bytes(6) + (1 << 60).to_bytes(8, "little") + bytes(9)])
+def test_a_frame_that_is_no_message_ends_the_stream(leader: Leader, frame: bytes) -> None:
+    before = REFUSALS.counts()["messages"]
+    writer, _ = RawSlot(leader.server.address).open()
+    writer.write_metadata(frame)
+    wait_until(lambda: bool(leader.lost), 20, "the end of the stream")
+    assert leader.heard == [] and REFUSALS.counts()["messages"] == before + 1
+
+
+def test_a_long_list_of_messages_comes_in_frames_that_the_jobmaster_takes(leader: Leader) -> None:
+    many = [COMMITTED] * 200_000
+    assert len(encode_slot_messages(many)) > 2 * MAX_SLOT_FRAME_BYTES
+    link = connect_control(leader.server.address, SLOT, ATTEMPT, f"{TOKEN} {ATTEMPT}", SYSTEM_CLOCK, lease_ms=60_000)
+    for message in many:
+        link.send(message)
+    wait_until(lambda: len(leader.heard) == len(many), 60, "the messages")
+    link.drop()
+
+
+def test_a_slot_that_ends_without_a_word_is_lost_and_may_come_again(leader: Leader) -> None:
+    writer, reader = RawSlot(leader.server.address).open()
+    writer.write_metadata(encode_slot_messages([COMMITTED]))
+    wait_until(lambda: leader.heard == [COMMITTED], 20, "the message")
+    assert leader.server.is_connected(SLOT, ATTEMPT)
+    reader.cancel()
+    wait_until(lambda: bool(leader.lost), 20, "the end of the stream")
+    assert not leader.server.is_connected(SLOT, ATTEMPT)
+    again, _ = RawSlot(leader.server.address).open()
+    again.write_metadata(encode_slot_messages([COMMITTED]))
+    wait_until(lambda: len(leader.heard) == 2, 20, "the message")
+
+
+def test_a_second_stream_of_a_slot_is_refused(leader: Leader) -> None:
+    first, _ = RawSlot(leader.server.address).open()
+    first.write_metadata(encode_slot_messages([COMMITTED]))
+    wait_until(lambda: leader.heard == [COMMITTED], 20, "the message")
+    _, answers = RawSlot(leader.server.address).open()
+    with pytest.raises(flight.FlightError, match="connected already"):
+        answers.read_chunk()
+    first.write_metadata(encode_slot_messages([COMMITTED]))
+    wait_until(lambda: len(leader.heard) == 2, 20, "the first stream")
+    assert leader.lost == []
 
 
 @pytest.mark.parametrize(
