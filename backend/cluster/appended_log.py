@@ -85,6 +85,11 @@ class AppendedLog:
                     path.unlink(missing_ok=True)
 
     @property
+    def job_directory(self) -> Path:
+        """Directory of all logs of its job."""
+        return self._log.parent.parent
+
+    @property
     def position(self) -> int:
         """Number of bytes of the slot's output that were appended, or are known to be missing."""
         return self._mark.position

@@ -155,6 +155,8 @@ class SlotLogWriter:
         self._dropped: dict[Path, int] = {}
         #: log → lines that could not be written; used by the thread only
         self._failed: dict[Path, int] = {}
+        #: job's directory → bytes that were written since they were asked for
+        self._written: dict[Path, int] = {}
         self._closed = threading.Event()
         #: used by the thread only; least recently written first
         self._logs: OrderedDict[Path, AppendedLog] = OrderedDict()
@@ -198,6 +200,14 @@ class SlotLogWriter:
                 log.is_relative_to(directory) and text.acknowledge is not None for log, text in self._newest.items()
             )
 
+    def grown(self, size: int) -> list[str]:
+        """Return the jobs to whose logs at least so many bytes were written since they were last returned."""
+        with self._lock:
+            found = [directory for directory, written in self._written.items() if written >= size]
+            for directory in found:
+                del self._written[directory]
+        return [directory.name for directory in found]
+
     def close_directory(self, directory: Path) -> None:
         """Close the logs in a directory; nothing more follows for them."""
         self._queue.put(directory)
@@ -221,6 +231,7 @@ class SlotLogWriter:
                     self._forget(log)
                 with self._lock:
                     self._writing_since = None
+                    self._written.pop(item, None)
                 continue
             self._write(item)
             with self._lock:
@@ -278,6 +289,8 @@ class SlotLogWriter:
 
     def _append(self, log: AppendedLog, payload: bytes, position: int) -> None:
         log.append(payload, position)
+        with self._lock:
+            self._written[log.job_directory] = self._written.get(log.job_directory, 0) + len(payload)
 
     def _relieve(self) -> None:
         """Acknowledge what waits for a write that takes too long."""
@@ -372,6 +385,11 @@ class JobLogs:
             slot = SlotId(0) if cause.slot is None else cause.slot
             path = self._directory / log_name(entry.attempt, slot, "log")
             self._writer.put(path, well_formed(text).encode(), None, lambda: None)
+
+    def note(self, attempt: int, text: str, now_ms: float) -> None:
+        """Write a line of the cluster to the log of an attempt's first slot."""
+        line = record_text(now_ms / 1000.0, logging.WARNING, None, f"job - {text}") + "\n"
+        self._writer.put(self._directory / log_name(attempt, 0, "log"), well_formed(line).encode(), None, lambda: None)
 
     def deliver(
         self, slot: SlotId, attempt: Attempt, channel: str, position: int, payload: bytes, acknowledge: Acknowledge

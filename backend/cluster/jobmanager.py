@@ -62,7 +62,7 @@ from backend.cluster.led_scaling import LedScaling
 from backend.cluster.led_taskmanagers import LedTaskManagers
 from backend.cluster.left_savepoints import LeftSavepoints
 from backend.cluster.location_checks import LocationChecks
-from backend.cluster.log_retention import LogRetention
+from backend.cluster.log_retention import LogRetention, growth_of
 from backend.cluster.metric_history import SAMPLE_INTERVAL_MS
 from backend.cluster.models import Job
 from backend.cluster.open_stops import left_stop
@@ -147,6 +147,8 @@ class JobManager:
             self._store,
             leadership.may_act,
             clock,
+            settings.TIDEMARK_JOB_LOGS_MIB << 20,
+            self._note_in_log,
         )
         self.publisher = Publisher(leader_bus, clock, leadership.may_act)
         self.resources = ResourceManager(epoch, clock, partial(self._command, send), self._may_grant)
@@ -285,6 +287,10 @@ class JobManager:
         self._due_ms[duty] = now_ms + duty.value
         return True
 
+    def _note_in_log(self, job_id: str, attempt: int, text: str) -> None:
+        """Write a line to the log of a job; any thread."""
+        JobLogs(self._writer, job_log_directory(job_id)).note(attempt, text, self._clock.now_ms())
+
     def _poll(self) -> None:
         """Derive from SQL what is to be done, and do it: jobs first, because operations need their runners."""
         with self._containment.of("the search for jobs"):
@@ -294,7 +300,8 @@ class JobManager:
         with self._containment.of("the search for checkpoints that are left of ended jobs"):
             self._sweep()
         with self._containment.of("logs that are not kept"):
-            self._logs.poll({job_id: runner.job.attempt for job_id, runner in self.jobs.runners.items()})
+            running = {job_id: runner.job.attempt for job_id, runner in self.jobs.runners.items()}
+            self._logs.poll(running, self._writer.grown(growth_of(settings.TIDEMARK_JOB_LOGS_MIB << 20)))
         with self._containment.of("rows that are not kept"):
             self._rows.poll(self.jobs.runners.keys())
         with self._containment.of("the rows of TaskManagers"):

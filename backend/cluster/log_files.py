@@ -16,7 +16,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 _JOB = re.compile(r"[0-9a-f]{32}")
-_ATTEMPT = re.compile(r"attempt-(0|[1-9]\d{0,8})")
+ATTEMPT = re.compile(r"attempt-(0|[1-9][0-9]{0,8})")
+"""Name of the directory of an attempt's logs."""
 
 
 def delete_attempts(
@@ -36,10 +37,10 @@ def delete_attempts(
         OSError: something could not be deleted; what can be has been.
     """
     problems: list[OSError] = []
-    with suppress(FileNotFoundError), _opened(root / _checked(job_id)) as directory:
+    with suppress(FileNotFoundError), opened(root / checked(job_id)) as directory:
         _mark(directory, cluster_id)
         for name in _names(directory):
-            match = _ATTEMPT.fullmatch(name)
+            match = ATTEMPT.fullmatch(name)
             if match is None or int(match[1]) >= oldest or int(match[1]) in in_use:
                 continue
             check()
@@ -75,22 +76,34 @@ def delete_job(root: Path, job_id: str, cluster_id: str, check: Callable[[], Non
     Raises:
         OSError: something could not be deleted.
     """
-    if _is_marked(root / _checked(job_id), cluster_id):
+    if _is_marked(root / checked(job_id), cluster_id):
         check()
-        with suppress(FileNotFoundError), _opened(root, follows=True) as directory:
+        with suppress(FileNotFoundError), opened(root, follows=True) as directory:
             _delete(job_id, directory)
 
 
-def _checked(job_id: str) -> str:
+def checked(job_id: str) -> str:
+    """Return the id of a job.
+
+    Raises:
+        OSError: it is none.
+    """
     if _JOB.fullmatch(job_id) is None:
         raise OSError(f"{job_id!r} is no id of a job: nothing is deleted")
     return job_id
 
 
 @contextmanager
-def _opened(directory: Path, *, follows: bool = False) -> Iterator[int]:
-    """Open a directory, so that whoever puts a link in its place later changes nothing."""
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | (0 if follows else os.O_NOFOLLOW))
+def opened(directory: Path | str, *, follows: bool = False, within: int | None = None) -> Iterator[int]:
+    """Open a directory, so that whoever puts a link in its place later changes nothing.
+
+    Args:
+        directory: its path, or its name in another one.
+        follows: whether it may be a link.
+        within: the other one, if it is open.
+    """
+    flags = os.O_RDONLY | os.O_DIRECTORY | (0 if follows else os.O_NOFOLLOW)
+    descriptor = os.open(directory, flags, dir_fd=within)
     try:
         yield descriptor
     finally:

@@ -1,6 +1,7 @@
 """LogRetention: has threads delete the logs that are not kept, beside the leader's loop.
 
-Of a job the logs of the newest attempts are kept, and of those that a region still runs in. The logs of a job without a
+Of a job the logs of the newest attempts are kept, and of those that a region still runs in, and of all these no more
+than a quota, which is looked at when the job has written a part of it (`log_quota`). The logs of a job without a
 row are deleted, once two looks an hour apart have found none: a database that was restored may not have it yet. What
 fails is told in the process's log, and repeated. Deletes only while the leader's lease is valid: another leader knows
 of attempts that this one does not. Used by the leader's loop.
@@ -9,7 +10,7 @@ of attempts that this one does not. Used by the leader's loop.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Final
@@ -18,6 +19,7 @@ from backend.cluster.background import BackgroundWork
 from backend.cluster.job_store import JobStore
 from backend.cluster.leadership import ActingNotAllowedError, check_may_act
 from backend.cluster.log_files import delete_attempts, delete_job, marked_jobs
+from backend.cluster.log_quota import trim
 from runtime.core.clock import Clock
 
 logger = logging.getLogger(__name__)
@@ -29,6 +31,11 @@ RETRY_MS: Final = 60_000.0
 """Pause after a deletion that failed."""
 
 
+def growth_of(quota: int) -> int:
+    """Return after how many written bytes a job's quota is looked at again: by so much it may be exceeded meanwhile."""
+    return max(1 << 20, quota // 16)
+
+
 class LogRetention:
     """The logs of one cluster.
 
@@ -38,6 +45,8 @@ class LogRetention:
         store: tells which jobs there are.
         may_act: returns whether the leader's lease is valid; may raise LeadershipLostError. Called by any thread.
         clock: for pauses.
+        quota: bytes that the logs of a job may have; 0: any number.
+        tell: called by a thread with job, newest attempt and text when the quota has cost a running job logs.
     """
 
     def __init__(
@@ -47,8 +56,12 @@ class LogRetention:
         store: JobStore,
         may_act: Callable[[], bool],
         clock: Clock,
+        quota: int = 0,
+        tell: Callable[[str, int, str], None] = lambda _, __, ___: None,
     ) -> None:
         self._root = root
+        self._quota = quota
+        self._tell = tell
         #: "" before the first poll
         self._cluster_id = ""
         self._kept_attempts = kept_attempts
@@ -69,11 +82,12 @@ class LogRetention:
         #: jobs without a row at the last look
         self._missing: set[str] = set()
 
-    def poll(self, running: Mapping[str, int]) -> None:
+    def poll(self, running: Mapping[str, int], grown: Iterable[str] = ()) -> None:
         """Begin what is due; waits for no storage.
 
         Args:
             running: job that runs → its newest attempt.
+            grown: jobs that have written so much that the quota is to be looked at.
         """
         now_ms = self._clock.monotonic_ms()
         self._cluster_id = self._cluster_id or self._store.cluster_id()
@@ -83,6 +97,9 @@ class LogRetention:
         for job_id, attempt in running.items():
             if self._running.get(job_id) != attempt:
                 self._running[job_id] = self._wanted[job_id] = attempt
+        for job_id in grown if self._quota else ():
+            if job_id in running:
+                self._wanted[job_id] = running[job_id]
         if now_ms >= self._look_due_ms:
             self._look_due_ms = now_ms + LOOK_MS
             self._wanted |= self._store.attempts()
@@ -143,7 +160,33 @@ class LogRetention:
         if attempt is None:
             return lambda: delete_job(self._root, job_id, self._cluster_id, self._check_may_act)
         oldest = attempt - self._kept_attempts + 1
-        return lambda: delete_attempts(self._root, job_id, self._cluster_id, oldest, in_use, self._check_may_act)
+        is_running = job_id in self._running
+
+        def work() -> None:
+            delete_attempts(self._root, job_id, self._cluster_id, oldest, in_use, self._check_may_act)
+            if self._quota:
+                self._trim(job_id, attempt, in_use, is_running)
+
+        return work
+
+    def _trim(self, job_id: str, newest: int, in_use: Collection[int], is_running: bool) -> None:
+        """Keep to the quota, and say what it has cost."""
+        trimmed = trim(self._root, job_id, self._quota, lambda of: of >= newest or of in in_use, self._check_may_act)
+        if trimmed is None:
+            return
+        first, last = trimmed.attempts[0], trimmed.attempts[-1]
+        attempts = f"attempt {first}" if first == last else f"attempts {first} to {last}"
+        text = (
+            f"the logs of this job had more than {_mib(self._quota)} (TIDEMARK_JOB_LOGS_MIB): the oldest "
+            f"{_mib(trimmed.size)}, of {attempts}, were deleted; {_mib(trimmed.left)} are left"
+        )
+        logger.warning("job %s: %s", job_id, text)
+        if is_running:
+            self._tell(job_id, newest, text)
 
     def _check_may_act(self) -> None:
         check_may_act(self._may_act)
+
+
+def _mib(size: int) -> str:
+    return f"{size / (1 << 20):.1f} MiB"

@@ -26,6 +26,7 @@ DEFAULT_JOBMANAGERS = 1
 DEFAULT_WEB_PROCESSES = 1
 DEFAULT_DRAIN_TIMEOUT_S = 30
 DEFAULT_KEPT_LOGS = 20
+DEFAULT_JOB_LOGS_MIB = 4096
 DEFAULT_KEPT_JOBS = 500
 DEFAULT_SUBMISSIONS_PER_MINUTE = 240
 """Two programs are planned at a time, for a second or so: a script that submits without a pause stays below."""
@@ -203,6 +204,11 @@ def log_format() -> str:
 def kept_logs() -> int:
     """Return TIDEMARK_KEPT_LOGS: of so many of its newest attempts the logs of a job are kept."""
     return integer("TIDEMARK_KEPT_LOGS", DEFAULT_KEPT_LOGS, 1, 1_000_000)
+
+
+def job_logs_mib() -> int:
+    """Return TIDEMARK_JOB_LOGS_MIB: of all attempts and slots of a job so much is kept of the logs; 0: everything."""
+    return integer("TIDEMARK_JOB_LOGS_MIB", DEFAULT_JOB_LOGS_MIB, 0, 1 << 30)
 
 
 def allowed_programs() -> str:

@@ -172,6 +172,8 @@ TIDEMARK_STORAGE_ROOTS = environment.storage_roots()
 TIDEMARK_FOREIGN_SNAPSHOTS = environment.is_on("TIDEMARK_FOREIGN_SNAPSHOTS", default=True)
 #: number of a job's newest attempts whose logs are kept
 TIDEMARK_KEPT_LOGS = environment.kept_logs()
+#: MiB that the logs of a job may have; 0: any number
+TIDEMARK_JOB_LOGS_MIB = environment.job_logs_mib()
 #: number of jobs that have ended whose rows are kept, and of such jobs with snapshots
 TIDEMARK_KEPT_JOBS = environment.kept_jobs()
 #: keeps a process with the engine ready for the next preview, some 160 MiB, while somebody edits pipelines
