@@ -20,6 +20,8 @@ import socket
 import sys
 import traceback
 import zipimport
+from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
 
@@ -37,7 +39,10 @@ PRELOADED = (
     "runtime.datastream",
     "runtime.datastream.connectors.file_system",
     "runtime.datastream.formats",
+    "numpy.ma",
     "numpy.random",
+    # Spark's shuffle asks it how much memory a worker has taken
+    "psutil",
     "pyarrow.compute",
     "pyarrow.parquet",
 )
@@ -52,6 +57,18 @@ def preload() -> None:
     for path, finder in list(sys.path_importer_cache.items()):
         if isinstance(finder, zipimport.zipimporter):
             del sys.path_importer_cache[path]
+
+
+def read_zips(path: Iterable[str]) -> None:
+    """Read the directories of the zips on a path, which this process and its workers then know.
+
+    A worker that imports a module which it does not have yet, or which there is not, asks every place of its path; it
+    would read those of PySpark's zips itself, 0.04 s of CPU in each task.
+    """
+    for place in path:
+        # a directory is none
+        with suppress(ImportError):
+            zipimport.zipimporter(place)
 
 
 def run_daemon() -> None:
@@ -95,6 +112,7 @@ def _become_daemon(connection: socket.socket) -> NoReturn:
         os.chdir(request["directory"])
         sys.argv[:] = request["arguments"]
         sys.path[:] = request["path"]
+        read_zips(sys.path)
         connection.sendall(b"y")
         daemon.manager()
         code = 0

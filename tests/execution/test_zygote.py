@@ -57,6 +57,7 @@ def test_of_what_is_imported_before_workers_are_forked_only_the_sleeping_cleaner
 PROGRAM = """
 import os
 import sys
+import zipimport
 from runtime.common.configuration import Configuration
 from runtime.execution.spark_session import acquire_context
 
@@ -65,6 +66,9 @@ context = acquire_context(Configuration(), 1)
 def seen(_):
     # is the engine imported already, and is the environment that of a worker, without the way to the zygote?
     yield ("runtime.task.slot" in sys.modules, "TIDEMARK_ZYGOTE" in os.environ, os.environ["POLARS_MAX_THREADS"])
+    # whoever looks for a module asks all zips on the path: are there some, and is what they hold known?
+    zips = [place for place in sys.path if place.endswith(".zip") and os.path.exists(place)]
+    yield len(zips) > 0, [place for place in zips if place not in zipimport._zip_directory_cache]
 
 print(context.parallelize([0], 1).mapPartitions(seen).collect(), flush=True)
 sys.stdin.read()
@@ -96,7 +100,7 @@ def zygotes(pid: int) -> list[psutil.Process]:
 
 def test_workers_begin_with_the_engine_imported(program: subprocess.Popen[str]) -> None:
     assert program.stdout is not None
-    assert program.stdout.readline().strip() == "[(True, False, '1')]"
+    assert program.stdout.readline().strip() == "[(True, False, '1'), (True, [])]"
     assert len(zygotes(program.pid)) == 1
 
 
