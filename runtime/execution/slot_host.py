@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -34,7 +34,7 @@ from runtime.execution.batch_sources import BatchSources
 from runtime.execution.due_batches import DueBatches
 from runtime.execution.passes.counts import PassCounts
 from runtime.execution.passes.job_pass import JobPass
-from runtime.execution.passes.plan import JobFacts, PassFailedError, PassKind, PassPlan
+from runtime.execution.passes.plan import JobFacts, PassFailedError, PassKind, PassPlan, TaskOutcome
 from runtime.execution.passes.restores import graph_of, restores_of
 from runtime.execution.passes.task_run import Turn
 from runtime.execution.passes.traces import PhaseTimes, trace_of
@@ -476,6 +476,17 @@ class SlotHost:
                 return
         run = self._new_pass(_no_barrier(self.clock), PassKind.BOUNDED)
         self._batch = self._new_batch(run, run.run(), self._all_read)
+
+    def tasks_ended(self, outcomes: Sequence[TaskOutcome]) -> None:
+        """Tell the JobMaster of tasks of a batch that have ended while others run, so that it knows how far that is.
+
+        It is told of the last one when the outcomes of all are here: with it the job has finished, and sinks commit.
+        """
+        if self._batch is None or not self._is_bounded:
+            return
+        for outcome in outcomes:
+            if any(not state.is_terminal for task, state in self._states.items() if task != outcome.task):
+                self._report(outcome.task, TaskState.FINISHED, outcome.metrics)
 
     def _all_read(self, batch: _Batch) -> None:
         run = batch.run

@@ -1,6 +1,7 @@
 """SparkPass: a pass whose tasks run in Spark's workers: a stage per level, joined by shuffles, one action for all.
 
-What the tasks report comes back with the action's result. The host's thread; actions run elsewhere.
+What the tasks report comes back with the action's result; of a batch, which may take hours, the host learns of each
+task as soon as it has ended. The host's thread; actions run elsewhere.
 """
 
 from __future__ import annotations
@@ -10,10 +11,11 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Any
 
-from pyspark import RDD, SparkContext
+from pyspark import RDD, Accumulator, SparkContext
 
-from runtime.execution.passes.levels import Level, Row, partitions_of, reports_of
-from runtime.execution.passes.plan import PassKind, PassPlan, TaskPrinted
+from runtime.execution.passes.levels import REPORTS, Level, Row, partitions_of, reports_of
+from runtime.execution.passes.outcomes import Outcomes, handed_on
+from runtime.execution.passes.plan import PassKind, PassPlan, TaskOutcome, TaskPrinted
 from runtime.execution.passes.remote_pass import RemotePass, Reports, first_line
 from runtime.execution.passes.stage_functions import Commit, RunLevel, is_report, order_of, partition_of
 from runtime.execution.spark_query import Work
@@ -34,6 +36,7 @@ class SparkPass(RemotePass):
         submit: runs an action where the pass belongs: in the query's batch, or beside it.
         submit_beside: runs one that follows the job's last batch.
         take_print: is given what tasks print.
+        take_ended: is given the outcomes of tasks of a batch before all have ended, some of them again; any thread.
         wake: has the host look again; any thread.
         on_abandon: is called when the pass is given up.
     """
@@ -44,12 +47,14 @@ class SparkPass(RemotePass):
         submit: Submit,
         submit_beside: Submit,
         take_print: Callable[[TaskPrinted], None],
+        take_ended: Callable[[Sequence[TaskOutcome]], None],
         wake: Callable[[], None],
         on_abandon: Callable[[], None],
     ) -> None:
         super().__init__(plan, take_print, wake)
         self._submit = submit
         self._submit_beside = submit_beside
+        self._take_ended = take_ended
         self._on_abandon = on_abandon
         self._is_abandoned = False
 
@@ -59,9 +64,15 @@ class SparkPass(RemotePass):
 
     def run_levels(self, levels: Sequence[Level]) -> Future[Reports]:
         partitions = [partitions_of(level.plan.deployments) for level in levels]
-        functions = [RunLevel(level) for level in levels]
 
         def act(context: SparkContext) -> Reports:
+            if self.plan.kind is not PassKind.BOUNDED:
+                return run(context, None)
+            with handed_on(context, self._ended) as ended:
+                return run(context, ended)
+
+        def run(context: SparkContext, ended: Accumulator[Outcomes] | None) -> Reports:
+            functions = [RunLevel(level, ended) for level in levels]
             # executors are lost with the output of stages that have ended, workers of this machine are not
             may_lose_output = self.plan.kind is PassKind.BOUNDED and not is_local(context.master)
             begin = beginning_anew if may_lose_output else beginning
@@ -72,6 +83,9 @@ class SparkPass(RemotePass):
             return self._collected(rows.filter(is_report))
 
         return self._submit(act)
+
+    def _ended(self, reports: bytes) -> None:
+        self._take_ended([report for report in REPORTS.decode(reports) if isinstance(report, TaskOutcome)])
 
     def run_commits(self, plan: PassPlan, is_over: bool) -> Future[Reports]:
         function, partitions = Commit(plan, is_over), len(plan.deployments)

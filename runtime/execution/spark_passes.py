@@ -7,7 +7,7 @@ nothing, and is no batch of the query. A batch that is the whole job has no quer
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any
 
@@ -17,7 +17,7 @@ from runtime.checkpoint.settings import CheckpointSettings
 from runtime.common import options
 from runtime.execution.attempt_passes import ASK_AGAIN_MS, AttemptPasses
 from runtime.execution.passes.job_pass import JobPass
-from runtime.execution.passes.plan import PassKind, PassPlan, TaskPrinted
+from runtime.execution.passes.plan import PassKind, PassPlan, TaskOutcome, TaskPrinted
 from runtime.execution.session_health import JvmCall
 from runtime.execution.slot_host import SlotHost
 from runtime.execution.spark_pass import SparkPass
@@ -91,7 +91,9 @@ class SparkPasses(AttemptPasses):
         self._has_begun = self._has_begun or is_batch
         submit = self._batch.submit if is_batch and self._batch is not None else self._submit_beside
         on_abandon = self._give_up if is_batch else self._cancel_beside
-        made = SparkPass(plan, submit, self._submit_beside, self._print, lambda: self._post(_nothing), on_abandon)
+        made = SparkPass(
+            plan, submit, self._submit_beside, self._print, self._task_ended, lambda: self._post(_nothing), on_abandon
+        )
         made.number = self._batch.number if is_batch and self._batch is not None else None
         return made
 
@@ -179,6 +181,9 @@ class SparkPasses(AttemptPasses):
             self._context.cancelJobGroup(self._group_beside)
             if wait([running], _CANCEL_PAUSE_S).done:
                 return
+
+    def _task_ended(self, outcomes: Sequence[TaskOutcome]) -> None:
+        self._post(lambda: self._host.tasks_ended(outcomes))
 
     def _print(self, printed: TaskPrinted) -> None:
         self._host.client_of(printed.task).send(printed.channel, printed.payload)

@@ -18,6 +18,7 @@ from runtime.datastream import DataStream, MapFunction, RuntimeContext, StreamEx
 from runtime.datastream.connectors.file_system import FileSink
 from runtime.execution.errors import JobCanceledError, JobExecutionError
 from runtime.execution.spark_session import acquire_context
+from runtime.task.messages import TaskState
 from runtime.testing import BATCH_ON_SPARK, run_job
 from tests.execution.test_spark_micro_batch import NO_RESTART, RESTARTS, TIMEOUT_S, lines
 from tests.job_runs import record_run
@@ -127,6 +128,31 @@ def test_a_function_that_fails_begins_the_batch_anew(tmp_path: Path) -> None:
     assert result.restarts == 1 and "ValueError: once" in result.failures[0]
     assert lines(tmp_path / "out") == EXPECTED
     assert times_called(tmp_path / "read") == 200
+
+
+def test_tasks_of_a_batch_are_finished_when_they_have_ended_although_others_run(tmp_path: Path) -> None:
+    def waits() -> None:
+        note(tmp_path / "told")
+        wait_until((tmp_path / "go on").exists, TIMEOUT_S, "the test")
+
+    settings = {"parallelism.default": str(PARALLELISM), **BATCH_ON_SPARK.options, **NO_RESTART}
+    env = StreamExecutionEnvironment.get_execution_environment(Configuration.from_dict(settings))
+    counted_in_files(tmp_path, waits)(env)
+    record_run("spark local")
+    client = env.execute_async("in stages")
+
+    def unfinished() -> set[str]:
+        tasks = client.get_status().tasks
+        assert all(task.state in (TaskState.RUNNING, TaskState.FINISHED) for task in tasks)
+        return {task.name.partition(" (")[0] for task in tasks if task.state is not TaskState.FINISHED}
+
+    wait_until(lambda: times_called(tmp_path / "told") > 0, TIMEOUT_S, "the last stage")
+    wait_until(lambda: len(unfinished()) == 1, TIMEOUT_S, "the end of the other stages")
+    sources = [task for task in client.get_status().tasks if task.name.startswith("Source")]
+    assert [task.metrics["numRecordsOut"] for task in sources] == [50, 50]
+    (tmp_path / "go on").touch()
+    client.get_job_execution_result().result(TIMEOUT_S)
+    assert lines(tmp_path / "out") == EXPECTED
 
 
 def test_a_batch_that_is_cancelled_stops(tmp_path: Path) -> None:

@@ -146,6 +146,8 @@ class LevelRun:
         self._partition = partition
         self._order = FrameOrder([edge for d in self._plan.deployments for edge in d.out_edges])
         self._rows = Rows()
+        #: of the tasks that have ended
+        self.outcomes: list[Report] = []
         self._has_failed = False
         #: the first row for a later level
         self._behind: Row | None = None
@@ -216,6 +218,7 @@ class LevelRun:
                 self._fail(TaskFailed(failed.task, failed.info))
             else:
                 reports.add(outcome)
+                self.outcomes.append(outcome)
 
     def _fail(self, failed: TaskFailed) -> None:
         self._has_failed = True

@@ -10,9 +10,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from pyspark import TaskContext
+from pyspark import Accumulator, TaskContext
 
-from runtime.execution.passes.levels import FRAME, Level, LevelRun, Place, Row, commit
+from runtime.execution.passes.levels import FRAME, REPORTS, Level, LevelRun, Place, Row, commit
+from runtime.execution.passes.outcomes import Outcomes
 from runtime.execution.passes.plan import PassKind, PassPlan
 
 
@@ -21,10 +22,12 @@ class RunLevel:
 
     Args:
         level: what to run.
+        ended: takes the outcomes of tasks as soon as their partition is over; None: nobody wants them earlier than all.
     """
 
-    def __init__(self, level: Level) -> None:
+    def __init__(self, level: Level, ended: Accumulator[Outcomes] | None = None) -> None:
         self._level = pickle.dumps(level, protocol=pickle.HIGHEST_PROTOCOL)
+        self._ended = ended
 
     def __call__(self, rows: Iterator[Any]) -> Iterator[Row]:
         level: Level = pickle.loads(self._level)
@@ -33,7 +36,10 @@ class RunLevel:
             # what the same task has left behind in another run has other names
             level = replace(level, plan=replace(level.plan, number=1 + context.taskAttemptId()))
         # what the first level is given are numbers of its partitions
-        yield from LevelRun(level, context.partitionId()).run(() if level.number == 0 else rows)
+        run = LevelRun(level, context.partitionId())
+        yield from run.run(() if level.number == 0 else rows)
+        if self._ended is not None and run.outcomes:
+            self._ended.add((REPORTS.encode(run.outcomes),))
 
 
 class Commit:
