@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from concurrent.futures import Future
 from functools import partial
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from hypothesis import given, settings
@@ -34,6 +34,10 @@ from runtime.datastream.connectors.file_system import FileSink
 from runtime.datastream.micro_batch_programs import check_micro_batch
 from runtime.datastream.state import ValueStateDescriptor
 from runtime.execution.hosted_slots import HostedSlots
+from runtime.execution.passes.job_pass import JobPass
+from runtime.execution.passes.levels import Level
+from runtime.execution.passes.plan import PassPlan
+from runtime.execution.passes.remote_pass import Reports
 from runtime.jobmaster.actions import RequestAnswered
 from runtime.jobmaster.events import AfterSavepoint
 from runtime.jobmaster.job_state import JobState
@@ -42,7 +46,7 @@ from tests.checkpoint.running_jobs import JobClock, RunningJob
 from tests.datastream.running import ROW_BY_ROW, environment
 from tests.datastream.test_batch import events, program, steps
 from tests.job_runs import record_run
-from tests.support.shuffled_passes import ShuffledPasses
+from tests.support.shuffled_passes import ShuffledPass, ShuffledPasses
 
 MICRO = {"execution.mode": "micro-batch", "execution.checkpointing.interval": "1 s"}
 PLAIN = WatermarkStrategy.no_watermarks()
@@ -259,6 +263,47 @@ def check_state(savepoint: str, written: list[str]) -> None:
     frame = SavepointReader.read(savepoint).keyed_state("running", "count")
     counts = dict(zip(frame["key"].to_list(), frame["value"].to_list(), strict=True))
     assert counts == Counter(line.partition(":")[0] for line in written)
+
+
+class NotingPass(ShuffledPass):
+    """Notes whether tasks that run, and those that commit, restore state by key."""
+
+    restored: ClassVar[dict[str, set[bool]]] = {}
+
+    def run_levels(self, levels: Sequence[Level]) -> Future[Reports]:
+        for level in levels:
+            self._note("levels", level.plan)
+        return super().run_levels(levels)
+
+    def run_commits(self, plan: PassPlan, is_over: bool) -> Future[Reports]:
+        self._note("the end" if is_over else "commits", plan)
+        return super().run_commits(plan, is_over)
+
+    def _note(self, what: str, plan: PassPlan) -> None:
+        operators = [operator for restore in plan.restores.values() for operator in restore.operators.values()]
+        self.restored.setdefault(what, set()).update(len(operator.keyed) > 0 for operator in operators)
+
+
+class NotingPasses(ShuffledPasses):
+    def make(self, plan: PassPlan) -> JobPass:
+        return NotingPass(plan, self._print)
+
+
+def test_commits_read_no_state_by_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    slots = partial(HostedSlots, make_passes=NotingPasses)
+    monkeypatch.setattr("runtime.execution.mini_cluster.HostedSlots", slots)
+    monkeypatch.setattr(NotingPass, "restored", {})
+    script = ["a", "b", "a", crash("once"), "b", "a", "c"]
+    source = ScriptedSource(script, batch_rows=1, directory=tmp_path)
+
+    def build(env: StreamExecutionEnvironment) -> None:
+        keyed = env.from_source(source, PLAIN, "script").key_by(lambda v: v)
+        keyed.process(Running(), Types.STRING()).sink_to(files(tmp_path / "out"))
+
+    in_batches(build, 1, 2, **{"restart-strategy.type": "fixed-delay"})
+    assert lines(tmp_path / "out") == ["a:1", "a:2", "a:3", "b:1", "b:2", "c:1"]
+    # behind a failure the job's end sweeps as well
+    assert NotingPass.restored == {"levels": {True, False}, "commits": {False}, "the end": {False}}
 
 
 @pytest.mark.parametrize("backends", list(product(["hashmap", "rocksdb"], repeat=3)), ids=" to ".join)

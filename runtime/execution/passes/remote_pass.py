@@ -95,9 +95,15 @@ class RemotePass(JobPass):
             yield from self._taken(self.run_commits(plan, is_over=False))
 
     def _committing(self, is_over: bool) -> PassPlan:
-        """Return a plan with the tasks that have something to commit, or at a job's end with all."""
+        """Return a plan with the tasks that have something to commit, or at a job's end with all.
+
+        What is committed is in states of operators. State by key stays where it is: its files may be large, and when a
+        job is over they are deleted, perhaps before this plan is carried out.
+        """
         restores = {
-            task: restore for task, restore in self._restores.items() if is_over or _has_committables(task, restore)
+            task: _without_keyed_state(restore)
+            for task, restore in self._restores.items()
+            if is_over or _has_committables(task, restore)
         }
         deployments = [deployment for deployment in self.plan.deployments if deployment.task in restores]
         return dataclasses.replace(self.plan, deployments=deployments, restores=restores, shares={})
@@ -143,6 +149,11 @@ def _has_committables(task: TaskId, restore: TaskRestore) -> bool:
         for name, state in operator.operator_states.items()
         if name == COMMITTABLES_STATE
     )
+
+
+def _without_keyed_state(restore: TaskRestore) -> TaskRestore:
+    operators = {known: dataclasses.replace(operator, keyed=()) for known, operator in restore.operators.items()}
+    return dataclasses.replace(restore, operators=operators)
 
 
 def first_line(error: Exception) -> str:
