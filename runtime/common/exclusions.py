@@ -75,11 +75,7 @@ EXCLUSIONS: tuple[tuple[str, str], ...] = (
     ("pyflink.datastream.*.add_source", _LEGACY),
     ("pyflink.datastream.*.create_input", _LEGACY),
     ("pyflink.datastream.connectors.*StreamingFileSink*", "Flink replaced it by FileSink"),
-    # the environment's ways to ship jars and interpreters
-    (
-        "pyflink.datastream.*.StreamExecutionEnvironment.add_jars",
-        "jars hold Java classes; nothing here would load them",
-    ),
+    # the environment's ways to ship classes and interpreters
     ("pyflink.datastream.*.StreamExecutionEnvironment.add_classpaths", "classpaths lead to Java classes"),
     ("pyflink.datastream.*.StreamExecutionEnvironment.add_python_archive", _INTERPRETER),
     ("pyflink.datastream.*.StreamExecutionEnvironment.set_python_executable", _INTERPRETER),

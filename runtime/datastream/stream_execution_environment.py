@@ -37,6 +37,7 @@ from runtime.datastream.checkpointing_mode import CheckpointingMode
 from runtime.datastream.data_stream import DataStream, DataStreamError
 from runtime.datastream.execution_mode import RuntimeExecutionMode
 from runtime.datastream.extraction import installed_extraction
+from runtime.datastream.jars import unneeded_jars
 from runtime.datastream.job_client import JobClient, execution_result
 from runtime.datastream.micro_batch_programs import check_micro_batch
 from runtime.datastream.option_notes import former_keys, ignored_options, misplaced_references
@@ -211,6 +212,21 @@ class StreamExecutionEnvironment:
 
     def get_default_savepoint_directory(self) -> str | None:
         return self._configuration.get(options.SAVEPOINT_DIRECTORY)
+
+    def add_jars(self, *jars_path: str) -> None:
+        """Accept jars of Flink's connectors and formats, which are Python here: nothing is loaded.
+
+        Args:
+            jars_path: paths or URLs.
+
+        Raises:
+            DataStreamError: one may hold other classes.
+        """
+        try:
+            names = unneeded_jars(jars_path)
+        except ValueError as error:
+            raise DataStreamError(f"add_jars: {error}") from error
+        logger.info("add_jars: not needed, the runtime has these itself: %s", ", ".join(names))
 
     def add_python_file(self, file_path: str) -> None:
         """Make a Python file or a directory with packages importable in the slots.

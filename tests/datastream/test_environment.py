@@ -241,6 +241,17 @@ def test_the_execution_config_is_a_view_of_the_configuration() -> None:
     assert env.get_config().get_auto_watermark_interval() == 0
 
 
+def test_jars_of_what_is_python_here_can_be_named_and_no_others(caplog: pytest.LogCaptureFixture) -> None:
+    env = StreamExecutionEnvironment.get_execution_environment(Configuration())
+    jars = ("file:///x/flink-sql-connector-kafka-5.0.0-2.2.jar", "flink-connector-kafka.jar;/y/kafka-clients-4.1.0.jar")
+    with caplog.at_level("INFO"):
+        env.add_jars(*jars, "file:///x/flink-sql-avro-confluent-registry-2.2.0.jar")
+    assert "flink-sql-connector-kafka-5.0.0-2.2.jar, flink-connector-kafka.jar, kafka-clients-4.1.0.jar" in caplog.text
+    for other in ("file:///x/mine.jar", "flink-sql-connector-kafka-evil.jar", "flink-connector-pulsar-4.0.jar", ""):
+        with pytest.raises(DataStreamError, match=r"add_jars: .*may hold Java classes"):
+            env.add_jars(jars[0], other)
+
+
 def test_python_files_can_be_imported_by_functions(tmp_path: Path) -> None:
     module = tmp_path / "helper_of_a_test.py"
     module.write_text("def double(value):\n    return value * 2\n")

@@ -77,15 +77,15 @@ def test_the_list_of_names_is_pyflinks() -> None:
 
 def test_an_excluded_method_is_refused_with_its_reason() -> None:
     env = StreamExecutionEnvironment.get_execution_environment(Configuration())
-    with pytest.raises(NotOffered, match=r"StreamExecutionEnvironment.add_jars is not offered: jars hold Java classes"):
-        env.add_jars("file:///x.jar")  # type: ignore[attr-defined]
+    with pytest.raises(NotOffered, match=r"StreamExecutionEnvironment.add_classpaths is not offered: classpaths lead"):
+        env.add_classpaths("file:///x")  # type: ignore[attr-defined]
     with pytest.raises(NotOffered, match="use from_source"):
         env.from_collection([1]).add_sink(None)  # type: ignore[attr-defined]
     with pytest.raises(NotOffered, match="use from_source"):
         env.from_collection([1]).key_by(lambda n: n).add_sink(None)  # type: ignore[attr-defined]
     with pytest.raises(NotOffered, match="Java's serialization"):
         env.get_config().enable_force_kryo()  # type: ignore[attr-defined]
-    assert not hasattr(env, "add_jars")
+    assert not hasattr(env, "add_classpaths")
     with pytest.raises(AttributeError, match="no attribute 'add_jar'"):
         env.add_jar("file:///x.jar")  # type: ignore[attr-defined]
 
