@@ -2,7 +2,7 @@
 
 Users write the reference, and nothing else is stored; the JobMaster looks the values up when an attempt begins, as it
 does for a SecretRef. The cluster's administrator lists what may be named (`ReferenceRules`); the default is nothing.
-Any thread.
+Any thread; files are looked at by threads of their own, since one on a share may not answer, and are waited for.
 """
 
 from __future__ import annotations
@@ -10,7 +10,10 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Iterable, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as NotInTime
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Final
@@ -21,6 +24,9 @@ VARIABLES_VARIABLE: Final = "TIDEMARK_REFERENCE_VARIABLES"
 FILES_VARIABLE: Final = "TIDEMARK_REFERENCE_FILES"
 MAX_FILE_BYTES: Final = 64 * 1024
 """Certificates and keys are smaller; what is larger was not meant."""
+
+FILE_TIMEOUT_S: Final = 10.0
+"""Wait for a file. Shorter: a share that is only busy costs a job an attempt; longer: one that hangs is told late."""
 
 ENVIRONMENT: Final = "env:"
 FILE: Final = "file:"
@@ -87,6 +93,45 @@ def all_filled(texts: Mapping[str, str], values: Mapping[ReferenceName, str]) ->
     return {name: filled(text, values) for name, text in texts.items()}
 
 
+class _Reads:
+    """Reads that are under way, one for each file and set of rules: those that hang do not pile up."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._running: dict[tuple[object, ...], Future[str]] = {}
+
+    def wait_for(self, key: tuple[object, ...], read: Callable[[], str], timeout_s: float) -> str:
+        """Return what a read returns, or raise what it raises.
+
+        Raises:
+            NotInTime: it does not answer; it goes on, and whoever asks next waits for it, too.
+        """
+        with self._lock:
+            running = self._running.get(key)
+            if running is None:
+                running = self._running[key] = Future[str]()
+                arguments = (key, read, running)
+                threading.Thread(target=self._run, args=arguments, name="reference-file", daemon=True).start()
+        return running.result(timeout_s)
+
+    def _run(self, key: tuple[object, ...], read: Callable[[], str], answer: Future[str]) -> None:
+        value, problem = "", None
+        try:
+            value = read()
+        except BaseException as error:  # whoever waits is told
+            problem = error
+        with self._lock:
+            # before the answer: who asks after it has to get what the file has then
+            del self._running[key]
+        if problem is None:
+            answer.set_result(value)
+        else:
+            answer.set_exception(problem)
+
+
+_READS: Final = _Reads()
+
+
 class ReferenceRules:
     """Decides what references may name in this process, and looks their values up, anew at each call.
 
@@ -135,13 +180,22 @@ class ReferenceRules:
         return [name for name in self._environment if self._allows_variable(name)]
 
     def value_of(self, name: ReferenceName) -> str:
-        """Return the value of a reference; a file's without the line end at its end.
+        """Return the value of a reference; a file's without the line end at its end. Waits for a file as long as
+        FILE_TIMEOUT_S says.
 
         Raises:
             ReferenceValueError: it may not be named, or has no value.
         """
         kind, key = name
-        return self._of_variable(key) if kind == ENVIRONMENT else self._of_file(key)
+        if kind == ENVIRONMENT:
+            return self._of_variable(key)
+        rules = (key, self._files, self._forbidden)
+        try:
+            return _READS.wait_for(rules, lambda: self._of_file(key), FILE_TIMEOUT_S)
+        except NotInTime:
+            raise ReferenceValueError(
+                f"its storage has not answered the JobManager within {FILE_TIMEOUT_S:.0f} s"
+            ) from None
 
     def _allows_variable(self, name: str) -> bool:
         if _OWN_VARIABLES.fullmatch(name):

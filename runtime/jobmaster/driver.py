@@ -33,6 +33,7 @@ from runtime.checkpoint.messages import (
 from runtime.checkpoint.settings import CheckpointSettings
 from runtime.checkpoint.statistics import StatisticsRecord
 from runtime.common.configuration import Configuration
+from runtime.common.references import FILE
 from runtime.common.secrets import SecretMissingError, SecretName, SecretStore
 from runtime.core.checkpoint_options import SnapshotKind
 from runtime.core.clock import Clock
@@ -94,6 +95,20 @@ class JobNotRunningError(JobRequestError):
     """Raised when nothing was begun because the job does not run; it may be requested again when it does."""
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class _LookedUp:
+    """The job's secrets as they were when something was to begin."""
+
+    wanted: Submitted | RequestSlots
+    values: Mapping[SecretName, str]
+    missing: str | None = None
+    """What the job cannot begin without; None: nothing."""
+
+    def __repr__(self) -> str:
+        # values are in no traceback and no log
+        return f"_LookedUp({self.wanted!r})"
+
+
 class JobMasterDriver:
     """Runs one job.
 
@@ -142,13 +157,17 @@ class JobMasterDriver:
         self._secret_store = SecretStore.of_process() if secrets is None else secrets
         #: of the current attempt; goes nowhere but into Deploy
         self._secrets: Mapping[SecretName, str] = {}
+        #: what secrets are being looked up for
+        self._awaited: list[Submitted | RequestSlots] = []
+        #: attempt and region of what was released meanwhile
+        self._released: set[tuple[Attempt, int]] = set()
         self._has_placement = bool(placement)
         self._record_attempt = record_attempt
         self._stop = stop or partial(self.trigger_savepoint, after=AfterSavepoint.SUSPEND)
         self._outputs = outputs
         #: called after each `post`, by its thread: for a loop that waits elsewhere
         self.on_post: Callable[[], None] = lambda: None
-        self._events: queue.SimpleQueue[JobMasterEvent] = queue.SimpleQueue()
+        self._events: queue.SimpleQueue[JobMasterEvent | _LookedUp] = queue.SimpleQueue()
         configuration = Configuration.from_dict(dict(graph.configuration))
         settings = CheckpointSettings.from_configuration(configuration)
         if home is None:
@@ -398,7 +417,7 @@ class JobMasterDriver:
     def _wait(self) -> bool:
         """Wait for an event, or until something is due, and handle it."""
         try:
-            event = self._events.get(timeout=self._wait_ms() / 1000.0)
+            event: JobMasterEvent | _LookedUp = self._events.get(timeout=self._wait_ms() / 1000.0)
         except queue.Empty:
             event = Tick()
         if not self._is_leaving:
@@ -443,23 +462,73 @@ class JobMasterDriver:
         self._handle(self._storage.recover())
         return True
 
-    def _handle(self, event: JobMasterEvent) -> None:
+    def _handle(self, event: JobMasterEvent | _LookedUp) -> None:
+        if isinstance(event, _LookedUp):
+            self._hear_lookup(event)
+            return
         if isinstance(event, Submitted):
-            event = self._checked(event)
+            self._check(event)
+            return
+        self._decide(event)
+
+    def _decide(self, event: JobMasterEvent) -> None:
         with self._lock:
             actions = self._machine.handle(event, self._clock.monotonic_ms(), self._clock.now_ms())
         for action in actions:
             self._perform(action)
 
-    def _checked(self, submitted: Submitted) -> Submitted:
-        """Refuse a start for which a secret is missing; a job that runs already has them, and runs on."""
-        is_start = submitted.outcome is None and submitted.refusal is None and not self._has_placement
+    def _check(self, submitted: Submitted) -> None:
+        """Submit the job, unless a secret is missing for its start; one that runs already has them, and runs on."""
+        if submitted.outcome is None and submitted.refusal is None and not self._has_placement:
+            self._look_up(submitted)
+        else:
+            self._decide(submitted)
+
+    def _look_up(self, wanted: Submitted | RequestSlots) -> None:
+        """Have the job's secrets looked up, anew each time, as they may have been changed; `_hear_lookup` goes on.
+
+        A thread does it where files are read: the storage of one may not answer, and this loop serves other jobs, too.
+        """
+        names = self._machine.graph.secrets
+        if not any(kind == FILE for kind, _ in names):
+            self._hear_lookup(self._looked_up(wanted))
+            return
+        self._awaited.append(wanted)
+
+        def look() -> None:
+            try:
+                found = self._looked_up(wanted)
+            except Exception as error:  # nobody has foreseen it, and the job must not wait for ever
+                self.fail(error)
+                return
+            self._events.put(found)
+            self.on_post()
+
+        threading.Thread(target=look, name="secrets", daemon=True).start()
+
+    def _looked_up(self, wanted: Submitted | RequestSlots) -> _LookedUp:
         try:
-            if is_start:
-                self._secret_store.resolve(self._machine.graph.secrets)
+            return _LookedUp(wanted, self._secret_store.resolve(self._machine.graph.secrets))
         except SecretMissingError as error:
-            return dataclasses.replace(submitted, refusal=str(error))
-        return submitted
+            return _LookedUp(wanted, {}, str(error))
+
+    def _hear_lookup(self, found: _LookedUp) -> None:
+        """Go on with what the secrets were looked up for, unless it has been released meanwhile."""
+        wanted = found.wanted
+        self._awaited = [one for one in self._awaited if one is not wanted]
+        if isinstance(wanted, Submitted):
+            self._decide(wanted if found.missing is None else dataclasses.replace(wanted, refusal=found.missing))
+            return
+        regions = [region for region in wanted.regions if (wanted.attempt, region.index) not in self._released]
+        if not self._awaited:
+            self._released.clear()
+        if not regions:
+            return
+        if found.missing is not None:
+            self._cannot_begin(wanted.attempt, regions, found.missing)
+            return
+        self._secrets = found.values
+        self._request_slots(wanted.attempt, regions)
 
     def _perform(self, action: JobMasterAction) -> None:
         match action:
@@ -472,8 +541,8 @@ class JobMasterDriver:
                 self._outputs.deliver(
                     slot, attempt, channel, position, payload, lambda: self._provider.send(slot, attempt, taken)
                 )
-            case RequestSlots(attempt, regions):
-                self._request_slots(attempt, regions)
+            case RequestSlots():
+                self._look_up(action)
             case RecordPlacement(placed):
                 self._provider.record_placement(placed)
             case AdoptSlots(placed):
@@ -483,6 +552,7 @@ class JobMasterDriver:
             case RefuseSlot(slot, attempt, cause):
                 self._provider.refuse(slot, attempt, cause)
             case ReleaseAttempt(attempt, regions):
+                self._note_released(attempt, regions)
                 self._provider.release_attempt(attempt, regions)
             case (
                 StoreCheckpoint() | RecordEnd() | ForgetCheckpoints() | ForgetDamaged() | DeleteFiles() | SweepOrphans()
@@ -497,16 +567,19 @@ class JobMasterDriver:
 
     def _request_slots(self, attempt: Attempt, regions: Sequence[Region]) -> None:
         try:
-            # anew for every attempt: they may have been changed
-            self._secrets = self._secret_store.resolve(self._machine.graph.secrets)
             if self._record_attempt is not None:
                 self._record_attempt(attempt)
-        except SecretMissingError as error:
-            self._cannot_begin(attempt, regions, str(error))
         except OSError as error:
             self._cannot_begin(attempt, regions, f"attempt {attempt} cannot be recorded: {error}")
         else:
             self._provider.request_slots(attempt, regions)
+
+    def _note_released(self, attempt: Attempt, regions: Sequence[Region] | None) -> None:
+        """Remember which regions no longer want the slots for which secrets are being looked up."""
+        for wanted in self._awaited:
+            if isinstance(wanted, RequestSlots) and wanted.attempt == attempt:
+                gone = wanted.regions if regions is None else regions
+                self._released.update((attempt, region.index) for region in gone)
 
     def _cannot_begin(self, attempt: Attempt, regions: Sequence[Region], why: str) -> None:
         for region in regions:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import pickle
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 
 import cloudpickle
 import pytest
 
-from runtime.common import SecretRef, secret_text
+from runtime.common import SecretRef, references, secret_text
 from runtime.common.references import (
     MAX_FILE_BYTES,
     ReferenceFormatError,
@@ -30,6 +31,8 @@ from runtime.common.secrets import (
     providing,
     revealed,
 )
+from tests.support.hung_storage import HungStorage
+from tests.support.waiting import wait_until
 
 URL = "postgresql://tide:${env:SHOP_PASSWORD}@db/${file:/run/secrets/shop}"
 VALUES = {("env:", "SHOP_PASSWORD"): "c%40nary-9", ("file:", "/run/secrets/shop"): "goods"}
@@ -183,3 +186,27 @@ def test_values_are_taken_out_of_texts_also_as_parsers_of_urls_cut_them(value: s
     assert redact(f"cannot reach {value}") == "cannot reach <env:SHOP>"
     for text in (value, value.replace("%40", "@"), value.partition("/")[2] or value):
         assert "anary" not in redact(f"port {text!r}") and "c4n4ry" not in redact(f"port {text!r}")
+
+
+def test_a_file_whose_storage_does_not_answer_is_waited_for_by_one_thread_and_not_for_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listed = tmp_path / "listed"
+    listed.mkdir()
+    (listed / "db").write_text("canary\n")
+    store, name = rules({}, str(listed)), ("file:", str(listed / "db"))
+    storage = HungStorage(listed, monkeypatch)
+    storage.hang()
+    with monkeypatch.context() as impatient:
+        impatient.setattr(references, "FILE_TIMEOUT_S", 0.01)
+        for _ in range(3):
+            with pytest.raises(ReferenceValueError, match="its storage has not answered the JobManager within") as told:
+                store.value_of(name)
+            assert told.value.__cause__ is None
+    assert [thread.name for thread in threading.enumerate()].count("reference-file") == 1
+    storage.answer()
+    assert store.value_of(name) == "canary"
+    wait_until(lambda: "reference-file" not in [thread.name for thread in threading.enumerate()], 20, "the thread")
+    # whose caller would have waited for what other rules allow is told by its own
+    with pytest.raises(ReferenceValueError, match="does not list it"):
+        rules({}, str(tmp_path / "other")).value_of(name)
