@@ -82,22 +82,30 @@ env.execute("sampled")
 """
 """Seven of ten parts of its time in one function; hangs after half a minute."""
 
-CANARY = "k4n4ry-8d1f0c"
+MARK = "k4n4ry"
+"""In all canaries: what is left of one after another was taken out of it is found, too."""
+CANARY, REFERRED, FILED = f"{MARK}-8d1f0c", f"{MARK}-r3f-77aa01", f"{MARK}-f1l-9c3b02"
 LEAKY = """
 import logging
 import os
 import sys
-from runtime.common import SecretRef
+from runtime.common import SecretRef, secret_text
 from runtime.common.watermark_strategy import WatermarkStrategy
 from runtime.connectors.datagen import DataGeneratorSource
 from runtime.datastream import StreamExecutionEnvironment
 from runtime.operators import MapFunction
 
-secrets = [SecretRef("pg-main", "url"), SecretRef("shop", "url")]
+secrets = [
+    SecretRef("pg-main", "url"),
+    SecretRef("shop", "url"),
+    secret_text("postgresql://tide:${env:SHOP_REFERRED}@db/shop"),
+    secret_text("${file:FILE}"),
+]
 
 class Leak(MapFunction):
     def open(self, context):
         self.secrets = [*map(SecretRef.reveal, secrets), context.get_job_parameter("db.password", "none")]
+        self.secrets.append(context.get_job_parameter("referred", "none"))
 
     def map(self, number):
         if number % 100 == 50:
@@ -109,7 +117,9 @@ class Leak(MapFunction):
 
 print("planned", sys.argv, dict(os.environ))
 env = StreamExecutionEnvironment.get_execution_environment()
-env.get_config().set_global_job_parameters({"db.password": sys.argv[2], "db.url": sys.argv[3]})
+env.get_config().set_global_job_parameters(
+    {"db.password": sys.argv[2], "db.url": sys.argv[3], "referred": "${env:SHOP_REFERRED}"}
+)
 source = DataGeneratorSource(lambda index: index, rows_per_second=100)
 numbers = env.from_source(source, WatermarkStrategy.no_watermarks(), "numbers")
 numbers.map(Leak()).name("to " + sys.argv[2]).print()
@@ -119,8 +129,18 @@ env.execute("leaky")
 
 
 @pytest.fixture(scope="module")
-def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+def referred(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file that references may name."""
+    path = tmp_path_factory.mktemp("files") / "referred"
+    path.write_text(f"{FILED}\n")
+    return path
+
+
+@pytest.fixture(scope="module")
+def stack(tmp_path_factory: pytest.TempPathFactory, referred: Path) -> Iterator[Stack]:
     canaries = {"SHOP_PASSWORD": CANARY, "TIDEMARK_SECRET_SHOP_URL": f"postgresql://tide:{CANARY}@db/shop"}
+    canaries |= {"SHOP_REFERRED": REFERRED, "TIDEMARK_REFERENCE_VARIABLES": "SHOP_REFERRED"}
+    canaries["TIDEMARK_REFERENCE_FILES"] = str(referred)
     with running_stack(tmp_path_factory.mktemp("home"), TIDEMARK_SLOTS="4", **canaries) as running:
         yield running
 
@@ -195,14 +215,14 @@ def test_secrets_are_their_owners_only_and_not_in_the_slots_environment(stack: S
 
 
 def test_a_secret_put_through_everything_is_in_nothing_that_the_cluster_tells_or_stores(
-    stack: Stack, tmp_path: Path
+    stack: Stack, referred: Path, tmp_path: Path
 ) -> None:
     kept = stack.home / "secrets.json"
     url = f"postgresql://tide:{CANARY}@db/shop"
     kept.write_text(json.dumps({"pg-main": {"url": url}}))
     kept.chmod(0o600)
     program = tmp_path / "leaky.py"
-    program.write_text(LEAKY)
+    program.write_text(LEAKY.replace("FILE}", f"{referred}}}"))
     options = {"execution.checkpointing.interval": "500 ms", "api.token": CANARY, "shop.url": url}
     arguments = ["--db-password", CANARY, url, f"--token={CANARY}"]
     with frames_of(stack) as (socket, frames):
@@ -218,18 +238,20 @@ def test_a_secret_put_through_everything_is_in_nothing_that_the_cluster_tells_or
         message = document["exceptions"][0]["message"]
         assert "cannot reach ['<" in message and "] with <" in message
         names = {"job_id": job, "application_id": job, "vertex_id": vertex, "index": "0", "attempt": "0"}
-        found, good = answers_with(stack, CANARY, names | {"taskmanager_id": document["exceptions"][0]["taskmanager"]})
+        found, good = answers_with(stack, MARK, names | {"taskmanager_id": document["exceptions"][0]["taskmanager"]})
         assert good > 50 and not found
         stack.client.cancel(job)
         wait_until(lambda: stack.client.live(job)["state"] == "CANCELED", 20, "the job's end")
         wait_until(lambda: any('"snapshot"' in frame and vertex in frame for frame in frames), 10, "the vertex")
-    assert len(frames) > 5 and not any(CANARY in frame for frame in frames)
+    assert len(frames) > 5 and not any(MARK in frame for frame in frames)
     attempt = stack.home / "logs" / "jobs" / job / "attempt-0"
     printed = [read_log(attempt / f"slot-0.{kind}") for kind in ("out", "log")]
+    shown = ("<env:SHOP_REFERRED>", "<file:/", "<env:SHOP_REFERRED>@db")
+    assert all(any(name in text for text in printed) for name in shown)
     assert any("printed ['<" in text for text in printed) and any("logged ['<" in text for text in printed)
-    assert not any(CANARY in text for text in printed)
-    assert not stored_with(stack, CANARY, {kept})
-    assert not any(CANARY in line for line in stack.lines)
+    assert not any(MARK in text for text in printed)
+    assert not stored_with(stack, MARK, {kept})
+    assert not any(MARK in line for line in stack.lines)
     kept.unlink()
 
 
