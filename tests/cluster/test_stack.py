@@ -7,7 +7,8 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -212,6 +213,25 @@ def test_secrets_are_their_owners_only_and_not_in_the_slots_environment(stack: S
         "TIDEMARK_CLUSTER_KEY",
         "TIDEMARK_SECRET_KEY",
     } & set(names)
+
+
+def test_secrets_of_jobs_are_in_the_environment_of_jobmanagers_only(stack: Stack) -> None:
+    [supervisor, *others] = stack.processes()
+    assert supervisor.environ()["SHOP_REFERRED"] == REFERRED
+    holders = {name for name in ("web", "jobmanager", "taskmanager") if stack.pid_of(name) in _holders(others)}
+    assert holders == {"jobmanager"} and len(_holders(others)) == 1
+
+
+def _holders(processes: Iterable[psutil.Process]) -> set[int]:
+    """Return the processes that have a secret of jobs, but for SHOP_PASSWORD, which is none."""
+    secret = {"SHOP_REFERRED", "TIDEMARK_SECRET_SHOP_URL"}
+    found: set[int] = set()
+    for process in processes:
+        # slots come and go
+        with suppress(psutil.NoSuchProcess, psutil.ZombieProcess):
+            if secret & set(process.environ()):
+                found.add(process.pid)
+    return found
 
 
 def test_a_secret_put_through_everything_is_in_nothing_that_the_cluster_tells_or_stores(

@@ -271,6 +271,34 @@ def test_without_a_network_no_secret_is_handed_out(
     assert "have no network here, so they cannot read what is behind store" in shown["end"]["message"]
 
 
+@pytest.mark.parametrize(
+    ("parameter", "listed", "reason"),
+    [
+        ("${env:SHOP_PASSWORD}", {}, "TIDEMARK_REFERENCE_VARIABLES of the JobManager does not list it"),
+        ("${env:SHOP_OTHER}", {"TIDEMARK_REFERENCE_VARIABLES": "SHOP_*"}, "has no such variable"),
+        ("${env:REDIS_URL}", {"TIDEMARK_REFERENCE_VARIABLES": "R*"}, "does not list it"),
+        ("${file:/etc/passwd}", {}, "TIDEMARK_REFERENCE_FILES of the JobManager does not list it"),
+        ("${env:SHOP_PASSWORD}", {"TIDEMARK_REFERENCE_FILES": "relative"}, "is not an absolute path"),
+    ],
+)
+def test_a_reference_that_may_not_be_read_ends_the_preview_before_it_runs(
+    parameter: str,
+    listed: dict[str, str],
+    reason: str,
+    live: redis.Redis,
+    api: APIClient,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("SHOP_PASSWORD", "c4n4ry")
+    for name, value in listed.items():
+        monkeypatch.setenv(name, value)
+    asked = document()
+    asked["settings"] = {"options": {"pipeline.global-job-parameters": f"db.password:{parameter}"}}
+    shown = ended(api, api.post(PREVIEW, {"document": asked}, format="json").json()["id"])
+    assert shown["state"] == "failed" and reason in shown["end"]["message"], shown["end"]
+    assert "c4n4ry" not in json.dumps(shown)
+
+
 @pytest.mark.usefixtures("network")
 def test_a_look_up_is_previewed(live: redis.Redis, api: APIClient, monkeypatch: pytest.MonkeyPatch) -> None:
     with running_postgres() as url:
