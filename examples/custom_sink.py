@@ -1,8 +1,12 @@
-"""A sink of one's own: every subtask writes a hidden file, to which a committer gives its final name at the end."""
+"""A sink of one's own: subtasks write a hidden file for each checkpoint, to which a committer gives its final name.
+
+A job without checkpoints, as this one is by default, has one at its end.
+"""
 
 from __future__ import annotations
 
 import tempfile
+import uuid
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,7 +17,7 @@ from runtime.datastream.connectors.base import Committer, RecordBatch, Sink, Sin
 
 
 class TallySink(Sink):
-    """Writes one tally per subtask into a directory.
+    """Writes tallies into a directory, which add up to the number of records.
 
     Args:
         directory: exists already.
@@ -23,31 +27,32 @@ class TallySink(Sink):
         self.directory = directory
 
     def create_writer(self, context: WriterContext, restored: Sequence[Any]) -> SinkWriter:
-        return TallyWriter(Path(self.directory, f".tally-{context.subtask_index}-{context.attempt}"))
+        return TallyWriter(Path(self.directory))
 
     def create_committer(self) -> Committer:
         return TallyCommitter()
 
 
 class TallyWriter(SinkWriter):
-    """Counts what it is given; the file that says so stays hidden until it is committed."""
+    """Counts what it is given; a file that says so stays hidden until it is committed.
 
-    def __init__(self, hidden: Path) -> None:
-        self.hidden = hidden
+    No two files have the same name: whatever else the job writes, before or after a failure, is another one's.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
         self.count = 0
-        self.is_prepared = False
 
     def write(self, batch: RecordBatch) -> None:
         self.count += batch.num_rows
 
     def prepare_commit(self) -> Sequence[Any]:
-        self.hidden.write_text(str(self.count))
-        self.is_prepared = True
-        return [str(self.hidden)]
-
-    def close(self) -> None:
-        if not self.is_prepared:
-            self.hidden.unlink(missing_ok=True)
+        if self.count == 0:
+            return []
+        hidden = self.directory / f".tally-{uuid.uuid4()}"
+        hidden.write_text(str(self.count))
+        self.count = 0
+        return [str(hidden)]
 
 
 class TallyCommitter(Committer):
