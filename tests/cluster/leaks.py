@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import re
 import sqlite3
 import threading
 import urllib.error
 import urllib.request
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import redis
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
@@ -103,14 +105,25 @@ def stored_with(stack: Stack, text: str, kept: Collection[Path]) -> list[str]:
     bus = redis.Redis.from_url((stack.home / "redis-url").read_text().strip())
     found = keys_with(bus, text)
     bus.close()
-    with sqlite3.connect(f"file:{stack.home / 'db.sqlite3'}?mode=ro", uri=True) as database:
-        for (table,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'"):
-            rows = database.execute(f'SELECT * FROM "{table}"')
-            if any(has_text(str(value).encode(errors="replace"), text) for row in rows for value in row):
-                found.append(f"SQL: {table}")
-    database.close()
+    for table, rows in _tables(stack):
+        if any(has_text(str(value).encode(errors="replace"), text) for row in rows for value in row):
+            found.append(f"SQL: {table}")
     files = [path for path in stack.home.rglob("*") if path.is_file() and path not in kept]
     return found + [str(path) for path in files if has_text(path.read_bytes(), text)]
+
+
+def _tables(stack: Stack) -> Iterator[tuple[str, Iterable[tuple[Any, ...]]]]:
+    """Yield the name and the rows of each table."""
+    url = os.environ.get("DATABASE_URL")
+    database: Any
+    if url:
+        database, names = psycopg.connect(url), "SELECT tablename FROM pg_tables WHERE schemaname = 'public'"
+    else:
+        database = sqlite3.connect(f"file:{stack.home / 'db.sqlite3'}?mode=ro", uri=True)
+        names = "SELECT name FROM sqlite_master WHERE type = 'table'"
+    with closing(database):
+        for (table,) in database.execute(names).fetchall():
+            yield table, database.execute(f'SELECT * FROM "{table}"')
 
 
 def keys_with(bus: redis.Redis, text: str) -> list[str]:
