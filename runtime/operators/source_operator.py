@@ -140,6 +140,11 @@ class SourceOperator(StreamOperator):
         self.metrics = SourceMetrics(self.context, lambda: self._watermark, self._pending_records)
 
     def snapshot_state(self, request: SnapshotRequest = CANONICAL_SNAPSHOT) -> OperatorSnapshot:
+        for split in self._open:
+            split.reader.notify_snapshot(request.checkpoint_id)
+        for reader, _ in self._lingering:
+            reader.notify_snapshot(request.checkpoint_id)
+        self._lingering = [(reader, first or request.checkpoint_id) for reader, first in self._lingering]
         states = [
             SplitState(s.split, s.reader.position, s.tracker.current, *self._times_of(s.tracker)) for s in self._open
         ]
@@ -178,12 +183,7 @@ class SourceOperator(StreamOperator):
         return min((tracker.active_ms + idleness_ms for tracker in trackers), default=None) if idleness_ms else None
 
     def prepare_snapshot_pre_barrier(self, checkpoint_id: int) -> None:
-        """Tell the readers; emit the watermark and the idleness behind a micro-batch, in which no timer runs."""
-        for split in self._open:
-            split.reader.notify_snapshot(checkpoint_id)
-        for reader, _ in self._lingering:
-            reader.notify_snapshot(checkpoint_id)
-        self._lingering = [(reader, first or checkpoint_id) for reader, first in self._lingering]
+        """Emit the watermark and the idleness behind a micro-batch, in which no timer runs."""
         if self._in_passes and not self._ended:
             self._update_trackers()
 

@@ -197,10 +197,11 @@ class SourceRig:
         batches = [batch for output in self.outputs for batch, tag in output.batches if tag is not None]
         return [value for batch in batches for value in batch.values()]
 
-    def snapshot(self) -> list[OperatorSnapshot]:
+    def snapshot(self, checkpoint_id: int = 0) -> list[OperatorSnapshot]:
         """Take a snapshot as a checkpoint does: the coordinator first."""
         coordinator = self.coordinator.snapshot()
-        snapshots = [operator.snapshot_state() for operator in self.operators]
+        request = SnapshotRequest(SnapshotKind.CANONICAL, CheckpointId(checkpoint_id))
+        snapshots = [operator.snapshot_state(request) for operator in self.operators]
         states = {**snapshots[0].operator_states, COORDINATOR_STATE: coordinator}
         return [replace(snapshots[0], operator_states=states), *snapshots[1:]]
 

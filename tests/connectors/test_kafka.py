@@ -290,8 +290,7 @@ def test_offsets_of_the_group_are_committed_with_checkpoints(broker: KafkaBroker
     rig = SourceRig(reading(broker, topic).set_group_id(group).build())
     rig.run_until(lambda: len(rig.values) == 6, "the records")
     [operator] = rig.operators
-    operator.prepare_snapshot_pre_barrier(1)
-    rig.snapshot()
+    rig.snapshot(1)
     broker.write(topic, texts(6))
     rig.run_until(lambda: len(rig.values) == 7, "one more record")
     operator.notify_checkpoint_complete(1)
@@ -319,7 +318,7 @@ def test_offsets_of_partitions_that_have_ended_are_committed_with_the_next_check
     # one that was under way when the partitions ended does not have their ends
     operator.notify_checkpoint_complete(1)
     assert [each.offset for each in asking.committed(both, 10)] == [OFFSET_INVALID] * 2
-    operator.prepare_snapshot_pre_barrier(2)
+    rig.snapshot(2)
     operator.notify_checkpoint_complete(2)
     wait_until(lambda: [each.offset for each in asking.committed(both, 10)] == [3, 5], 10, "the commit")
     asking.close()

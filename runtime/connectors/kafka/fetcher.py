@@ -38,6 +38,9 @@ QUEUED_BYTES: Final = 32 << 20
 FULL_S: Final = 0.1
 """Time for which a queue is full before its partition is paused. Shorter: one that is merely slow is fetched twice;
 longer: others wait for one that is not read."""
+COMMIT_S: Final = 2.0
+"""Longest that whoever closes a fetcher waits for commits. Shorter: a slot that ends takes them along; longer: brokers
+that are silent hold up its end."""
 
 _DEFAULTS: Final[Mapping[str, Any]] = {
     "group.id": "tidemark",
@@ -155,7 +158,9 @@ class Fetcher:
         self._paused: set[tuple[str, int]] = set()
         #: of those that are full and not paused yet
         self._full_since: dict[tuple[str, int], float] = {}
-        self._commits_under_way = 0
+        #: requested and not answered
+        self._commits = 0
+        self._answered = threading.Condition()
         self._failure: list[Exception] = []
         self._stop = threading.Event()
         #: there is a command, room in a queue, or the end
@@ -175,13 +180,19 @@ class Fetcher:
 
     def commit(self, offsets: Mapping[KafkaTopicPartition, int]) -> None:
         """Have the group's offsets committed; does not wait, and what fails is logged: the job does not need them."""
+        if not self._thread.is_alive():
+            return
         positions = [TopicPartition(each.topic, each.partition, offset) for each, offset in offsets.items()]
+        with self._answered:
+            self._commits += 1
         self._command(lambda consumer: self._commit(consumer, positions))
 
     def close(self) -> None:
-        """End the thread, when commits are answered; does not wait for it. Idempotent."""
+        """End the thread, when commits are answered; waits for them, but for no longer than `COMMIT_S`. Idempotent."""
         self._stop.set()
         self._wake.set()
+        with self._answered:
+            self._answered.wait_for(lambda: self._commits == 0, COMMIT_S)
 
     def _command(self, command: Callable[[Consumer], None]) -> None:
         self._commands.put(command)
@@ -201,6 +212,8 @@ class Fetcher:
                 consumer.close()
         except Exception as error:
             self._failure.append(error)
+        finally:
+            self._answer(all_of_them=True)
 
     def _step(self, consumer: Consumer) -> None:
         self._wake.clear()
@@ -224,14 +237,22 @@ class Fetcher:
                     logger.warning("Kafka: %s", error)
 
     def _commit(self, consumer: Consumer, positions: list[TopicPartition]) -> None:
-        consumer.commit(offsets=positions, asynchronous=True)
-        self._commits_under_way += 1
+        try:
+            consumer.commit(offsets=positions, asynchronous=True)
+        except BaseException:
+            self._answer()
+            raise
 
     def _await_commits(self, consumer: Consumer) -> None:
         """Wait for the answers: to close a consumer drops commits that still look for the group's coordinator."""
         until = time.monotonic() + ANSWER_S
-        while self._commits_under_way and time.monotonic() < until:
+        while self._commits and time.monotonic() < until:
             consumer.poll(POLL_S)
+
+    def _answer(self, *, all_of_them: bool = False) -> None:
+        with self._answered:
+            self._commits = 0 if all_of_them else max(0, self._commits - 1)
+            self._answered.notify_all()
 
     def _assign(self, consumer: Consumer, opened: PartitionQueue) -> None:
         partition = opened.partition
@@ -302,7 +323,7 @@ class Fetcher:
             self._paused.discard(key)
 
     def _on_commit(self, error: KafkaError | None, _: Sequence[TopicPartition]) -> None:
-        self._commits_under_way -= 1
+        self._answer()
         if error is not None:
             logger.warning("Kafka: offsets of the group could not be committed: %s", error)
 
