@@ -117,7 +117,8 @@ def _logs_of(process: str) -> list[dict[str, str | int]]:
 
 def _log(process: str, kind: str, file_name: str) -> HttpResponse:
     text = read_process_log(process) if file_name == LOG_NAMES[kind] else ""
-    if not text:
+    # a process that has said nothing yet has an empty log
+    if not text and (file_name != LOG_NAMES[kind] or read_process(process) is None):
         raise exceptions.NotFound(f"The file {file_name[:100]} is not available on {process or 'the JobManager'}.")
     return _text(text)
 
