@@ -76,6 +76,21 @@ def test_the_log_of_a_process_is_listed_and_read(api: APIClient, processes: Job,
     assert api.get(f"{place}/logs/other.log").status_code == 404
 
 
+def test_a_process_that_has_said_nothing_yet_has_an_empty_log(
+    no_redis: None, settings: Settings, redis_url: str, api: APIClient, taskmanager: TaskManager
+) -> None:
+    settings.REDIS_URL = redis_url
+    bus.disconnect()
+    bus.client().flushall()
+    reporter = ProcessReporter(rows.TASKMANAGER, "taskmanager")
+    reporter.start()
+    reporter.stop()
+    read = api.get(f"{TM}/log")
+    assert (read.status_code, read.content) == (200, b"")
+    assert api.get(f"{TM}/logs/other.log").status_code == 404
+    bus.disconnect()
+
+
 def test_a_taskmanager_shows_what_its_slots_have_printed(api: APIClient, processes: Job) -> None:
     print_lines(processes, 0, "1 flight\n")
     print_lines(processes, 1, "2 flights\n")
