@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic  # type: ignore[attr-defined]
 
 from backend.supervisor.checks import free_port
 from runtime.connectors.kafka.source import java_hash
@@ -177,6 +177,11 @@ class KafkaContents(ABC):
         """Create a topic; all brokers have its partitions."""
         admin = self._admin()
         admin.create_topics([NewTopic(name, partitions, self.replicas)])[name].result(30)
+
+    def add_partitions(self, name: str, total: int) -> None:
+        """Give a topic more partitions, so many in all."""
+        admin = self._admin()
+        admin.create_partitions([NewPartitions(name, total)])[name].result(30)
 
     def delete_topic(self, name: str) -> None:
         admin = self._admin()

@@ -11,14 +11,19 @@ from typing import Any
 import pytest
 from confluent_kafka import OFFSET_INVALID, Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
+from backend.supervisor.checks import free_port
 from runtime.common import Row, SimpleStringSchema, Types, WatermarkStrategy
 from runtime.common.secrets import SecretRef
 from runtime.common.time import Duration
 from runtime.connectors import BadRecords, NdjsonFormat, NdjsonWriterFormat
+from runtime.connectors.kafka import offsets as offsets_module
+from runtime.connectors.kafka import source as source_module
 from runtime.connectors.kafka.fetcher import Fetcher
 from runtime.connectors.kafka.offsets import OffsetClient
 from runtime.connectors.kafka.properties import PropertyError, admin_properties, client_properties
 from runtime.connectors.kafka.source import owner_of
+from runtime.core.batch import NO_TIMESTAMP, RecordBatch
+from runtime.core.elements import MAX_WATERMARK
 from runtime.datastream.connectors.base import DeliveryGuarantee
 from runtime.datastream.connectors.kafka import (
     KafkaOffsetResetStrategy,
@@ -26,6 +31,7 @@ from runtime.datastream.connectors.kafka import (
     KafkaRecordSerializationSchema,
     KafkaRecordSerializationSchemaBuilder,
     KafkaSink,
+    KafkaSinkBuilder,
     KafkaSource,
     KafkaSourceBuilder,
     KafkaTopicPartition,
@@ -327,6 +333,80 @@ def test_offsets_of_partitions_that_have_ended_are_committed_with_the_next_check
     rig.close()
 
 
+@pytest.mark.parametrize("is_down", [True, False], ids=["while the job was down", "while it was read"])
+def test_a_topic_that_was_made_anew_fails_the_job(broker: KafkaBroker, make_topic: MakeTopic, is_down: bool) -> None:
+    topic = make_topic(1)
+    broker.write(topic, texts(*range(10)))
+    source = reading(broker, topic).build()
+    rig = SourceRig(source)
+    rig.run_until(lambda: len(rig.values) == 10, "the records")
+    snapshots = rig.snapshot()
+    if is_down:
+        rig.close()
+    broker.delete_topic(topic)
+    broker.create_topic(topic)
+    # so many that the offset is there again
+    broker.write(topic, texts(*range(100, 125)))
+    after = SourceRig(source, snapshots=snapshots) if is_down else rig
+    with pytest.raises(SourceError, match=f"topic '{topic}' was deleted and made anew"):
+        after.run_until(lambda: False, "a failure")
+    after.close()
+
+
+def test_a_topic_that_is_deleted_fails_the_job_though_new_partitions_are_not_looked_for(
+    broker: KafkaBroker, make_topic: MakeTopic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(source_module, "_GONE_S", 0.5)
+    topic = make_topic(1)
+    broker.write(topic, texts(1))
+    rig = SourceRig(reading(broker, topic).set_property("partition.discovery.interval.ms", "0").build())
+    rig.run_until(lambda: len(rig.values) == 1, "the record")
+    broker.delete_topic(topic)
+    with pytest.raises(SourceError, match=f"topic '{topic}' was deleted while it was read"):
+        rig.run_until(lambda: False, "a failure")
+    rig.close()
+
+
+def test_a_restored_job_reads_partitions_that_were_added_though_it_does_not_look_for_them_later(
+    broker: KafkaBroker, make_topic: MakeTopic
+) -> None:
+    topic = make_topic(1)
+    broker.write(topic, texts(1))
+    source = reading(broker, topic).set_property("partition.discovery.interval.ms", "0").build()
+    rig = SourceRig(source)
+    rig.run_until(lambda: len(rig.values) == 1, "the record")
+    snapshots = rig.snapshot()
+    rig.close()
+    broker.add_partitions(topic, 2)
+    broker.write(topic, texts(2), partition=1)
+    after = SourceRig(source, snapshots=snapshots)
+    after.run_until(lambda: list(map(int, after.values)) == [2], "the record of the new partition")
+    after.close()
+
+
+def test_what_keeps_brokers_from_answering_is_told(broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (source_module, offsets_module):
+        monkeypatch.setattr(module, "ANSWER_S", 3.0)
+    nobody = free_port()
+    away = reading(broker, "any").set_bootstrap_servers(f"127.0.0.1:{nobody}").build()
+    with pytest.raises(SourceError, match=f"no answer from 127.0.0.1:{nobody}: .*Connection refused"):
+        away.find((), {}, is_first=True)
+    builder = reading(broker, "any").set_property("security.protocol", "SASL_PLAINTEXT")
+    refused = builder.set_property("sasl.mechanism", "PLAIN").set_property("sasl.username", "me")
+    with pytest.raises(SourceError, match=r"no answer from .*SASL"):
+        refused.set_property("sasl.password", "wrong").build().find((), {}, is_first=True)
+
+
+@pytest.mark.parametrize("text", ["False", "false", " FALSE "])
+def test_switches_are_read_as_java_reads_them(broker: KafkaBroker, text: str) -> None:
+    builder = reading(broker, "any").set_group_id("g")
+    assert builder.build().commits_offsets
+    assert builder.set_property("commit.offsets.on.checkpoint", "True").build().commits_offsets
+    assert not builder.set_property("commit.offsets.on.checkpoint", text).build().commits_offsets
+    with pytest.raises(PropertyError, match=r"commit.offsets.on.checkpoint is true or false, not 'yes'"):
+        builder.set_property("commit.offsets.on.checkpoint", "yes").build()
+
+
 def test_a_partition_that_waits_for_alignment_holds_up_no_other(
     broker: KafkaBroker, make_topic: MakeTopic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -500,7 +580,7 @@ def test_records_that_cannot_be_written_fail_the_job(broker: KafkaBroker, make_t
     wrong = to(topic).set_partitioner(lambda record, key, value, topic, partitions: 9)
     for serializer, values, why in (
         (wrong, ["x"], "the partitioner returned 9; there are 1 partitions"),
-        (to(topic), ["x" * 2_000_000], "too large"),
+        (to(topic), ["x" * 2_000_000], r"too large \(2000000 bytes\): max.request.size of the sink"),
         (to("no/topic"), ["x"], "Kafka topic no/topic"),
         (KafkaRecordSerializationSchema.builder().set_topic_selector(lambda text: "")
          .set_value_serialization_schema(SimpleStringSchema()), ["x"], "which is no topic"),
@@ -600,6 +680,41 @@ def test_a_producer_that_asks_for_less_is_not_idempotent_and_not_transactional()
     builder.set_property("acks", "1").build()
     with pytest.raises(PropertyError, match="acks=all"):
         builder.set_delivery_guarantee(DeliveryGuarantee.EXACTLY_ONCE).set_transactional_id_prefix("x").build()
+
+
+def test_guarantees_that_cannot_be_kept_are_refused() -> None:
+    def builder(**properties: str) -> KafkaSinkBuilder:
+        built = KafkaSink.builder().set_bootstrap_servers("a:1").set_record_serializer(to("t").build())
+        for name, value in properties.items():
+            built.set_property(name.replace("_", "."), value)
+        return built.set_transactional_id_prefix("x")
+
+    guarantee: Any
+    for guarantee in ("EXACTLY_ONCE", "exactly-once", None, 2):
+        with pytest.raises(PropertyError, match="a delivery guarantee is one of DeliveryGuarantee's"):
+            builder().set_delivery_guarantee(guarantee).build()
+    with pytest.raises(PropertyError, match="acks=0"):
+        builder(acks="0").set_delivery_guarantee(DeliveryGuarantee.AT_LEAST_ONCE).build()
+    assert builder(acks="0").build().delivery_guarantee is DeliveryGuarantee.NONE
+    with pytest.raises(PropertyError, match="idempotently"):
+        builder(enable_idempotence="false").set_delivery_guarantee(DeliveryGuarantee.EXACTLY_ONCE).build()
+    with pytest.raises(PropertyError, match=r"buffer.memory is a whole number, not 'abc'"):
+        builder(buffer_memory="abc").build()
+
+
+def test_lists_in_place_of_texts_are_refused() -> None:
+    servers: Any = ["a:1"]
+    topics: Any = ["a", "b"]
+    with pytest.raises(PropertyError, match=r"bootstrap.servers is one text"):
+        KafkaSink.builder().set_bootstrap_servers(servers).set_record_serializer(to("t").build()).build()
+    source = KafkaSource.builder().set_bootstrap_servers("a:1").set_value_only_deserializer(SimpleStringSchema())
+    with pytest.raises(TypeError, match="topics of Kafka are named by texts"):
+        source.set_topics(topics).build()
+
+
+def test_results_of_windows_without_an_end_have_the_time_of_sending() -> None:
+    batch = RecordBatch.of_values(["x", "y", "z"], [MAX_WATERMARK, 5, NO_TIMESTAMP])
+    assert to("t").build().encoder(Types.STRING()).encode(batch).times == [0, 5, 0]
 
 
 def test_a_secret_is_checked_in_the_slot_alone() -> None:

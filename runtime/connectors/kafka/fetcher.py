@@ -257,7 +257,11 @@ class Fetcher:
     def _assign(self, consumer: Consumer, opened: PartitionQueue) -> None:
         partition = opened.partition
         self._queues[partition.topic, partition.partition] = opened
-        consumer.incremental_assign([TopicPartition(partition.topic, partition.partition, opened.offset)])
+        try:
+            consumer.incremental_assign([TopicPartition(partition.topic, partition.partition, opened.offset)])
+        except KafkaException as error:
+            # else nobody would miss its records
+            opened.error = error
 
     def _unassign(self, consumer: Consumer, opened: PartitionQueue) -> None:
         key = (opened.partition.topic, opened.partition.partition)

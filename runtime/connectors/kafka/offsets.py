@@ -10,8 +10,17 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Self
 
-from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
+from confluent_kafka import (
+    Consumer,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    TopicCollection,
+    TopicPartition,
+)
+from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]
+
+from runtime.connectors.kafka.admin import Admin
 
 ANSWER_S: Final = 30.0
 """Time limit for an answer of the brokers."""
@@ -191,7 +200,7 @@ class OffsetClient:
     """
 
     def __init__(self, properties: Mapping[str, Any], *, is_committed_only: bool) -> None:
-        self._admin = AdminClient({name: value for name, value in properties.items() if name.startswith(_CONNECTION)})
+        self._admin = Admin({name: value for name, value in properties.items() if name.startswith(_CONNECTION)})
         self._properties = properties
         self._isolation = IsolationLevel.READ_COMMITTED if is_committed_only else IsolationLevel.READ_UNCOMMITTED
 
@@ -210,12 +219,32 @@ class OffsetClient:
             KafkaException: the brokers do not answer, or do not know a topic's partitions at the moment.
         """
         found: list[KafkaTopicPartition] = []
-        for name, topic in self._admin.list_topics(timeout=ANSWER_S).topics.items():
+        for name, topic in self._admin.topics(ANSWER_S).topics.items():
             if name.startswith("__") or not is_wanted(name):
                 continue
             if topic.error is not None:
                 raise KafkaException(topic.error)
             found += [KafkaTopicPartition(name, partition) for partition in topic.partitions]
+        return found
+
+    def topic_ids(self, topics: Collection[str]) -> dict[str, str]:
+        """Return the ids of those topics that there are: one that is deleted and made anew has another one.
+
+        Of brokers that know no ids, all are the same.
+
+        Raises:
+            KafkaException: the brokers do not answer.
+        """
+        if not topics:
+            return {}
+        found: dict[str, str] = {}
+        asked = TopicCollection(sorted(topics))
+        for name, future in self._admin.client.describe_topics(asked, request_timeout=ANSWER_S).items():
+            try:
+                found[name] = str(future.result(ANSWER_S).topic_id)
+            except KafkaException as error:
+                if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                    raise self._admin.explained(error) from error
         return found
 
     def listed(
@@ -235,7 +264,7 @@ class OffsetClient:
             return {}
         asked = {TopicPartition(each.topic, each.partition): spec for each in partitions}
         isolation = self._isolation if is_committed_only else IsolationLevel.READ_UNCOMMITTED
-        futures = self._admin.list_offsets(asked, isolation_level=isolation, request_timeout=ANSWER_S)
+        futures = self._admin.client.list_offsets(asked, isolation_level=isolation, request_timeout=ANSWER_S)
         return {
             KafkaTopicPartition(each.topic, each.partition): future.result(ANSWER_S).offset
             for each, future in futures.items()

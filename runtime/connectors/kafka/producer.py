@@ -31,10 +31,14 @@ class RecordProducer:
     Args:
         properties: of the producer.
         partitioner: chooses partitions; None: librdkafka does.
+        when_fatal: what may have happened if the producer can write nothing more.
     """
 
-    def __init__(self, properties: Mapping[str, Any], partitioner: Partitioner | None = None) -> None:
+    def __init__(
+        self, properties: Mapping[str, Any], partitioner: Partitioner | None = None, when_fatal: str = ""
+    ) -> None:
         self._partitioner = partitioner
+        self._when_fatal = when_fatal
         self._partitions: dict[str, int] = {}
         self._error: SinkError | None = None
         #: set when what it has is not wanted any more
@@ -76,7 +80,11 @@ class RecordProducer:
                     poll(FULL_WAIT_S)
                     self.check()
                 except KafkaException as error:
-                    raise SinkError(f"Kafka topic {topic}: {error.args[0].str()}") from error
+                    # of what is fatal, it tells the reason to a callback
+                    poll(0)
+                    self.check()
+                    told = f"{self._told(error.args[0])}{_remedy(error.args[0], value, times[index])}"
+                    raise SinkError(f"Kafka topic {topic}: {told}") from error
         poll(0)
         self.check()
 
@@ -119,15 +127,35 @@ class RecordProducer:
 
     def _on_delivery(self, error: KafkaError | None, message: Message) -> None:
         if error is not None and self._error is None and error.code() != KafkaError._PURGE_QUEUE:
-            self._error = SinkError(f"Kafka topic {message.topic()}: {error.str()}")
+            remedy = _remedy(error, message.value(), message.timestamp()[1])
+            self._error = SinkError(f"Kafka topic {message.topic()}: {self._told(error)}{remedy}")
+
+    def _told(self, error: KafkaError) -> str:
+        is_fatal = error.fatal() or error.code() in (KafkaError._FATAL, KafkaError._FENCED)
+        return f"{error.str()}; {self._when_fatal}" if is_fatal and self._when_fatal else error.str()
 
     def _on_error(self, error: KafkaError) -> None:
         # the client goes on trying whatever else there is, until a record's time is over
         if self._error is None and (error.fatal() or error.code() == KafkaError._AUTHENTICATION):
-            self._error = SinkError(f"Kafka: {error.str()}")
+            self._error = SinkError(f"Kafka: {self._told(error)}")
 
     def close(self) -> None:
         """Give up what was not sent, without waiting; a transaction stays as it is. Idempotent."""
         self.stop.set()
         self.client.purge()
         self.client.poll(0)
+
+
+def _remedy(error: KafkaError, value: str | bytes | None, time: int) -> str:
+    """Return what can be done about a record that was refused."""
+    if error.code() == KafkaError.MSG_SIZE_TOO_LARGE:
+        return (
+            f" ({len(value or b'')} bytes): max.request.size of the sink and max.message.bytes of the topic say how "
+            "large a record may be"
+        )
+    if error.code() == KafkaError.INVALID_TIMESTAMP:
+        return (
+            f" (epoch ms {time}): the topic takes no records so far from the present; see its "
+            "message.timestamp.after.max.ms and message.timestamp.before.max.ms"
+        )
+    return ""

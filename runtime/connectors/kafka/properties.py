@@ -112,9 +112,38 @@ def with_references(given: Properties) -> dict[str, str | SecretRef]:
     """Return properties in which values with references, such as ${env:KAFKA_PASSWORD}, are secrets.
 
     Raises:
+        PropertyError: the servers are no text.
         ValueError: a reference is malformed.
     """
+    servers = given.get("bootstrap.servers", "")
+    if not isinstance(servers, str | SecretRef):
+        raise PropertyError(f"bootstrap.servers is one text, host:port,host:port, not {servers!r:.100}")
     return {name: secret_text(value) for name, value in given.items()}
+
+
+def switch(given: Properties, name: str, *, default: bool) -> bool:
+    """Return whether a property that is true or false is true.
+
+    Raises:
+        PropertyError: it is neither.
+    """
+    text = str(given.get(name, default)).strip().lower()
+    if text not in ("true", "false"):
+        raise PropertyError(f"{name} is true or false, not {given[name]!r}")
+    return text == "true"
+
+
+def whole_number(given: Mapping[str, object], name: str, default: int) -> int:
+    """Return a property that is a number.
+
+    Raises:
+        PropertyError: it is none.
+    """
+    value = given.get(name, default)
+    try:
+        return int(str(value))
+    except ValueError:
+        raise PropertyError(f"{name} is a whole number, not {value!r}") from None
 
 
 def client_properties(given: Properties) -> dict[str, str]:
@@ -133,7 +162,7 @@ def client_properties(given: Properties) -> dict[str, str]:
         if name == "sasl.jaas.config":
             found |= _of_jaas(text)
         elif name == "buffer.memory":
-            found["queue.buffering.max.kbytes"] = str(max(1, int(text) // 1024))
+            found["queue.buffering.max.kbytes"] = str(max(1, whole_number({name: text}, name, 0) // 1024))
         elif name not in _OF_THE_SOURCE and name not in _WITHOUT_EFFECT:
             found[_OTHER_NAMES.get(name, name)] = text
     if not found.get("bootstrap.servers"):
@@ -261,7 +290,7 @@ def without_gaps(given: Mapping[str, object]) -> dict[str, Any]:
     is_possible = (
         str(given.get("acks", "all")) in ("all", "-1")
         and str(given.get("retries", "1")) != "0"
-        and int(str(given.get("max.in.flight.requests.per.connection", 5))) <= 5
+        and whole_number(given, "max.in.flight.requests.per.connection", 5) <= 5
     )
     return {"enable.idempotence": is_possible}
 

@@ -17,6 +17,7 @@ from runtime.connectors.formats.json.ndjson import NdjsonWriterFormat
 from runtime.connectors.formats.messages import MessageEncoder
 from runtime.connectors.formats.writer_format import RowWriterFormat
 from runtime.core.batch import RecordBatch
+from runtime.core.elements import MAX_WATERMARK
 from runtime.operators.sink import SinkError
 
 Header = tuple[str, bytes | None]
@@ -147,7 +148,7 @@ class RecordEncoder:
 def _timestamp(time: int) -> int:
     """Return the timestamp of a record with an event time.
 
-    Negative ones are that of sending, as in Flink, which is 0 to librdkafka; the beginning of 1970 itself is one
-    millisecond late.
+    Negative ones are that of sending, as in Flink, which is 0 to librdkafka; so is the end of time, which results of
+    windows without an end have, and which brokers refuse. The beginning of 1970 itself is one millisecond late.
     """
-    return max(1, time) if time >= 0 else 0
+    return max(1, time) if 0 <= time < MAX_WATERMARK else 0

@@ -20,6 +20,8 @@ from runtime.connectors.kafka.properties import (
     PropertyError,
     check_producer,
     client_properties,
+    switch,
+    whole_number,
     with_references,
     without_gaps,
 )
@@ -76,6 +78,8 @@ class KafkaSink(Sink):
         trusts_expired: bool = False,
     ) -> None:
         properties = with_references(properties)
+        if not isinstance(delivery_guarantee, DeliveryGuarantee):
+            raise PropertyError(f"a delivery guarantee is one of DeliveryGuarantee's, not {delivery_guarantee!r}")
         if "transactional.id" in properties:
             raise PropertyError("transactional.id: each transaction has an id of its own; give a prefix of all of them")
         if delivery_guarantee is DeliveryGuarantee.EXACTLY_ONCE and not without_gaps(properties)["enable.idempotence"]:
@@ -83,6 +87,12 @@ class KafkaSink(Sink):
                 "transactions need acks=all, retries and at most 5 max.in.flight.requests.per.connection: leave out "
                 "what rules them out"
             )
+        if delivery_guarantee is not DeliveryGuarantee.NONE and str(properties.get("acks", "all")) == "0":
+            raise PropertyError("with acks=0 brokers acknowledge nothing, and a record may be lost: give acks=all")
+        if delivery_guarantee is DeliveryGuarantee.EXACTLY_ONCE and not switch(
+            properties, "enable.idempotence", default=True
+        ):
+            raise PropertyError("transactions are written idempotently: leave out enable.idempotence=false")
         check_producer(properties)
         self.properties = dict(properties)
         self.serialization = serialization
@@ -90,11 +100,7 @@ class KafkaSink(Sink):
         self.transactional_id_prefix = transactional_id_prefix
         self.allowed_downtime = allowed_downtime
         self.trusts_expired = trusts_expired
-        timeout = properties.get(_TIMEOUT)
-        try:
-            self._timeout_ms = None if timeout is None else int(str(timeout))
-        except ValueError:
-            raise PropertyError(f"{_TIMEOUT} is a number of milliseconds, not {timeout!r}") from None
+        self._timeout_ms = whole_number(properties, _TIMEOUT, 0) if _TIMEOUT in properties else None
 
     @property
     def _is_transactional(self) -> bool:

@@ -9,12 +9,13 @@ KafkaPartitionSplitReader.
 
 from __future__ import annotations
 
+import logging
 import re
 import time
 import weakref
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from confluent_kafka import KafkaException, Message
 
@@ -39,6 +40,7 @@ from runtime.connectors.kafka.properties import (
     PropertyError,
     check_consumer,
     client_properties,
+    switch,
     with_references,
 )
 from runtime.connectors.poll_interval import PollInterval
@@ -55,14 +57,20 @@ from runtime.operators.source import (
     SplitReader,
 )
 
+logger = logging.getLogger(__name__)
+
 SPLITS_AT_ONCE: Final = 1 << 10
 """Partitions that a subtask reads side by side, at least."""
 DISCOVERY_MS: Final = 300_000
 """Time between two looks for new partitions, unless `partition.discovery.interval.ms` says otherwise; Flink's."""
 DISCOVERY_POLL_MS: Final = 10
 """Time between two questions whether a look has ended."""
+WATCH_MS: Final = 30_000
+"""Time between two looks whether the topics are still those that reading began with."""
 _RETRY_S: Final = 0.2
 """Time before brokers are asked again that were electing a leader."""
+_GONE_S: Final = 5.0
+"""Time for which a topic has to be unknown to count as deleted."""
 
 RECORD_TYPE: Final = Types.ROW_NAMED(
     ["topic", "partition", "offset", "timestamp", "key", "value", "headers"],
@@ -74,6 +82,19 @@ RECORD_TYPE: Final = Types.ROW_NAMED(
 )
 """A record as it is, of a source without a format."""
 _RECORD_FIELDS: Final = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
+
+
+class Found(NamedTuple):
+    """What a look has found."""
+
+    splits: list[PartitionSplit]
+    """Of new partitions."""
+    topic_ids: dict[str, str]
+    """Of all topics that are read."""
+
+
+class TopicChangedError(LookupError):
+    """A topic was deleted, or made anew: its offsets mean other records, if there are any."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +150,8 @@ class KafkaSource(Source):
             raise ValueError("a bounded Kafka source needs offsets at which it stops")
         if topic_pattern is not None:
             re.compile(topic_pattern)
+        if not all(isinstance(topic, str) for topic in topics):
+            raise TypeError(f"topics of Kafka are named by texts, not by {topics!r:.100}")
         self.properties = with_references(properties)
         check_consumer(self.properties)
         self.topics = list(topics)
@@ -141,6 +164,7 @@ class KafkaSource(Source):
         self.boundedness = Boundedness.BOUNDED if bounded else Boundedness.CONTINUOUS_UNBOUNDED
         self.splits_at_once = max(len(self.partitions), SPLITS_AT_ONCE)
         self._discovery_ms = _discovery_ms(properties, bounded)
+        self._commits = switch(properties, COMMIT_ON_CHECKPOINT, default=True)
         self._format = message_format
         self._bad_records = bad_records or BadRecords.fail()
         self.dead_letter_tag = self._bad_records.tag
@@ -178,7 +202,7 @@ class KafkaSource(Source):
     @property
     def commits_offsets(self) -> bool:
         """Return whether the group's offsets are committed with checkpoints: it is named, and nobody has said no."""
-        return "group.id" in self.properties and self.properties.get(COMMIT_ON_CHECKPOINT, "true") == "true"
+        return "group.id" in self.properties and self._commits
 
     def client_properties(self, role: str) -> dict[str, Any]:
         """Return the properties of a client.
@@ -203,28 +227,80 @@ class KafkaSource(Source):
         origin = f"topic {split.partition.topic}, partition {split.partition.partition}"
         return MessageDecoder(self._format, handler, origin)
 
-    def find(self, known: Collection[KafkaTopicPartition], *, is_first: bool) -> list[PartitionSplit]:
+    def find(self, known: Collection[KafkaTopicPartition], topic_ids: Mapping[str, str], *, is_first: bool) -> Found:
         """Return the splits of the partitions that are not known yet; asks the brokers.
 
         Args:
             known: partitions that were found before.
+            topic_ids: of their topics, as far as they are known.
             is_first: whether nothing was looked for before: later partitions begin at their beginning.
 
         Raises:
-            SourceError: the brokers do not answer, or there is no such topic or offset; what passes by itself, such as
-                an election of a leader, is waited for up to `ANSWER_S`.
+            SourceError: the brokers do not answer, or there is no such topic or offset; or a topic was deleted, or made
+                anew. What passes by itself, such as an election of a leader, is waited for up to `ANSWER_S`.
         """
         until = time.monotonic() + ANSWER_S
         while True:
             try:
-                return self._find(known, is_first=is_first)
+                client = self._client()
+                found = self._find(client, known, is_first=is_first)
+                return Found(
+                    found, self._check_topics(client, {*known, *(each.partition for each in found)}, topic_ids)
+                )
             except (KafkaException, LookupError, ValueError) as error:
                 if not is_transient(error) or time.monotonic() > until:
                     raise SourceError(f"Kafka {self._what}: {_text(error)}") from error
             time.sleep(_RETRY_S)
 
-    def _find(self, known: Collection[KafkaTopicPartition], *, is_first: bool) -> list[PartitionSplit]:
-        client = OffsetClient(self.client_properties("enumerator"), is_committed_only=self.is_committed_only)
+    def watch(self, known: Collection[KafkaTopicPartition], topic_ids: Mapping[str, str]) -> Found:
+        """Look whether the topics are still those that reading began with; brokers that do not answer are no reason to
+        end the job.
+
+        Raises:
+            SourceError: a topic was deleted, or made anew.
+        """
+        try:
+            return Found([], self._check_topics(self._client(), known, topic_ids))
+        except TopicChangedError as error:
+            raise SourceError(f"Kafka {self._what}: {error}") from error
+        except (KafkaException, TimeoutError) as error:
+            logger.info("Kafka %s: the topics could not be looked at: %s", self._what, error)
+            return Found([], dict(topic_ids))
+
+    def _client(self) -> OffsetClient:
+        return OffsetClient(self.client_properties("enumerator"), is_committed_only=self.is_committed_only)
+
+    def _check_topics(
+        self, client: OffsetClient, known: Collection[KafkaTopicPartition], topic_ids: Mapping[str, str]
+    ) -> dict[str, str]:
+        """Return the ids of the topics of partitions.
+
+        Raises:
+            KafkaException: the brokers do not answer.
+            TopicChangedError: one is not there, or has another id than it had.
+        """
+        topics, until = sorted({each.topic for each in known}), time.monotonic() + _GONE_S
+        while True:
+            found = client.topic_ids(topics)
+            gone = next((topic for topic in topics if topic not in found), None)
+            # a broker may not have heard of a new one yet
+            if gone is None or time.monotonic() > until:
+                break
+            time.sleep(_RETRY_S)
+        if gone is not None:
+            raise TopicChangedError(f"topic {gone!r} was deleted while it was read")
+        for topic in topics:
+            if topic_ids.get(topic, found[topic]) != found[topic]:
+                raise TopicChangedError(
+                    f"topic {topic!r} was deleted and made anew: the offsets up to which it was read mean other ones "
+                    "now. To read the new one from its beginning, give the source another uid(), or start without the "
+                    "snapshot"
+                )
+        return found
+
+    def _find(
+        self, client: OffsetClient, known: Collection[KafkaTopicPartition], *, is_first: bool
+    ) -> list[PartitionSplit]:
         new = sorted(set(self._wanted(client)).difference(known))
         starts = (self.start if is_first else KafkaOffsetsInitializer.earliest()).resolve(new, client)
         if is_first:
@@ -290,21 +366,27 @@ class _Partitions(SplitEnumerator):
         self._source = source
         self._parallelism = parallelism
         self._known: set[KafkaTopicPartition] = set()
+        self._topic_ids: dict[str, str] = {}
         self._waiting: list[PartitionSplit] = []
         self._is_first = True
+        #: this instance has found out what there is
+        self._has_looked = False
+        #: since the last look for new partitions
+        self._waited_ms = 0
         if restored is not None:
+            # which snapshots of earlier releases do not have
+            self._topic_ids = dict(restored.get("topic_ids", {}))
             self._known = {KafkaTopicPartition(topic, number) for topic, number in restored["known"]}
             self._waiting = [_as_partition(source.split_from_json(value)) for value in restored["waiting"]]
             self._is_first = restored["is_first"]
-        self._look: BackgroundCall[list[PartitionSplit]] | None = None
-        if self._is_first or source.discovery_ms is not None:
-            self._begin_look()
+        self._look: BackgroundCall[Found] | None = None
+        self._begin_look()
 
     def next_split(self, subtask_index: int) -> SourceSplit | NoSplit:
         for number, split in enumerate(self._waiting):
             if owner_of(split.partition, self._parallelism) == subtask_index:
                 return self._waiting.pop(number)
-        is_over = self._look is None and self._source.discovery_ms is None
+        is_over = self._has_looked and self._source.discovery_ms is None
         return NoSplit.NEVER if is_over else NoSplit.LATER
 
     def add_splits_back(self, splits: Sequence[SourceSplit]) -> None:
@@ -313,26 +395,39 @@ class _Partitions(SplitEnumerator):
     def snapshot(self) -> Any:
         return {
             "known": [[each.topic, each.partition] for each in sorted(self._known)],
+            "topic_ids": self._topic_ids,
             "waiting": [self._source.split_to_json(split) for split in self._waiting],
             "is_first": self._is_first,
         }
 
     def discovery_delay_ms(self) -> int | None:
-        return self._source.discovery_ms if self._look is None else DISCOVERY_POLL_MS
+        return self._pause_ms if self._look is None else DISCOVERY_POLL_MS
+
+    @property
+    def _pause_ms(self) -> int | None:
+        """Return the time between two looks, ms; None: there are no more."""
+        if self._source.boundedness is Boundedness.BOUNDED:
+            return None
+        return min(WATCH_MS, self._source.discovery_ms or WATCH_MS)
 
     def discover(self) -> bool:
         if self._look is None:
-            self._begin_look()
+            self._waited_ms += self._pause_ms or 0
+            is_due = self._source.discovery_ms is not None and self._waited_ms >= self._source.discovery_ms
+            self._begin_look() if is_due else self._begin_watch()
             return False
         if not self._look.is_done:
             return False
         look, self._look = self._look, None
         found = look.result()
-        self._known.update(split.partition for split in found)
-        self._waiting += found
+        self._topic_ids = found.topic_ids
+        self._known.update(split.partition for split in found.splits)
+        self._waiting += found.splits
         self._is_first = False
         # those that were told to wait hear that there will be nothing, too
-        return bool(found) or self._source.discovery_ms is None
+        is_last = self._source.discovery_ms is None and not self._has_looked
+        self._has_looked = True
+        return bool(found.splits) or is_last
 
     def is_discovering(self) -> bool:
         return self._look is not None
@@ -342,8 +437,13 @@ class _Partitions(SplitEnumerator):
         self._look = None
 
     def _begin_look(self) -> None:
-        known, is_first = frozenset(self._known), self._is_first
-        self._look = BackgroundCall("kafka-partitions", lambda: self._source.find(known, is_first=is_first))
+        self._waited_ms = 0
+        known, topic_ids, is_first = frozenset(self._known), self._topic_ids, self._is_first
+        self._look = BackgroundCall("kafka-partitions", lambda: self._source.find(known, topic_ids, is_first=is_first))
+
+    def _begin_watch(self) -> None:
+        known, topic_ids = frozenset(self._known), self._topic_ids
+        self._look = BackgroundCall("kafka-topics", lambda: self._source.watch(known, topic_ids))
 
 
 def _as_partition(split: SourceSplit) -> PartitionSplit:

@@ -26,12 +26,13 @@ from functools import partial
 from typing import Any, Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType  # type: ignore[attr-defined]
+from confluent_kafka.admin import ConfigResource, ResourceType  # type: ignore[attr-defined]
 
 from runtime.common import options
 from runtime.common.configuration import Configuration
 from runtime.common.time import Duration
 from runtime.connectors.background import BackgroundCall, BackgroundWriter
+from runtime.connectors.kafka.admin import Admin
 from runtime.connectors.kafka.coordinator import PATIENCE_S, CoordinatorError, Described, TransactionCoordinator
 from runtime.connectors.kafka.offsets import EARLIEST, LATEST, KafkaTopicPartition, OffsetClient
 from runtime.connectors.kafka.producer import RecordProducer
@@ -101,14 +102,14 @@ class TransactionTarget:
         Raises:
             SinkError: they do not answer.
         """
-        admin = AdminClient({**client_properties(self.properties)})
+        admin = Admin(client_properties(self.properties))
         until = time.monotonic() + BEGIN_S
         try:
-            brokers = sorted(admin.list_topics(timeout=BEGIN_S).brokers)
+            brokers = sorted(admin.topics(BEGIN_S).brokers)
             # one that is gone is known for some seconds, and does not answer
             for broker in itertools.cycle(brokers):
                 resource = ConfigResource(ResourceType.BROKER, str(broker))
-                [answer] = admin.describe_configs([resource], request_timeout=ASK_S).values()
+                [answer] = admin.client.describe_configs([resource], request_timeout=ASK_S).values()
                 try:
                     entry = answer.result(BEGIN_S).get(_MAX_TIMEOUT)
                 except KafkaException as error:
@@ -212,6 +213,11 @@ class TransactionalWriter(SinkWriter):
         longest_ms = target.max_timeout_ms()
         self._timeout_ms = target.timeout_ms or longest_ms or DEFAULT_TIMEOUT_MS
         check_timeout(self._timeout_ms, longest_ms, target.allowed_downtime, context.configuration)
+        if context.configuration.get(options.CHECKPOINTING_INTERVAL) is None:
+            logger.warning(
+                "Kafka: the job takes no checkpoints, so records are committed at its end, and lost if it has none: "
+                "set execution.checkpointing.interval"
+            )
         self._coordinator = target.coordinator()
         #: a task that ends does not wait long
         self._closing = target.coordinator(patience_s=CLOSE_S)
@@ -381,7 +387,11 @@ class TransactionalWriter(SinkWriter):
     def _begin(self, name: str) -> RecordProducer:
         properties = client_properties(self._target.properties)
         properties |= {"transactional.id": name, _TIMEOUT: str(self._timeout_ms)}
-        producer = RecordProducer(properties, self._partitioner)
+        when_fatal = (
+            f"its transaction may have timed out after {self._timeout_ms / 1000:g} s ({_TIMEOUT}) before a checkpoint "
+            "was complete, or somebody has ended it"
+        )
+        producer = RecordProducer(properties, self._partitioner, when_fatal)
         until = time.monotonic() + BEGIN_S
         while True:
             try:
