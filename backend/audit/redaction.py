@@ -21,20 +21,35 @@ HIDDEN = "******"
 _SECRET = re.compile(rf"{SECRET_WORDS}|(?:^|[._-])key$|(?:^|[._-])sas$", re.I)
 #: whose values are options themselves: "a:1,b:2" or "a=1;b=2"
 _MAPS = re.compile(r"(?:^|[._-])(?:global-job-parameters|job-parameters|properties|parameters|params|env)$", re.I)
-_USER_INFO = re.compile(r"(?<=://)[^/@\s\"'<>]+@")
-#: name=value and name: value, in query strings, DSNs, JSON, Python, maps. The value ends where no value goes on. Names
-#: are no longer than that, or text without spaces would take quadratic time
+#: of a URL: up to its last @ where a password stands in front of one, which may have any sign
+_USER_INFO = re.compile(r"(?<=://)(?:[^\s\"<>/@:]{0,200}:[^\s\"<>]{0,1000}@|[^/@\s\"'<>]+@)")
+#: words behind which a secret stands in texts, and which are parts of too many names to be SECRET_WORDS
+_IN_TEXTS = rf"{SECRET_WORDS}|(?<![^\W_])(?:signature|sig|pass)(?![^\W_])|sharedaccesssignature"
+#: name=value and name: value, in query strings, DSNs, JSON, Python, maps. The value ends where no value goes on: behind
+#: a separator with a name, or nothing, behind it. Names are no longer than that, or text without spaces would take
+#: quadratic time
 _NAMED = re.compile(
-    rf"""(?P<head>(?<![\w.-])["']?[\w.-]{{0,60}}?(?:{SECRET_WORDS})[\w.-]{{0,60}}["']?\s*(?:=>|[=:])\s*)
-         (?P<value>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|
-         (?:(?:bearer|basic)\s+)?(?:\$\{{(?:env|file):[^}}\s]{{0,1100}}\}}|[^\s&;,"'()\[\]{{}}])+)""",
+    rf"""(?P<head>(?<![\w.-])\\?["']?[\w.-]{{0,60}}?(?:{_IN_TEXTS})[\w.-]{{0,60}}\\?["']?\s*(?:=>|[=:])\s*)
+         (?P<value>[bru]?"(?:[^"\\]|\\.)*"|[bru]?'(?:[^'\\]|\\.)*'|\\"(?:[^"\\]|\\[^"])*\\"|
+         (?:(?:bearer|basic|digest)\s+)?
+         (?:\$\{{(?:env|file):[^}}\s]{{0,1100}}\}}|[^\s&;,"'()\[\]{{}}]|
+         (?<![\s=:])(?:["'(\[{{](?=[^\s"'()\[\]{{}}])|[&;,](?!\s|$|["']|[\w.-]{{1,60}}\s*[=:])))+)""",
     re.I | re.X,
 )
+#: ('name', 'value')
+_PAIR = re.compile(
+    rf"""(?P<head>["'][\w.-]{{0,60}}?(?:{SECRET_WORDS})[\w.-]{{0,60}}["']\s*,\s*)(?P<value>"[^"\n]*"|'[^'\n]*')""",
+    re.I,
+)
+_ELEMENT = re.compile(rf"(?P<head><[\w:.-]{{0,60}}?(?:{SECRET_WORDS})[\w:.-]{{0,60}}>)(?P<value>[^<]+)", re.I)
+#: what the rest of a header's line is
+_HEADER = re.compile(r"(?P<head>\b(?:set-)?cookie\s*:\s*)(?P<value>[^\r\n]+)", re.I)
+_KEY_BLOCK = re.compile(r"(?P<head>-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----)(?P<value>[^-]+)")
 #: as arguments: --db-password value
 _FLAG = re.compile(rf"-{{1,2}}[\w.-]{{0,60}}?(?:{SECRET_WORDS})[\w.-]{{0,60}}", re.I)
 #: of the cluster, in which uploaded programs are
 _ARTIFACT_DIRECTORY = re.compile(r'[^\s"]*/artifacts/[0-9a-f]{64}(?:\.(?:[0-9a-f]{8}-)?[0-9a-f]{8})?/')
-_HAS_ANY = re.compile(rf"{SECRET_WORDS}|://", re.I)
+_HAS_ANY = re.compile(rf"{_IN_TEXTS}|://|cookie|-----BEGIN ", re.I)
 #: shorter values are found in words, too
 _SHORTEST_TELLING = 8
 #: what follows such a name and is not a secret: "token: None", "password=******"
@@ -45,7 +60,10 @@ def redacted_text(text: str) -> str:
     """Return text with user info in URLs, and values after secret-like names, hidden."""
     if not _HAS_ANY.search(text):
         return text
-    return _NAMED.sub(_hide, _USER_INFO.sub(f"{HIDDEN}@", text))
+    text = _USER_INFO.sub(f"{HIDDEN}@", text)
+    for pattern in (_NAMED, _PAIR, _ELEMENT, _HEADER, _KEY_BLOCK):
+        text = pattern.sub(_hide, text)
+    return text
 
 
 def for_users(text: str) -> str:
@@ -68,8 +86,41 @@ def redacted_arguments(arguments: Sequence[str]) -> list[str]:
     for index, argument in enumerate(arguments):
         is_value = index > 0 and _FLAG.fullmatch(arguments[index - 1]) is not None and not argument.startswith("--")
         is_value = is_value and not is_reference(argument)
-        shown.append(HIDDEN if is_value else redacted_text(argument))
+        shown.append(HIDDEN if is_value else _redacted_argument(argument))
     return shown
+
+
+def redacted_together(parts: Mapping[str, Any]) -> dict[str, Any]:
+    """Return JSON, part by part, with secrets hidden, and texts that quote a secret of another part, too: an option may
+    have been made of an argument.
+    """
+    known: set[str] = set()
+    for value in parts.values():
+        if isinstance(value, Mapping):
+            known.update(
+                secret_options({str(key): item for key, item in value.items() if isinstance(item, str)}).values()
+            )
+        elif isinstance(value, (list, tuple)) and all(isinstance(item, str) for item in value):
+            known.update(secret_arguments(value).values())
+    return {name: _without(known, redacted_json(value)) for name, value in parts.items()}
+
+
+def _without(known: set[str], value: Any) -> Any:
+    if isinstance(value, str):
+        return HIDDEN if any(secret in value for secret in known) else value
+    if isinstance(value, Mapping):
+        return {name: _without(known, item) for name, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_without(known, item) for item in value]
+    return value
+
+
+def _redacted_argument(argument: str) -> str:
+    """Return an argument with secrets hidden; all behind --password= is its value."""
+    name, has_value, value = argument.partition("=")
+    if has_value and _FLAG.fullmatch(name) and value.lower() not in _NO_SECRET and not is_reference(value):
+        return f"{name}={HIDDEN}"
+    return redacted_text(argument)
 
 
 def secret_options(options: Mapping[str, Any]) -> dict[str, str]:
@@ -138,8 +189,9 @@ def _is_telling(value: str) -> bool:
 def _redacted_value(key: str, value: str) -> str:
     if _MAPS.search(key):
         # bare names of a map's entries count, as those of options do: "key:x"
+        # and an entry goes on until the next one's name
         value = re.sub(
-            r"([\w.-]+)(\s*[:=]\s*)([^,;&\s]+)",
+            r"([\w.-]{1,200})(\s*[:=]\s*)((?:[^,;&\s]|[,;&\s](?!\s*[\w.-]{1,200}\s*[:=]))+)",
             lambda entry: (
                 f"{entry[1]}{entry[2]}{HIDDEN}" if _SECRET.search(entry[1]) and not is_reference(entry[3]) else entry[0]
             ),

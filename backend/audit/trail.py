@@ -15,7 +15,7 @@ from django.db import Error, transaction
 from django.http import HttpRequest
 
 from backend.audit.models import AuditEvent
-from backend.audit.redaction import redacted_json
+from backend.audit.redaction import redacted_together
 
 logger = logging.getLogger(__name__)
 
@@ -49,7 +49,7 @@ def record(
         detail: JSON; what looks like a secret in it is hidden.
     """
     # here and nowhere else: views note what they are told. The names are theirs, and mean no secret
-    shown = {name: _storable(redacted_json(value)) for name, value in (detail or {}).items()}
+    shown = {name: _storable(value) for name, value in redacted_together(detail or {}).items()}
     told = {name: value if _fits(value) else "…" for name, value in shown.items()}
     event = AuditEvent(
         at=time.time_ns() // 1_000_000,

@@ -15,10 +15,11 @@ import resource
 import sys
 import threading
 import time
-import traceback
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
+from types import FrameType
 from typing import Any, Final, NotRequired, TypedDict
 
 import redis
@@ -154,6 +155,11 @@ class ProcessReporter:
                 if not self.is_away:
                     logger.warning("this process cannot report itself: %s", error)
                 self.is_away = True
+            except Exception:
+                # descriptors may have run out, for example: the next report tells what there is
+                if not self.is_away:
+                    logger.exception("this process cannot report itself")
+                self.is_away = True
             due = time.monotonic() + self._interval_s
             if is_last:
                 return
@@ -247,14 +253,21 @@ def thread_dumps() -> list[ThreadDump]:
     names = {thread.ident: thread.name for thread in threading.enumerate()}
     dumps: list[ThreadDump] = []
     for ident, frame in sys._current_frames().items():
-        # without the source of the lines: reading files takes long
-        frames = [f"{f.name} ({for_users(f.filename)}:{f.lineno})" for f in _frames(frame)]
+        frames = [f"{name} ({for_users(file)}:{line})" for name, file, line in _frames(frame)]
         dumps.append({"name": names.get(ident, f"thread-{ident}"), "id": ident, "frames": frames})
     return sorted(dumps, key=lambda dump: dump["name"])
 
 
-def _frames(frame: Any) -> list[traceback.FrameSummary]:
-    return traceback.StackSummary.extract(traceback.walk_stack(frame), lookup_lines=False)
+def _frames(frame: FrameType | None) -> list[tuple[str, str, int]]:
+    """Return function, file and line of a thread's frames, innermost first, as far as they can be told: the thread goes
+    on meanwhile, and takes frames away that this one is at.
+    """
+    found: list[tuple[str, str, int]] = []
+    with suppress(AttributeError):
+        while frame is not None:
+            found.append((frame.f_code.co_name, frame.f_code.co_filename, frame.f_lineno or 0))
+            frame = frame.f_back
+    return found
 
 
 def figures_of_process() -> dict[str, float]:

@@ -79,7 +79,7 @@ class _PrintWriter(SinkWriter):
             return
         prefix = self._prefix
         lines = [f"{prefix}{text}\n" for text in map(self._format, batch.values())]
-        payload = "".join(lines).encode("utf-8", "replace")
+        payload = self._client.redact("".join(lines)).encode("utf-8", "replace")
         if len(payload) > self._limit.max_bytes:
             for line in lines:
                 self._limit.check(len(line.encode("utf-8", "replace")))

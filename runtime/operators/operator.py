@@ -42,6 +42,10 @@ class ClientChannel(Protocol):
     def send(self, channel: str, payload: bytes) -> None:
         """Queue bytes for the client: `channel` is "stdout" or "collect:<id>". Order is kept per subtask."""
 
+    @property
+    def redact(self) -> Callable[[str], str]:
+        """Return what takes out of lines for "stdout" what nobody may see: everybody may read that log."""
+
     def is_available(self) -> bool:
         """Return False while the client has not taken enough of what was sent; the task then waits."""
 

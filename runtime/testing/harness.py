@@ -146,6 +146,8 @@ class RecordingOutput(Output):
 
 
 class _NoClient:
+    redact = staticmethod(str)
+
     def send(self, channel: str, payload: bytes) -> None:
         raise AssertionError(f"unexpected output to the client on {channel!r}")
 

@@ -13,6 +13,7 @@ from backend.audit.redaction import (
     redacted,
     redacted_arguments,
     redacted_text,
+    redacted_together,
     secret_arguments,
     secret_options,
 )
@@ -37,11 +38,30 @@ CANARY = "c4n4ry-Secret"
         f"client(token='{CANARY}')",
         f"ValueError: no server at kafka://me:{CANARY}@broker:9092",
         f'sasl.jaas.config=org.X required username="me" password="{CANARY}";',
+        # signs that passwords have, too
+        f"password=foo,{CANARY}",
+        f"password=foo;{CANARY}&x=1",
+        f"password=foo'{CANARY}",
+        f"password=foo({CANARY}",
+        f"postgresql://me:foo@{CANARY}@db/x",
+        f"postgresql://me:foo/{CANARY}@db/x",
+        f"kafka://me:foo@a:1,you:{CANARY}@b:2/",
+        f'{{\\"password\\": \\"{CANARY}\\"}}',
+        f"password=b'{CANARY}'",
+        f"('password', '{CANARY}')",
+        f"<db:password>{CANARY}</db:password>",
+        f"Authorization: Digest {CANARY}",
+        f"Cookie: a=b; tidemark-session={CANARY}",
+        f"https://bucket/x?sv=1&sig={CANARY}",
+        f"https://bucket/x?X-Amz-Signature={CANARY}",
+        f"SharedAccessSignature={CANARY}",
+        f"pass={CANARY}",
+        f"-----BEGIN RSA PRIVATE KEY-----\n{CANARY.replace('-', '/')}\n-----END RSA PRIVATE KEY-----",
     ],
 )
 def test_a_secret_behind_its_name_is_hidden(text: str) -> None:
     shown = redacted_text(text)
-    assert CANARY not in shown and HIDDEN in shown
+    assert CANARY not in shown and CANARY.replace("-", "/") not in shown and HIDDEN in shown
     assert redacted_text(shown) == shown
 
 
@@ -66,6 +86,9 @@ def test_references_tell_nothing_and_are_shown() -> None:
         "password=None, token: null",
         "at 12:30:05 http://localhost:8000/ui/ was opened",
         "KeyError: 'airport'",
+        "the signature of the function: it takes two",
+        "compass: 12, design=3, passing: all",
+        "a job at http://localhost:8000/ and user@example.org",
     ],
 )
 def test_what_is_no_secret_stays(text: str) -> None:
@@ -81,7 +104,7 @@ def test_options_are_hidden_by_name_and_by_what_is_in_them() -> None:
         "fs.azure.account.key": CANARY,
         "source.url": f"postgres://me:{CANARY}@db/x?a=1",
         "source.dsn": f"host=db password={CANARY}",
-        "pipeline.global-job-parameters": f"user:me,password:{CANARY},key:{CANARY}",
+        "pipeline.global-job-parameters": f"user:me,password:foo;{CANARY},key:{CANARY},x:1",
         "parallelism.default": "4",
         "partition.key.column": "airport",
     }
@@ -98,6 +121,8 @@ def test_arguments_are_hidden_in_pairs_and_alone() -> None:
         "--db-password",
         CANARY,
         f"--token={CANARY}",
+        f"--token=true, {CANARY}",
+        f"--pwd=foo bar '{CANARY}",
         "-password",
         CANARY,
         "--verbose",
@@ -134,8 +159,26 @@ def test_long_text_takes_no_time() -> None:
         "://" + "x" * 200_000,
         "token='" + "\\" * 100_000,
         "password=${env:" * 20_000,
+        "://a:" * 20_000,
+        "password=a," * 20_000,
+        "<password" * 20_000,
+        "'password'," * 20_000,
+        "cookie" * 20_000,
+        "-----BEGIN " * 20_000,
     ):
         assert CANARY not in redacted_text(f"{text}\npassword={CANARY}")
+
+
+def test_what_quotes_a_secret_of_another_part_is_hidden() -> None:
+    given = {
+        "arguments": ["--password", CANARY],
+        "options": {"pipeline.name": f"nightly {CANARY}", "b.password": "another-secret"},
+        "name": "of another-secret",
+        "lines": [["no", CANARY], 3],
+    }
+    shown = redacted_together(given)
+    assert CANARY not in str(shown) and "another-secret" not in str(shown)
+    assert shown["arguments"] == ["--password", HIDDEN] and shown["lines"][1] == 3
 
 
 def test_what_is_hidden_can_be_looked_for_elsewhere() -> None:

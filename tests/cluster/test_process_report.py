@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import logging
 import threading
@@ -112,6 +113,23 @@ def test_the_reporter_goes_on_when_redis_is_back(settings: Settings, redis_url: 
     wait_until(lambda: reporter.is_away, 10, "a report fails")
     settings.REDIS_URL = redis_url
     bus.disconnect()
+    wait_until(lambda: read_process(PROCESS) is not None, 10, "a report arrives")
+    reporter.stop()
+
+
+def test_the_reporter_goes_on_after_a_report_that_failed() -> None:
+    fails = threading.Event()
+
+    def figures() -> dict[str, float]:
+        if fails.is_set():
+            raise OSError(errno.EMFILE, "Too many open files")
+        return {"slots": 4}
+
+    fails.set()
+    reporter = ProcessReporter(PROCESS, "jobmanager", figures, interval_s=0.05)
+    reporter.start()
+    wait_until(lambda: reporter.is_away, 10, "a report fails")
+    fails.clear()
     wait_until(lambda: read_process(PROCESS) is not None, 10, "a report arrives")
     reporter.stop()
 

@@ -100,6 +100,7 @@ def test_on_spark_too_it_is_taken_out_of_what_slots_say(
     def build(env: StreamExecutionEnvironment) -> DataStream:
         source = RedisStreamSource(REDIS, ["in"], SimpleStringSchema(), bounded=True)
         stream = env.from_source(source, WatermarkStrategy.no_watermarks(), "entries")
+        stream.map(lambda _: f"a sink shows {REDIS.reveal()}", Types.STRING()).print()
         return stream.map(loud, Types.STRING())
 
     with redis.Redis.from_url(server, protocol=2) as client:
@@ -108,7 +109,7 @@ def test_on_spark_too_it_is_taken_out_of_what_slots_say(
     result = run_job(build, mode=CONTINUOUS_ON_SPARK)
     assert result.values == ["hello"]
     printed = capfd.readouterr()
-    assert "printed <redis-main.url>" in printed.out
+    assert "printed <redis-main.url>" in printed.out and "a sink shows <redis-main.url>" in printed.out
     assert str(urlsplit(server).password) not in printed.out + printed.err
 
 
