@@ -41,7 +41,7 @@ _PAIR = re.compile(
     rf"""(?P<head>["'][\w.-]{{0,60}}?(?:{SECRET_WORDS})[\w.-]{{0,60}}["']\s*,\s*)(?P<value>"[^"\n]*"|'[^'\n]*')""",
     re.I,
 )
-_ELEMENT = re.compile(rf"(?P<head><[\w:.-]{{0,60}}?(?:{SECRET_WORDS})[\w:.-]{{0,60}}>)(?P<value>[^<]+)", re.I)
+_ELEMENT = re.compile(rf"(?P<head><[\w:.-]{{0,60}}?(?:{SECRET_WORDS})[\w:.-]{{0,60}}>)(?P<value>[^<]+)(?=</)", re.I)
 #: what the rest of a header's line is
 _HEADER = re.compile(r"(?P<head>\b(?:set-)?cookie\s*:\s*)(?P<value>[^\r\n]+)", re.I)
 _KEY_BLOCK = re.compile(r"(?P<head>-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----)(?P<value>[^-]+)")

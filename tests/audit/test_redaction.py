@@ -87,6 +87,7 @@ def test_references_tell_nothing_and_are_shown() -> None:
         "at 12:30:05 http://localhost:8000/ui/ was opened",
         "KeyError: 'airport'",
         "the signature of the function: it takes two",
+        "no server for '<arguments.db-password>': it says <pg-main.password> <x>",
         "compass: 12, design=3, passing: all",
         "a job at http://localhost:8000/ and user@example.org",
     ],
