@@ -4,8 +4,9 @@
 calling thread and all that it starts: call it before there are other threads. Each measure that this system does not
 offer is left out, and named in the result: no capabilities and no new privileges · nothing of other processes · files:
 reads everywhere but in hidden places, writes in one directory (Landlock) · no network (a namespace of its own, else
-Landlock, which knows TCP only) · numbers and sizes of files and processes. Linux; elsewhere only the limits. Imports
-nothing of the engine, so that it is quick to load. Source: landlock(7), prctl(2), capabilities(7).
+Landlock, which knows TCP only) · system calls that Landlock does not govern (`runtime.client.system_calls`) · numbers
+and sizes of files and processes. Linux; elsewhere only the limits. Imports nothing else of the engine, so that it is
+quick to load. Source: landlock(7), prctl(2), capabilities(7).
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from runtime.client.system_calls import filter_calls
 
 MAX_PROCESSES = 64
 """Of one program, with threads. Defining a job needs a handful."""
@@ -88,7 +91,7 @@ def confine(confinement: Confinement, directory: str) -> list[str]:
     missing: list[str] = []
     _limit_numbers()
     if sys.platform != "linux":
-        return ["capabilities", "network", "files"]
+        return ["capabilities", "network", "files", "calls"]
     if not confinement.has_network and not _leave_network():
         missing.append("network")
     if not (_prctl(_PR_SET_NO_NEW_PRIVS, 1) and _drop_capabilities()):
@@ -97,6 +100,8 @@ def confine(confinement: Confinement, directory: str) -> list[str]:
         _restrict(confinement, directory)
     except OSError:
         missing.append("files")
+    if not filter_calls():
+        missing.append("calls")
     return missing
 
 

@@ -5,6 +5,8 @@ The child is a module of a few lines, run as extraction and previews run theirs.
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import json
 import os
 import socket
@@ -165,6 +167,136 @@ def test_a_program_writes_in_its_own_directory_only(tmp_path: Path) -> None:
     assert (tmp_path / "code.py").read_text() == ""
 
 
+@pytest.mark.parametrize("offset", [0, 0x40000000], ids=["own", "x32"])
+def test_a_program_changes_no_mode_owner_time_or_attribute_of_a_file_outside(tmp_path: Path, offset: int) -> None:
+    secret = tmp_path / "home/secret-key"
+    secret.parent.mkdir(mode=0o700)
+    secret.write_text("canary")
+    secret.chmod(0o600)
+    before = [path.stat() for path in (secret, secret.parent)]
+    text = f"""
+    import ctypes, struct
+    libc = ctypes.CDLL(None, use_errno=True)
+    number = {{"x86_64": {{"chmod": 90, "fchmodat": 268, "utimensat": 280}}}}.get(
+        os.uname().machine, {{"fchmodat": 53, "utimensat": 88}}
+    )
+    home = Path(request["outside"], "home")
+    flags = ctypes.create_string_buffer(struct.pack("=I", 0x80), 8)
+    opened = os.open(home, os.O_PATH)
+    for path in (home, home / "secret-key"):
+        name = str(path).encode()
+        if {offset} == 0:
+            for act in (
+                lambda: os.chmod(path, 0o777),
+                lambda: os.chown(path, os.getuid(), os.getgid()),
+                lambda: os.lchown(path, os.getuid(), os.getgid()),
+                lambda: os.chown("secret-key", os.getuid(), os.getgid(), dir_fd=opened),
+                lambda: os.utime(path),
+                lambda: os.utime(path, (1, 1), follow_symlinks=False),
+                lambda: os.setxattr(path, "user.mark", b"x"),
+                lambda: os.removexattr(path, "user.mark"),
+            ):
+                try:
+                    act()
+                except OSError:
+                    pass
+        if "chmod" in number:
+            libc.syscall({offset} + number["chmod"], name, 0o777)
+        libc.syscall({offset} + number["fchmodat"], -100, name, 0o777)
+        libc.syscall({offset} + number["utimensat"], -100, name, None, 0)
+        libc.syscall({offset} + 452, -100, name, 0o777, 0)
+        libc.syscall({offset} + 469, -100, name, flags, 24, 0)
+    answer("tried")
+    """
+    confinement = Confinement(hidden=[str(secret.parent)])
+    assert json.loads(run_hostile(tmp_path, text, confinement=confinement).answer) == "tried"
+    for then, path in zip(before, (secret, secret.parent), strict=True):
+        now = path.stat()
+        # every change of an attribute sets the time of the last change
+        assert (now.st_mode, now.st_mtime_ns, now.st_ctime_ns) == (then.st_mode, then.st_mtime_ns, then.st_ctime_ns)
+    assert os.listxattr(secret) == []
+
+
+def test_a_readable_file_outside_keeps_its_mode_and_its_flags(tmp_path: Path) -> None:
+    data = tmp_path / "flights.csv"
+    data.write_text("a,b")
+    before = data.stat()
+    text = """
+    import ctypes, fcntl, struct
+    with open(Path(request["outside"], "flights.csv")) as file:
+        os.fchmod(file.fileno(), 0o777)
+        os.utime(file.fileno())
+        codes = []
+        for command in (0x40086602, 0x401C5820, 0x40087602):
+            try:
+                fcntl.ioctl(file, command, struct.pack("=IIIIII", 0x80, 0, 0, 0, 0, 0) + bytes(8))
+                codes.append(0)
+            except OSError as error:
+                codes.append(error.errno)
+    answer(codes)
+    """
+    assert json.loads(run_hostile(tmp_path, text).answer) == [errno.EPERM] * 3
+    after = data.stat()
+    assert (after.st_mode, after.st_ctime_ns) == (before.st_mode, before.st_ctime_ns)
+
+
+def test_a_program_sets_no_limit_and_no_priority_of_another_process(tmp_path: Path) -> None:
+    with subprocess.Popen(["sleep", "600"]) as bystander:
+        text = f"""
+        import resource
+        codes = []
+        for act in (
+            lambda: resource.prlimit({bystander.pid}, resource.RLIMIT_NOFILE, (3, 3)),
+            lambda: os.setpriority(os.PRIO_PROCESS, {bystander.pid}, 19),
+            lambda: os.sched_setaffinity({bystander.pid}, [0]),
+            lambda: os.sched_setscheduler({bystander.pid}, os.SCHED_IDLE, os.sched_param(0)),
+        ):
+            try:
+                act()
+                codes.append(0)
+            except OSError as error:
+                codes.append(error.errno)
+        os.nice(1)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+        answer(codes)
+        """
+        codes = json.loads(run_hostile(tmp_path, text).answer)
+        bystander.kill()
+    assert codes == [errno.EPERM] * 4
+
+
+def test_libraries_copy_unpack_and_pickle_in_a_programs_directory(tmp_path: Path) -> None:
+    text = """
+    import pickle, shutil, tarfile, tempfile, zipfile
+    import cloudpickle, pyarrow, pyspark.sql
+    Path("a").write_text("x")
+    os.chmod("a", 0o600)
+    shutil.copy("a", "b")
+    shutil.copy2("a", "c")
+    Path("tree").mkdir()
+    shutil.move("c", "tree/c")
+    shutil.copytree("tree", "copied")
+    Path("a").touch()
+    with zipfile.ZipFile("z.zip", "w") as archive:
+        archive.write("a")
+    with zipfile.ZipFile("z.zip") as archive:
+        archive.extractall("unzipped")
+    with tarfile.open("t.tar", "w") as archive:
+        archive.add("tree")
+    with tarfile.open("t.tar") as archive:
+        archive.extractall("untarred", filter="data")
+    with tempfile.TemporaryDirectory() as directory, tempfile.NamedTemporaryFile(dir=directory) as file:
+        file.write(cloudpickle.dumps(lambda: 1))
+        file.flush()
+        value = pickle.loads(Path(file.name).read_bytes())()
+    table = pyarrow.table({"n": [value]}).to_pydict()
+    shutil.rmtree("copied")
+    answer([Path(name).read_text() for name in ("b", "unzipped/a", "untarred/tree/c")] + table["n"])
+    """
+    result = run_hostile(tmp_path, text)
+    assert json.loads(result.answer) == ["x", "x", "x", 1], result.output
+
+
 @pytest.mark.parametrize("has_network", [False, True])
 def test_a_program_has_a_network_only_where_it_may(tmp_path: Path, has_network: bool) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
@@ -281,6 +413,50 @@ def test_processes_that_use_too_much_memory_together_are_stopped(tmp_path: Path)
     time.sleep(600)
     """
     assert "more than 128 MiB of memory" in run_hostile(tmp_path, text, memory_mib=128).output
+
+
+def test_a_program_makes_nothing_that_outlives_it_in_the_kernel(tmp_path: Path) -> None:
+    key = 0x7D000000 | os.getpid()
+    text = f"""
+    import ctypes
+    libc = ctypes.CDLL(None, use_errno=True)
+    codes = []
+    for act in (
+        lambda: libc.shmget({key}, 1 << 20, 0o1600),
+        lambda: libc.semget({key}, 1, 0o1600),
+        lambda: libc.msgget({key}, 0o1600),
+        lambda: libc.mq_open(b"/tidemark-{key}", os.O_CREAT | os.O_RDWR, 0o600, None),
+        lambda: libc.syscall({{"x86_64": 248}}.get(os.uname().machine, 217), b"user", b"{key}", b"x", 1, -4),
+    ):
+        codes.append(ctypes.get_errno() if act() < 0 else 0)
+    answer(codes)
+    """
+    try:
+        assert json.loads(run_hostile(tmp_path, text).answer) == [errno.EPERM] * 5
+    finally:
+        for made in ("-M", "-S", "-Q"):
+            subprocess.run(["ipcrm", made, str(key)], capture_output=True, check=False)
+        with contextlib.suppress(OSError):
+            Path(f"/dev/mqueue/tidemark-{key}").unlink()
+
+
+def test_a_program_has_no_files_in_memory_which_no_process_seems_to_hold(tmp_path: Path) -> None:
+    text = """
+    import ctypes
+    libc = ctypes.CDLL(None, use_errno=True)
+    codes = []
+    for act in (
+        lambda: os.memfd_create("hoard"),
+        lambda: libc.syscall(425, 8, bytes(120)),
+        lambda: libc.syscall(447, 0),
+    ):
+        try:
+            codes.append(ctypes.get_errno() if act() < 0 else 0)
+        except OSError as error:
+            codes.append(error.errno)
+    answer(codes)
+    """
+    assert json.loads(run_hostile(tmp_path, text).answer) == [errno.ENOSYS] * 3
 
 
 def test_a_program_that_makes_files_without_end_is_stopped(tmp_path: Path) -> None:
