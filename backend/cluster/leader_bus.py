@@ -24,6 +24,7 @@ from backend.cluster.bus import Document
 from backend.cluster.events import MalformedEventError, ReceivedEvent, decode_event
 from backend.cluster.metric_history import SampleWriter, StoredSample
 from backend.cluster.seals import event_seal, is_seal
+from backend.cluster.strangers import Strangers
 from runtime.network.refusals import REFUSALS
 
 logger = logging.getLogger(__name__)
@@ -140,6 +141,7 @@ class RedisLeaderBus:
         #: id of the last entry read; "": none yet
         self._cursor = ""
         self._is_behind = False
+        self._strangers = Strangers()
 
     @property
     def is_behind(self) -> bool:
@@ -163,7 +165,7 @@ class RedisLeaderBus:
             # Redis lost entries, and gives ids below the cursor again
             self._cursor = ""
         self._is_behind = len(entries) >= MAX_EVENTS_AT_ONCE
-        received = (_received(entry_id, fields, now_ms) for entry_id, fields in entries)
+        received = (_received(entry_id, fields or {}, now_ms, self._strangers) for entry_id, fields in entries)
         return [event for event in received if event is not None]
 
     def beat(self) -> bool:
@@ -226,12 +228,22 @@ def _errors() -> Iterator[None]:
         raise BusError(str(error)) from error
 
 
-def _received(entry_id: str, fields: Mapping[str, str] | None, now_ms: int) -> ReceivedEvent | None:
+def _received(entry_id: str, fields: Mapping[str, str], now_ms: int, strangers: Strangers) -> ReceivedEvent | None:
     """Decode an entry of the stream; None if it is malformed, or if no process of this cluster has written it."""
-    text = (fields or {}).get(bus.EVENT_FIELD, "")
+    text = fields.get(bus.EVENT_FIELD, "")
+    if not is_seal(fields.get(bus.SEAL_FIELD), event_seal(text)):
+        REFUSALS.count("events")
+        sender = strangers.name(text, now_ms)
+        if sender is not None:
+            logger.warning(
+                "dropped event %s of %s, which this cluster has not sealed: TIDEMARK_CLUSTER_KEY (where it is not "
+                "set, TIDEMARK_SECRET_KEY) has another value there, or is missing; further events of this sender are "
+                "dropped without a word for a minute",
+                entry_id,
+                sender,
+            )
+        return None
     try:
-        if not is_seal((fields or {}).get(bus.SEAL_FIELD), event_seal(text)):
-            raise MalformedEventError("it is not sealed by this cluster")
         event = decode_event(text)
     except MalformedEventError as error:
         REFUSALS.count("events")

@@ -40,6 +40,12 @@ STOP_TIMEOUT_S = 4.0
 REMEMBERED_COMMANDS = 1000
 #: fewer: a passing fault costs the jobs of this process; more: the leader has dropped it long before it is replaced
 REPORT_FAILURES = 10
+#: a leader reads a heartbeat within a second; one that has just begun to lead needs some more
+TAKEN_WITHIN_MS = 10_000
+#: of the log's reminder that no leader has taken this process
+UNTAKEN_REPEAT_MS = 60_000
+#: a leader that is alive has given a beat within this time
+LEADING_MS = 5_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +122,8 @@ class TaskManager:
         self._next_ping_ms = 0.0
         #: set once, by the main thread
         self._drain: Drain | None = None
+        self._is_taken = False
+        self._next_look_ms = self._next_reminder_ms = clock.monotonic_ms() + TAKEN_WITHIN_MS
         self._stopping = threading.Event()
         self._reporter = threading.Thread(target=self._report_for_ever, name="taskmanager-report", daemon=True)
 
@@ -217,7 +225,7 @@ class TaskManager:
         A process without a reporter would live on, unknown to the leader, and nobody would start another.
         """
         cause = ""
-        for step in (self.report, self.watch):
+        for step in (self.report, self.watch, self.look_whether_taken):
             try:
                 step()
             except Exception as error:
@@ -257,6 +265,34 @@ class TaskManager:
                 return
             if self._unanswered_since_ms is None:
                 self._unanswered_since_ms = now
+
+    def look_whether_taken(self) -> None:
+        """Log whether a leader has taken this process; if none has, again every minute until one does."""
+        now = self._clock.monotonic_ms()
+        if self._is_taken or now < self._next_look_ms:
+            return
+        self._next_look_ms = now + TAKEN_WITHIN_MS
+        try:
+            reading = bus.read_document(bus.CLUSTER_KEY)
+        except redis.RedisError:
+            # the failed heartbeat has said so
+            return
+        known = reading.document["taskmanagers"] if reading.document else []
+        self._is_taken = any(entry["id"] == self.identity.id for entry in known)
+        if self._is_taken:
+            logger.info("the JobManager has taken TaskManager %s", self.identity.id)
+            return
+        if now < self._next_reminder_ms:
+            return
+        self._next_reminder_ms = now + UNTAKEN_REPEAT_MS
+        if reading.beat_age_ms is None or reading.beat_age_ms > LEADING_MS:
+            logger.warning("TaskManager %s waits: no JobManager leads", self.identity.id)
+        else:
+            logger.warning(
+                "the JobManager has not taken TaskManager %s, so its slots are not used: TIDEMARK_CLUSTER_KEY (where "
+                "it is not set, TIDEMARK_SECRET_KEY) has probably another value here; the JobManager's log tells",
+                self.identity.id,
+            )
 
     def _ended_by_defect(self) -> bool:
         cause = self._defect()

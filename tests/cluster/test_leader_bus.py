@@ -13,6 +13,7 @@ from backend.cluster import bus
 from backend.cluster.events import RowsChanged, TaskManagerGone
 from backend.cluster.leader_bus import REVIEW_MS, BusError, RedisLeaderBus, RefusedError
 from backend.cluster.seals import event_seal
+from runtime.network.refusals import REFUSALS
 from tests.cluster.test_events import random_events
 from tests.support.bus_contents import sealed
 
@@ -102,6 +103,22 @@ def test_events_that_no_process_of_the_cluster_has_written_are_dropped(bus_of: A
         bus.client().xadd(bus.EVENTS_KEY, fields)
     bus.post_event(GONE | {"taskmanager": "the last"})
     assert names(leader) == ["the last"]
+
+
+def test_the_sender_with_another_key_is_named_once_a_minute(
+    bus_of: Any, settings: Settings, caplog: pytest.LogCaptureFixture
+) -> None:
+    leader = bus_of(1)
+    settings.TIDEMARK_CLUSTER_KEYS, own = ["n" * 40], settings.TIDEMARK_CLUSTER_KEYS
+    for name in ("host:1-abc", "host:1-abc", "host:2-def", "host:1-abc"):
+        bus.post_event(GONE | {"taskmanager": name})
+    settings.TIDEMARK_CLUSTER_KEYS = own
+    before = REFUSALS.counts()["events"]
+    assert names(leader) == []
+    assert REFUSALS.counts()["events"] == before + 4
+    first, second = caplog.messages
+    assert "TaskManager host:1-abc" in first and "TIDEMARK_CLUSTER_KEY" in first
+    assert "TaskManager host:2-def" in second
 
 
 def test_a_restarted_server_with_a_slower_clock_is_read_all_the_same(bus_of: Any) -> None:

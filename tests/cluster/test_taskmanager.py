@@ -10,6 +10,7 @@ import pytest
 
 from backend.cluster import bus, tasks
 from backend.cluster.commands import PING_TASK
+from backend.cluster.leader_bus import RedisLeaderBus
 from backend.cluster.taskmanager import PING_TIMEOUT_MS, REPORT_FAILURES, TaskManager, TaskManagerIdentity
 from runtime.execution.session_health import SessionWatch
 from runtime.execution.spark_stages import SparkStages
@@ -318,3 +319,35 @@ def test_a_reporter_that_fails_goes_on_and_ends_the_process_if_it_fails_for_long
     for _ in range(REPORT_FAILURES - 1):
         rig.manager.turn()
     assert len(rig.deaths) == ends
+
+
+def test_it_says_after_ten_seconds_and_then_each_minute_that_it_was_not_taken(
+    rig: Rig, caplog: pytest.LogCaptureFixture
+) -> None:
+    leader = RedisLeaderBus(1)
+    leader.beat()
+    leader.publish("cluster", {"version": 1, "taskmanagers": [{"id": "another"}]})
+    caplog.set_level("INFO", "backend.cluster.taskmanager")
+
+    def said_in(seconds: int) -> list[str]:
+        caplog.clear()
+        for _ in range(seconds):
+            rig.clock.advance(1_000)
+            leader.beat()
+            rig.manager.look_whether_taken()
+        return [record.getMessage() for record in caplog.records]
+
+    assert said_in(9) == []
+    [reminder] = said_in(60)
+    assert rig.manager.identity.id in reminder and "TIDEMARK_CLUSTER_KEY" in reminder
+    assert len(said_in(60)) == 1
+    leader.publish("cluster", {"version": 2, "taskmanagers": [{"id": rig.manager.identity.id}]})
+    assert said_in(60) == [f"the JobManager has taken TaskManager {rig.manager.identity.id}"]
+    leader.close()
+
+
+def test_it_says_that_no_jobmanager_leads(rig: Rig, caplog: pytest.LogCaptureFixture) -> None:
+    bus.client().delete(bus.BEAT_KEY, bus.CLUSTER_KEY)
+    rig.clock.advance(10_000)
+    rig.manager.look_whether_taken()
+    assert caplog.messages == [f"TaskManager {rig.manager.identity.id} waits: no JobManager leads"]
