@@ -22,7 +22,7 @@ from pathlib import Path
 
 import runtime
 from runtime.client.child_process import BEGUN
-from runtime.client.confinement import USUAL, Confinement
+from runtime.client.confinement import USUAL, Confinement, dot_files
 
 OUTPUT_TAIL_BYTES = 64 << 10
 """Last part of the child's output that is kept; the rest is dropped while it runs."""
@@ -98,7 +98,7 @@ class Child:
         self.directory = directory
         settings = {
             "directory": str(directory),
-            "hidden": [str(path) for path in confinement.hidden],
+            "hidden": [*(str(path) for path in confinement.hidden), *dot_files()],
             "readable": [*confinement.readable, *map(str, python_path)],
             "has_network": confinement.has_network,
             "memory_bytes": memory_bytes,

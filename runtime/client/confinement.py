@@ -13,11 +13,13 @@ from __future__ import annotations
 
 import ctypes
 import os
+import pwd
 import resource
 import signal
 import struct
 import sys
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -64,6 +66,23 @@ USUAL = Confinement()
 def hide_process() -> None:
     """Keep processes of the same user from reading this one's environment and memory; no effect on root's. Linux."""
     _prctl(_PR_SET_DUMPABLE, 0)
+
+
+def dot_files() -> list[str]:
+    """Return what people keep keys and histories in: of the account's home, and of HOME.
+
+    To be asked before a child gets a HOME of its own.
+    """
+    homes = {os.environ.get("HOME", "")}
+    with suppress(KeyError):
+        # an account without an entry has a number only, as in containers
+        homes.add(pwd.getpwuid(os.getuid()).pw_dir)
+    found: list[str] = []
+    for home in sorted(homes):
+        if home.startswith("/"):
+            with suppress(OSError):
+                found += [entry.path for entry in os.scandir(home) if entry.name.startswith(".")]
+    return found
 
 
 def adopt_orphans() -> bool:
@@ -206,7 +225,7 @@ def _restrict(confinement: Confinement, directory: str) -> None:
 
 def _readable(confinement: Confinement) -> Iterable[str]:
     """Yield the paths whose trees are readable: all of the machine without what is hidden, then the exceptions."""
-    hidden = {os.path.realpath(path) for path in (*_USUALLY_HIDDEN, *confinement.hidden, *_dot_files())}
+    hidden = {os.path.realpath(path) for path in (*_USUALLY_HIDDEN, *confinement.hidden)}
     within = {str(parent) for path in hidden for parent in Path(path).parents}
     pending = ["/"]
     while pending:
@@ -222,14 +241,6 @@ def _readable(confinement: Confinement) -> Iterable[str]:
             continue
     yield from confinement.readable
     yield from (sys.prefix, sys.base_prefix, str(Path(__file__).resolve().parents[1]), "/proc/cpuinfo", "/proc/meminfo")
-
-
-def _dot_files() -> list[str]:
-    """Return what people keep keys and histories in."""
-    try:
-        return [entry.path for entry in os.scandir(Path("~").expanduser()) if entry.name.startswith(".")]
-    except (OSError, RuntimeError):
-        return []
 
 
 def _allow(libc: ctypes.CDLL, ruleset: int, path: str, rights: int) -> None:

@@ -9,17 +9,19 @@ import contextlib
 import errno
 import json
 import os
+import pwd
 import socket
 import subprocess
 import sys
 import textwrap
 from pathlib import Path
+from types import SimpleNamespace
 
 import psutil
 import pytest
 
 from runtime.client.children import ChildResult, run_child
-from runtime.client.confinement import MAX_PROCESSES, USUAL, Confinement
+from runtime.client.confinement import MAX_PROCESSES, USUAL, Confinement, dot_files
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="asks the kernel of Linux")
@@ -131,6 +133,34 @@ def test_a_program_reads_no_secret_of_the_process_that_plans_it_nor_of_its_home(
         check=True,
     )
     assert json.loads(web.stdout) == {"found": [], "tried": True}
+
+
+def test_a_program_reads_no_dot_files_of_the_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home = tmp_path / "person"
+    (home / ".keys").mkdir(parents=True)
+    for name in (".netrc", ".keys/own"):
+        (home / name).write_text("canary")
+    (home / "flights.csv").write_text("a,b")
+    monkeypatch.setenv("HOME", str(home))
+    text = """
+    home, read = Path(request["outside"], "person"), []
+    for name in (".netrc", ".keys/own", "flights.csv"):
+        try:
+            read.append((home / name).read_text())
+        except OSError:
+            pass
+    answer(read)
+    """
+    assert json.loads(run_hostile(tmp_path, text).answer) == ["a,b"]
+
+
+def test_dot_files_are_those_of_the_account_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    account = SimpleNamespace(pw_dir=str(tmp_path / "account"))
+    for name in ("account/.ssh", "account/data", "other/.ssh"):
+        (tmp_path / name).mkdir(parents=True)
+    monkeypatch.setattr(pwd, "getpwuid", lambda uid: account)
+    monkeypatch.setenv("HOME", str(tmp_path / "other"))
+    assert dot_files() == [str(tmp_path / "account/.ssh"), str(tmp_path / "other/.ssh")]
 
 
 def test_a_program_reads_data_and_itself(tmp_path: Path) -> None:
