@@ -102,7 +102,7 @@ class NewToken(TypedDict):
     name: str
     scope: NotRequired[RoleName]
     days: NotRequired[int | None]
-    """Until it expires; 90 by default, null: never."""
+    """Until it expires; 90 by default, null: never. One that is made with a token ends no later than that."""
     user: NotRequired[str]
     """The owner; only administrators may name another user."""
 

@@ -18,7 +18,7 @@ from django.db.models import Q
 
 from backend.accounts.answers import TokenEntry, UserEntry
 from backend.accounts.models import ApiToken
-from backend.accounts.roles import Role, own_role_of, role_named, role_of, set_role
+from backend.accounts.roles import Role, acting_token, own_role_of, role_named, role_of, set_role
 from backend.accounts.services import ADMIN_TOKEN_NAME, DAY_MS, create_token, now_ms
 
 NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9@.+_-]{0,99}")
@@ -41,6 +41,10 @@ class DirectoryError(Exception):
 
 class UnknownError(DirectoryError):
     """Raised for a user or token that does not exist, or that the caller may not see."""
+
+
+class AboveScopeError(DirectoryError):
+    """Raised for a token that gives more than the one that the request comes with."""
 
 
 def list_users() -> list[UserEntry]:
@@ -111,7 +115,7 @@ def change_user(
 
 
 def delete_user(name: str) -> None:
-    """Delete a user with the tokens; jobs remain.
+    """Delete a user with the tokens, and those that were made with them; jobs remain.
 
     Raises:
         DirectoryError: no administrator would be left.
@@ -119,13 +123,18 @@ def delete_user(name: str) -> None:
     """
     with transaction.atomic():
         _lock_administrators()
-        _user(name).delete()
+        user = _user(name)
+        _revoke(list(ApiToken.objects.select_for_update().filter(user=user)))
+        user.delete()
         _check_administrators()
 
 
 def list_tokens(user: User, *, of_all: bool) -> list[TokenEntry]:
-    """Return a user's tokens, or those of all users, newest first."""
+    """Return a user's tokens, or those of all users, newest first; none that gives more than the one in use."""
     found = ApiToken.objects.select_related("user").order_by("-created_at", "-pk")
+    acting = acting_token(user)
+    if acting is not None and acting.scope:
+        found = found.filter(scope__in=[role.group_name for role in Role if role <= _most_of(acting)])
     return [token_entry(token) for token in (found if of_all else found.filter(user=user))[:1000]]
 
 
@@ -148,12 +157,15 @@ def make_token(
 ) -> tuple[str, ApiToken]:
     """Create a token; return its text, and its row.
 
+    With a token one can only make those that give no more, and end no later, and are revoked with it: the life that is
+    asked for is shortened to that.
+
     Args:
         maker: who asks, with the rights of the present request.
         name: unique among the owner's.
         owner: the user whom it logs in; empty: the maker.
         scope: highest role that it gives, at most what the maker has now; empty: that.
-        days: until it expires; None: never.
+        days: until it expires; None: as late as may be.
 
     Raises:
         DirectoryError: the maker may not make it, or a part of it is wrong.
@@ -171,14 +183,19 @@ def make_token(
     wanted = _role(scope) if scope else most
     if wanted > most:
         raise DirectoryError(f"The scope {scope} is above the role {_name(most)}.")
+    acting = acting_token(maker)
     # a token that is made with a narrower one must not grow with its owner's role
-    kept = _name(wanted) if scope or wanted < own_role_of(user) else ""
+    is_kept = scope or wanted < own_role_of(user) or (acting is not None and acting.scope)
+    kept = _name(wanted) if is_kept else ""
     life_ms = None if days is None else days * DAY_MS
     try:
         with transaction.atomic():
             if ApiToken.objects.filter(user=user).count() >= MAX_TOKENS:
                 raise DirectoryError(f"{user.get_username()} has {MAX_TOKENS} tokens; revoke some.", is_conflict=True)
-            text = create_token(user, name, life_ms, kept)
+            # held, so that it is not revoked meanwhile
+            if acting is not None and not ApiToken.objects.select_for_update().filter(pk=acting.pk).exists():
+                raise AboveScopeError("The token of this request was revoked.")
+            text = create_token(user, name, life_ms, kept, acting)
             return text, ApiToken.objects.select_related("user").get(user=user, name=name)
     except IntegrityError:
         _user(user.get_username())
@@ -186,18 +203,43 @@ def make_token(
 
 
 def revoke_token(asker: User, token_id: int) -> ApiToken:
-    """Revoke a token at once, with the sessions that began with it; return what it was.
+    """Revoke a token at once, with those that were made with it, and the sessions that began with them; return what it
+    was.
 
     Raises:
+        AboveScopeError: it gives more than the token that is used.
         UnknownError: there is none, or it is another user's and the asker no administrator.
     """
-    token = None
-    if token_id < 2**63:
-        token = ApiToken.objects.select_related("user").filter(pk=token_id).first()
-    if token is None or (token.user != asker and role_of(asker) < Role.ADMIN):
-        raise UnknownError("There is no such token.")
-    ApiToken.objects.filter(pk=token_id).delete()
+    with transaction.atomic():
+        token = None
+        if token_id < 2**63:
+            token = ApiToken.objects.select_for_update(of=("self",)).select_related("user").filter(pk=token_id).first()
+        if token is None or (token.user != asker and role_of(asker) < Role.ADMIN):
+            raise UnknownError("There is no such token.")
+        acting = acting_token(asker)
+        if acting is not None and _most_of(token) > _most_of(acting):
+            raise AboveScopeError(f"The token {token.name} gives more than the one in use.")
+        _revoke([token])
     return token
+
+
+def _most_of(token: ApiToken) -> Role:
+    """Return the highest role that a token may ever give: one without a scope follows its owner's."""
+    return role_named(token.scope) or Role.ADMIN
+
+
+def _revoke(tokens: list[ApiToken]) -> None:
+    """Delete tokens, which are locked, with all that were made with them.
+
+    From the top: while a token is locked, no other is made with it.
+    """
+    keys: list[int] = []
+    level = [token.pk for token in tokens]
+    while level:
+        keys += level
+        made = ApiToken.objects.select_for_update().filter(parent__in=level).exclude(pk__in=keys)
+        level = list(made.values_list("pk", flat=True))
+    ApiToken.objects.filter(pk__in=keys).delete()
 
 
 def _user(name: str) -> User:

@@ -95,6 +95,7 @@ class TokensView(ProductView):
         trail.note(request._request, name=name, scope=scope, days=days, user=owner)
         with _told():
             token, row = directory.make_token(_user(request), name, owner=owner, scope=scope, days=days)
+        trail.note(request._request, scope=row.scope, expires_at=row.expires_at)
         return Response({"token": token, "entry": directory.token_entry(row)}, status=201)
 
 
@@ -164,6 +165,8 @@ def _told() -> Iterator[None]:
         yield
     except directory.UnknownError as error:
         raise exceptions.NotFound(str(error)) from error
+    except directory.AboveScopeError as error:
+        raise exceptions.PermissionDenied(str(error)) from error
     except directory.DirectoryError as error:
         raise Conflict(str(error)) if error.is_conflict else exceptions.ValidationError(str(error)) from error
 

@@ -23,6 +23,8 @@ class ApiToken(models.Model):
     """Accurate to the minute."""
     scope = models.CharField(max_length=16, blank=True)
     """Highest role that it gives; empty: the user's own."""
+    parent = models.ForeignKey("self", on_delete=models.CASCADE, null=True, related_name="children")
+    """The token that it was made with, which it does not outlive; None: a password, a login link, or the cluster."""
 
     class Meta:
         constraints = (models.UniqueConstraint(fields=["user", "name"], name="one_token_per_name"),)

@@ -9,6 +9,8 @@ import enum
 
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, Group, User
 
+from backend.accounts.models import ApiToken
+
 
 class Role(enum.IntEnum):
     """A set of permissions; each role includes those below it."""
@@ -27,6 +29,7 @@ class Role(enum.IntEnum):
 
 
 _LIMIT = "tidemark_role_limit"
+_TOKEN = "tidemark_acting_token"
 _BY_GROUP = {role.group_name: role for role in Role}
 
 
@@ -38,6 +41,18 @@ def role_named(name: str) -> Role | None:
 def limit_role(user: User, scope: str) -> None:
     """Give this object of a user no more than a role: what it was authenticated with allows no more."""
     setattr(user, _LIMIT, _BY_GROUP.get(scope))
+
+
+def act_with(user: User, token: ApiToken) -> None:
+    """Give this object of a user the rights of the token that it was authenticated with, and no more."""
+    limit_role(user, token.scope)
+    setattr(user, _TOKEN, token)
+
+
+def acting_token(user: User) -> ApiToken | None:
+    """Return the token that a user was authenticated with, also if a session began with it; None: by none."""
+    token: ApiToken | None = getattr(user, _TOKEN, None)
+    return token
 
 
 def role_of(user: AbstractBaseUser | AnonymousUser) -> Role:

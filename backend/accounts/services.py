@@ -18,7 +18,7 @@ from django.http import HttpRequest
 
 from backend.accounts import failed_logins
 from backend.accounts.models import ApiToken, LoginLink
-from backend.accounts.roles import limit_role
+from backend.accounts.roles import act_with
 from backend.cluster.database_clock import now_ms as now_ms
 from backend.cluster.rows_by_key import row_by_key
 from backend.config.environment import check_secret
@@ -60,7 +60,8 @@ def digest_of(secret: str) -> str:
 
 
 def ensure_admin(token: str) -> User:
-    """Return the user "admin", created if needed; this token replaces its earlier administrator token.
+    """Return the user "admin", created if needed; this token replaces its earlier administrator token, which is revoked
+    with the tokens that were made with it.
 
     Idempotent; the supervisor calls it at every start.
 
@@ -76,6 +77,7 @@ def ensure_admin(token: str) -> User:
             # to log in with a password, set one with `manage.py changepassword admin`
             user.set_unusable_password()
             user.save(update_fields=["password"])
+        ApiToken.objects.filter(user=user, name=ADMIN_TOKEN_NAME).exclude(digest=digest_of(token)).delete()
         ApiToken.objects.update_or_create(
             user=user,
             name=ADMIN_TOKEN_NAME,
@@ -85,7 +87,9 @@ def ensure_admin(token: str) -> User:
     return user
 
 
-def create_token(user: User, name: str, life_ms: int | None = DEFAULT_LIFE_MS, scope: str = "") -> str:
+def create_token(
+    user: User, name: str, life_ms: int | None = DEFAULT_LIFE_MS, scope: str = "", parent: ApiToken | None = None
+) -> str:
     """Create a token for a user and return its text, which cannot be read again later.
 
     Args:
@@ -93,16 +97,21 @@ def create_token(user: User, name: str, life_ms: int | None = DEFAULT_LIFE_MS, s
         name: unique among the owner's.
         life_ms: after so long it is no longer valid; None: never.
         scope: highest role that it gives; empty: the owner's.
+        parent: the token that it is made with: it ends no later, and is revoked with it.
     """
     token = secrets.token_urlsafe(32)
     now = now_ms()
+    ends = [] if life_ms is None else [now + life_ms]
+    if parent is not None and parent.expires_at is not None:
+        ends.append(parent.expires_at)
     ApiToken.objects.create(
         user=user,
         name=name,
         digest=digest_of(token),
         created_at=now,
-        expires_at=None if life_ms is None else now + life_ms,
+        expires_at=min(ends, default=None),
         scope=scope,
+        parent=parent,
     )
     return token
 
@@ -151,7 +160,7 @@ def limit_session(session: MutableMapping[str, Any], user: User) -> bool:
     found = _valid(row_by_key(ApiToken, "id", key))
     if found is None or found.user_id != user.pk:
         return False
-    limit_role(user, found.scope)
+    act_with(user, found)
     return True
 
 
@@ -172,7 +181,7 @@ def _use(found: ApiToken | None) -> ApiToken | None:
     now = now_ms()
     if found.last_used is None or found.last_used < now - LAST_USED_STEP_MS:
         ApiToken.objects.filter(pk=found.pk).update(last_used=now)
-    limit_role(found.user, found.scope)
+    act_with(found.user, found)
     return found
 
 

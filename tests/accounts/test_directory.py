@@ -163,11 +163,82 @@ def test_nobody_touches_the_tokens_of_others(api: APIClient, oscar: User) -> Non
 
 
 def test_administrators_make_and_revoke_tokens_of_others(admin: APIClient, oscar: User) -> None:
-    answer = made(admin, name="robot", user="oscar", days=None)
+    services.ensure_admin("the token of the administrator, long")
+    answer = made(with_token("the token of the administrator, long"), name="robot", user="oscar", days=None)
     assert answer["entry"]["user"] == "oscar" and answer["entry"]["expires_at"] is None
     assert role_with(with_token(answer["token"])) == "operator"
-    assert {token["user"] for token in admin.get("/api/v1/tokens", {"all": "1"}).json()["tokens"]} == {"root", "oscar"}
+    assert {token["user"] for token in admin.get("/api/v1/tokens", {"all": "1"}).json()["tokens"]} == {
+        "admin",
+        "root",
+        "oscar",
+    }
     assert admin.delete(f"/api/v1/tokens/{answer['entry']['id']}").status_code == 200
+
+
+@pytest.mark.parametrize("days", [None, 1, 3650])
+@pytest.mark.parametrize("scope", ["viewer", ""])
+def test_a_token_makes_none_that_gives_more_or_ends_later(admin: APIClient, days: int | None, scope: str) -> None:
+    given = {"scope": scope} if scope else {}
+    parent = made(admin, name="parent", days=1, **given)
+    child = made(with_token(parent["token"]), name="child", days=days)["entry"]
+    assert child["expires_at"] <= parent["entry"]["expires_at"]
+    assert child["scope"] == parent["entry"]["scope"] == (scope or None)
+    of_another = made(admin, name="operators", scope="admin", days=1)
+    oscar = User.objects.create_user("oscar")
+    for_oscar = made(with_token(of_another["token"]), name="his", user=oscar.username, days=None)["entry"]
+    assert for_oscar["scope"] == "viewer" and for_oscar["expires_at"] <= of_another["entry"]["expires_at"]
+
+
+def test_what_was_made_with_a_token_is_revoked_with_it_and_does_not_grow_with_its_owner(
+    admin: APIClient, alice: User
+) -> None:
+    parent = made(admin, name="dashboard", user="alice", scope="viewer", days=1)
+    browser = APIClient()
+    assert browser.post("/api/v1/session", {"token": parent["token"]}, format="json").status_code == 200
+    child = made(with_token(parent["token"]), name="child", days=None)
+    grandchild = made(with_token(child["token"]), name="grandchild")
+    of_session = made(browser, name="by session")
+    set_role(alice, Role.ADMIN)
+    tokens = [answer["token"] for answer in (child, grandchild, of_session)]
+    assert [role_with(with_token(token)) for token in tokens] == ["viewer"] * 3
+    assert admin.delete(f"/api/v1/tokens/{parent['entry']['id']}").status_code == 200
+    assert [with_token(token).get("/api/v1/session").status_code for token in tokens] == [401] * 3
+    assert not ApiToken.objects.filter(user=alice).exists()
+
+
+def test_what_was_made_with_a_users_tokens_goes_with_the_user(admin: APIClient) -> None:
+    dora = User.objects.create_user("dora", password=PASSWORD)
+    set_role(dora, Role.ADMIN)
+    made(client_of(dora), name="robot", user="root")
+    assert admin.delete("/api/v1/users/dora").status_code == 200
+    assert not ApiToken.objects.filter(name="robot").exists()
+
+
+def test_a_token_neither_lists_nor_revokes_what_gives_more(admin: APIClient) -> None:
+    services.ensure_admin("the token of the administrator, long")
+    narrow = made(admin, name="narrow", scope="viewer", days=1)
+    same = made(admin, name="same", scope="viewer")["entry"]
+    wide = [made(admin, name="wide", scope="admin")["entry"], made(admin, name="own")["entry"]]
+    client = with_token(narrow["token"])
+    assert {token["name"] for token in client.get("/api/v1/tokens").json()["tokens"]} == {"narrow", "same"}
+    for entry in wide:
+        answer = client.delete(f"/api/v1/tokens/{entry['id']}")
+        assert answer.status_code == 403 and "gives more" in str(answer.json())
+        event = AuditEvent.objects.order_by("-pk").first()
+        assert event is not None and (event.result, event.object) == ("denied", f"token_id={entry['id']}")
+    assert ApiToken.objects.filter(name__in=("wide", "own")).count() == 2
+    assert client.delete(f"/api/v1/tokens/{same['id']}").status_code == 200
+    assert client.delete(f"/api/v1/tokens/{narrow['entry']['id']}").status_code == 200
+    listed = {token["name"] for token in admin.get("/api/v1/tokens", {"all": "1"}).json()["tokens"]}
+    assert {"wide", "own", services.ADMIN_TOKEN_NAME} <= listed
+
+
+def test_a_token_that_is_revoked_meanwhile_makes_none(admin: APIClient) -> None:
+    parent = made(admin, name="parent", user="root")
+    with after_read(2, "accounts_apitoken", lambda: ApiToken.objects.filter(name="parent").delete()):
+        answer = with_token(parent["token"]).post("/api/v1/tokens", {"name": "child"}, format="json")
+    assert answer.status_code == 403, answer.json()
+    assert not ApiToken.objects.filter(name="child").exists()
 
 
 def test_of_two_tokens_of_one_name_at_once_one_is_made(admin: APIClient) -> None:

@@ -22,8 +22,11 @@ def test_ensure_admin_makes_one_admin_whose_token_logs_in() -> None:
 
 def test_a_new_admin_token_replaces_the_old_one() -> None:
     admin = services.ensure_admin("the first token of the administrator")
+    child = services.create_token(admin, "child", parent=ApiToken.objects.get())
+    assert services.user_of_token(child) == admin
     services.ensure_admin("the second token of the administrator")
     assert services.user_of_token("the first token of the administrator") is None
+    assert services.user_of_token(child) is None
     assert services.user_of_token("the second token of the administrator") == admin
 
 

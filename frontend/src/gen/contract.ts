@@ -1813,7 +1813,7 @@ export interface NewPipeline {
 export interface NewToken {
   name: string;
   scope?: Role;
-  /** Until it expires; 90 by default, null: never. */
+  /** Until it expires; 90 by default, null: never. One that is made with a token ends no later than that. */
   days?: number | null;
   /** The owner; only administrators may name another user. */
   user?: string;
