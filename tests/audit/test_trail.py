@@ -46,6 +46,29 @@ def test_the_database_changes_and_deletes_no_event(statement: str) -> None:
     assert latest().user == "mallory"
 
 
+REPLACING = """INSERT OR REPLACE INTO audit_event (id, at, "user", token, address, action, object, result, detail)
+    SELECT id, at, 'nobody', token, address, action, object, result, detail FROM audit_event"""
+UPSERT = """INSERT INTO audit_event (id, at, "user", token, address, action, object, result, detail)
+    SELECT id, at, "user", token, address, action, object, result, detail FROM audit_event WHERE true
+    ON CONFLICT (id) DO UPDATE SET "user" = 'nobody'"""
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        pytest.param(REPLACING, marks=pytest.mark.skipif(connection.vendor != "sqlite", reason="SQLite's words")),
+        UPSERT,
+    ],
+)
+def test_nor_does_an_insert_replace_one(statement: str) -> None:
+    trail.record("test", user="mallory")
+    with pytest.raises(DatabaseError, match="append-only"), transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute(statement)
+    assert latest().user == "mallory"
+    trail.record("test", user="trent")
+    assert latest().user == "trent"
+
+
 @pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite has no TRUNCATE; see test_postgresql.py")
 @pytest.mark.parametrize("statement", ["TRUNCATE audit_event", "TRUNCATE audit_event RESTART IDENTITY CASCADE"])
 def test_nor_does_it_empty_the_table(statement: str) -> None:
