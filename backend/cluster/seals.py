@@ -17,6 +17,7 @@ from django.utils.crypto import salted_hmac
 
 COMMAND_SALT = "tidemark.command"
 EVENT_SALT = "tidemark.event"
+LINE_SALT = "tidemark.leader-line"
 
 
 def command_seal(worker_name: str, task: str, deadline_ms: object, arguments: Mapping[str, Any]) -> str:
@@ -34,6 +35,11 @@ def command_seal(worker_name: str, task: str, deadline_ms: object, arguments: Ma
 def event_seal(text: str) -> str:
     """Return the seal of an event's JSON."""
     return _seal(EVENT_SALT, text)
+
+
+def line_seal(address: str) -> str:
+    """Return what a standby says first on the line to the leader at an address: 64 characters of ASCII."""
+    return _seal(LINE_SALT, address)
 
 
 def is_seal(seal: object, expected: str) -> bool:

@@ -13,6 +13,7 @@ message is read before the hello, and none above a slot's frame at any time (ADR
 
 from __future__ import annotations
 
+import resource
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -47,13 +48,19 @@ MAX_MESSAGE_BYTES = 1 << 30
 have 512 MiB; below that, jobs with large union states would fail."""
 MAX_UNANSWERED = 256
 """Streams whose slot has not answered the challenge yet. A slot answers at once; each holds two threads and a frame."""
+ANSWER_TIMEOUT_S = 10.0
+"""From the challenge to the answer. Longer: whoever replays hellos keeps slots from opening theirs; shorter: a slot on
+a busy machine is refused, and lost."""
 MAX_CONNECTIONS = 8192
 """Of one job. A slot has one; gRPC closes what is above it, and what has not opened HTTP/2 within seconds."""
+SHARE_OF_FILES = 4
+"""The connections of one job are at most this part, a quarter, of the files that the process may have open."""
+IDLE_CONNECTION_MS = 5_000
+"""A connection without a call is closed then. A slot calls as soon as it is connected, for as long as it lives."""
 _OPTIONS = (
     # with what Flight puts around a frame
     ("grpc.max_receive_message_length", MAX_SLOT_FRAME_BYTES + 1024),
     ("grpc.max_metadata_size", 8 << 10),
-    ("grpc.max_allowed_incoming_connections", MAX_CONNECTIONS),
     ("grpc.max_concurrent_streams", 8),
     ("grpc.server_handshake_timeout_ms", 10_000),
     # what is on its way and not asked for yet: the windows are not to grow with the bandwidth
@@ -106,9 +113,13 @@ class ControlServer(grpc.GenericRpcHandler):  # type: ignore[misc]  # grpc is no
         self._outboxes: dict[tuple[SlotId, Attempt], Outbox] = {}
         self._unanswered = 0
         transport = Transport.of_environment()
-        self._server = grpc.server(
-            _Threads(), handlers=[self], options=_OPTIONS, maximum_concurrent_rpcs=MAX_CONNECTIONS
+        most = max_connections()
+        options = (
+            *_OPTIONS,
+            ("grpc.max_allowed_incoming_connections", most),
+            ("grpc.max_connection_idle_ms", IDLE_CONNECTION_MS),
         )
+        self._server = grpc.server(_Threads(), handlers=[self], options=options, maximum_concurrent_rpcs=most)
         try:
             port = _listen(self._server, f"{in_uri(listening_host(host))}:0", transport)
         except RuntimeError as error:
@@ -152,10 +163,15 @@ class ControlServer(grpc.GenericRpcHandler):  # type: ignore[misc]  # grpc is no
         if is_full:
             REFUSALS.count("connections")
             context.abort(grpc.StatusCode.UNKNOWN, "too many streams are being opened")
+        # also where the challenge itself is not taken
+        deadline = threading.Timer(ANSWER_TIMEOUT_S, context.cancel)
+        deadline.daemon = True
+        deadline.start()
         try:
             yield flight_data_of(challenge)
             answer = _first_message(requests)
         finally:
+            deadline.cancel()
             with self._lock:
                 self._unanswered -= 1
         if not is_answer(answer, expected):
@@ -227,6 +243,12 @@ class ControlServer(grpc.GenericRpcHandler):  # type: ignore[misc]  # grpc is no
             outbox.put(EndOfStream())
             outbox.close()
         self._server.stop(SHUTDOWN_TIMEOUT_S).wait(2 * SHUTDOWN_TIMEOUT_S)
+
+
+def max_connections() -> int:
+    """Return how many connections the server of one job takes, as of the files that this process may have open now."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return MAX_CONNECTIONS if limit == resource.RLIM_INFINITY else max(1, min(MAX_CONNECTIONS, limit // SHARE_OF_FILES))
 
 
 def _listen(server: Any, address: str, transport: Transport) -> int:

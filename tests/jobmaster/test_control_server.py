@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ast
 import pickle
+import socket
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -210,6 +211,43 @@ def test_a_recorded_opening_cannot_be_repeated(leader: Leader) -> None:
     again.write_metadata(recorded)
     with pytest.raises(flight.FlightUnauthenticatedError, match="repetition"):
         answers.read_chunk()
+
+
+def test_a_stream_whose_slot_never_answers_ends(leader: Leader, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(control_server, "ANSWER_TIMEOUT_S", 0.2)
+    slot = RawSlot(leader.server.address)
+    _, reader = slot.call(slot.hello.encode(slot.token))
+    reader.read_chunk()
+    with pytest.raises(flight.FlightError) as ended:
+        reader.read_chunk()
+    assert not isinstance(ended.value, flight.FlightTimedOutError)
+    wait_until(lambda: leader.server._unanswered == 0, 20, "room for another")
+    assert leader.lost == []
+    writer, _ = RawSlot(leader.server.address).open()
+    writer.write_metadata(encode_slot_messages([COMMITTED]))
+    wait_until(lambda: leader.heard == [COMMITTED], 20, "a slot that answers")
+
+
+def test_a_connection_without_a_call_is_closed_and_a_slots_is_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(control_server, "IDLE_CONNECTION_MS", 500)
+    leader = Leader()
+    writer, _ = RawSlot(leader.server.address).open()
+    host, _, port = leader.server.address.rpartition("/")[2].rpartition(":")
+    with ExitStack() as strangers:
+        idle = [strangers.enter_context(socket.create_connection((host, int(port)), 10)) for _ in range(20)]
+        for connection in idle:
+            # opens HTTP/2
+            connection.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0\4\0\0\0\0\0")
+        for connection in idle:
+            with suppress(ConnectionResetError):
+                while connection.recv(4096):
+                    pass
+    writer.write_metadata(encode_slot_messages([COMMITTED]))
+    wait_until(lambda: leader.heard == [COMMITTED], 20, "the slot")
+    assert leader.lost == []
+    leader.server.stop()
 
 
 def test_streams_that_never_answer_are_bounded(leader: Leader, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,6 +20,7 @@ from backend.cluster.jobmanager import JobManager
 from backend.cluster.leader_bus import RedisLeaderBus
 from backend.cluster.leader_line import LeaderListener
 from backend.cluster.leadership import LeadershipLostError, LeaseKeeper
+from backend.cluster.open_files import raise_open_files
 from backend.cluster.presence import Presence
 from backend.cluster.process_report import ProcessReporter
 from backend.cluster.storage_traces import leave_epoch
@@ -30,6 +31,7 @@ class Command(BaseCommand):
     help = "Run a JobManager: the leading one takes jobs, gives them slots and runs their JobMasters; others stand by."
 
     def handle(self, *args: Any, **options: Any) -> None:
+        raise_open_files()
         stopped = threading.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: stopped.set())

@@ -24,6 +24,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from backend.cluster import bus, tasks
 from backend.cluster.lifelines import dead_taskmanagers, hold_lifeline
+from backend.cluster.open_files import raise_open_files
 from backend.cluster.process_report import ProcessReporter
 from backend.cluster.taskmanager import TaskManager, TaskManagerIdentity
 from backend.config import environment
@@ -63,6 +64,7 @@ class Command(BaseCommand):
     )
 
     def handle(self, *args: Any, **options: Any) -> None:
+        raise_open_files()
         signals = _Signals()
         slots, master, drain_s = environment.slots(), environment.spark_master(), environment.drain_timeout_s()
         for name in (*SECRETS, *environment.reference_rules().variables()):
