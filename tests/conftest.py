@@ -70,6 +70,9 @@ def no_leaks(request: pytest.FixtureRequest) -> Iterator[None]:
     yield
     deadline = time.monotonic() + LEAK_GRACE_SECONDS
     for thread in _threads(spark) - threads:
+        # one that another thread is starting at the moment cannot be joined yet
+        while thread.ident is None and time.monotonic() < deadline:
+            time.sleep(0.01)
         thread.join(max(0.0, deadline - time.monotonic()))
     leaked_threads = _threads(spark) - threads
     leaked_children = _children() - children

@@ -177,6 +177,12 @@ class BackgroundWriter(Generic[T]):
             self._changed.wait_for(lambda: self._error is not None or not (self._waiting or self._is_writing))
             self._check()
 
+    def interrupt(self, error: BaseException) -> None:
+        """Have `drain` and `submit` raise an error from now on, unless there is one already. Any thread."""
+        with self._changed:
+            self._error = self._error or error
+            self._changed.notify_all()
+
     def close(self) -> None:
         """Drop waiting items and end the thread; idempotent."""
         with self._changed:

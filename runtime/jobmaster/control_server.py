@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import resource
 import threading
+import weakref
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
@@ -86,7 +87,22 @@ class _Threads(ThreadPoolExecutor):
         return future
 
 
-class ControlServer(grpc.GenericRpcHandler):  # type: ignore[misc]  # grpc is not typed
+class _Calls(grpc.GenericRpcHandler):  # type: ignore[misc]  # grpc is not typed
+    """Finds what serves a call. gRPC's thread keeps it, and it does not keep the server: one that nobody has any more
+    ends.
+    """
+
+    def __init__(self, server: ControlServer) -> None:
+        self._server = weakref.ref(server)
+
+    def service(self, handler_call_details: Any) -> Any:
+        # gRPC's own thread asks, so the call itself is judged by what serves it
+        server = self._server()
+        is_stream = server is not None and handler_call_details.method == EXCHANGE_METHOD
+        return grpc.stream_stream_rpc_method_handler(server._serve if server is not None and is_stream else _refuse)
+
+
+class ControlServer:
     """Serves the control streams of one job.
 
     Args:
@@ -119,7 +135,7 @@ class ControlServer(grpc.GenericRpcHandler):  # type: ignore[misc]  # grpc is no
             ("grpc.max_allowed_incoming_connections", most),
             ("grpc.max_connection_idle_ms", IDLE_CONNECTION_MS),
         )
-        self._server = grpc.server(_Threads(), handlers=[self], options=options, maximum_concurrent_rpcs=most)
+        self._server = grpc.server(_Threads(), handlers=[_Calls(self)], options=options, maximum_concurrent_rpcs=most)
         try:
             port = _listen(self._server, f"{in_uri(listening_host(host))}:0", transport)
         except RuntimeError as error:
@@ -147,11 +163,6 @@ class ControlServer(grpc.GenericRpcHandler):  # type: ignore[misc]  # grpc is no
             # the stream itself ends only when the slot ends it
             outbox.put(EndOfStream())
             outbox.close()
-
-    def service(self, handler_call_details: Any) -> Any:
-        """Return what serves a call. gRPC's own thread asks it, so that the call itself is judged by `_serve`."""
-        is_stream = handler_call_details.method == EXCHANGE_METHOD
-        return grpc.stream_stream_rpc_method_handler(self._serve if is_stream else _refuse)
 
     def _serve(self, requests: Iterator[bytes], context: Any) -> Iterator[bytes]:
         """Serve one slot's stream for its whole life."""

@@ -234,6 +234,11 @@ class StreamOperator(ABC):
             savepoints: attempt that took part, and checkpoint id, of each.
         """
 
+    def interrupt(self) -> None:
+        """Have a call that waits for another system end soon, with an error: the task is cancelled. Any thread; the
+        operator may be closed already.
+        """
+
     def commit_finished(self) -> None:
         """Make visible what is still pending, after every task of the job has finished. Idempotent."""
 

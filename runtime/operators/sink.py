@@ -161,6 +161,11 @@ class SinkWriter(ABC):
     def committed(self, committables: Sequence[Any]) -> None:
         """Release what is held for something that this writer, or an earlier one, prepared and that is visible now."""
 
+    def interrupt(self) -> None:
+        """Have calls that wait for the other system end soon, with an error, also later ones: the task is cancelled,
+        and `close` is called next. Any thread.
+        """
+
     def close(self) -> None:
         """Release everything and remove what was neither committed nor snapshotted; idempotent."""
 

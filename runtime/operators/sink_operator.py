@@ -317,6 +317,11 @@ class SinkOperator(OneInputOperator):
         if sweeper is not None:
             self._guarded(lambda: sweeper.sweep_at_end(self._all_held()))
 
+    def interrupt(self) -> None:
+        writer = self._writer
+        if writer is not None:
+            writer.interrupt()
+
     def close(self) -> None:
         writer, self._writer = self._writer, None
         committer, self._committer = self._committer, None

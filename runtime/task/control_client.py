@@ -27,6 +27,7 @@ from runtime.network.tls import TlsError, Transport
 from runtime.task.control_link import ControlLostError
 from runtime.task.jobmaster_codec import decode_jobmaster_messages
 from runtime.task.messages import (
+    CancelTasks,
     EndOfStream,
     Heartbeat,
     HeartbeatRequest,
@@ -162,6 +163,9 @@ class FlightControlLink:
                     elif isinstance(message, SampleStacks):
                         self._sample(message)
                         continue
+                    elif isinstance(message, CancelTasks) and self._watch is not None:
+                        # the loop may be in a call that waits for another system
+                        self._watch.interrupt()
                     elif isinstance(message, EndOfStream):
                         self._lose("the JobMaster ended the control stream", is_final=True)
                     self._inbox.append(message)

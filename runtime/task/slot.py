@@ -105,6 +105,7 @@ class Slot:
         self.client = self._reports.client
         self._sources = SlotSources(slot, self._reports, self._timers, clock)
         self._tasks = SlotTasks(slot, self._reports)
+        self._watch.interrupt = self._tasks.interrupt
         self._peeks = SlotPeeks(slot, attempt, self._tasks.all, control, clock)
         self._host = SlotHost(
             attempt,

@@ -138,6 +138,15 @@ class SlotTasks:
                 task.state = TaskState.RUNNING
                 self._report(task)
 
+    def interrupt(self) -> None:
+        """Have what they wait for end: they are cancelled next. Any thread."""
+        for task in list(self.all):
+            for operator in list(task.chain.operators):
+                try:
+                    operator.interrupt()
+                except Exception:
+                    logger.exception("operator of task %s cannot be interrupted", task.task_id)
+
     def cancel(self) -> None:
         """End those that have not ended."""
         for task in self.all:

@@ -12,7 +12,7 @@ import os
 import sys
 import sysconfig
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from traceback import FrameSummary, StackSummary
@@ -95,7 +95,7 @@ class LoopStacks:
 
 
 class LoopWatch:
-    """Says what a slot's loop does right now: the loop's thread tells, any thread asks."""
+    """Says what a slot's loop does right now: the loop's thread tells, any thread asks; and has waits in it end."""
 
     def __init__(self) -> None:
         self._stacks = LoopStacks()
@@ -106,6 +106,8 @@ class LoopWatch:
         self.task: TaskId | None = None
         #: whether the loop does something that may take as long as it likes
         self.is_excused = False
+        #: has what tasks wait for end, since they are cancelled; called by any thread
+        self.interrupt: Callable[[], None] = lambda: None
 
     def turn(self) -> None:
         """Note that a turn of the loop begins, on this thread."""

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from channels.layers import channel_layers
 from pytest_django import Settings
 
 from backend.cluster import bus
+from runtime.jobmaster.control_server import ControlServer
 from tests.cluster.redis_fixture import running_redis
 
 
@@ -18,6 +20,22 @@ def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A server of the whole test run."""
     with running_redis(tmp_path_factory.mktemp("redis")) as url:
         yield url
+
+
+@pytest.fixture(autouse=True)
+def ended_servers(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Ends the control servers that a leader without a lease leaves to the end of its process."""
+    made: list[ControlServer] = []
+    make = ControlServer.__init__
+
+    def note(self: ControlServer, *args: Any) -> None:
+        make(self, *args)
+        made.append(self)
+
+    monkeypatch.setattr(ControlServer, "__init__", note)
+    yield
+    for server in made:
+        server.stop()
 
 
 @pytest.fixture

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import random
+import signal
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -590,6 +592,38 @@ def test_records_that_cannot_be_written_fail_the_job(broker: KafkaBroker, make_t
             rig.write(*values)
             rig.snapshot(1)
         rig.operator.close()
+
+
+@pytest.mark.parametrize("guarantee", [DeliveryGuarantee.AT_LEAST_ONCE, DeliveryGuarantee.EXACTLY_ONCE])
+def test_a_task_that_is_cancelled_does_not_wait_for_a_broker_that_is_frozen(
+    tmp_path: Path, guarantee: DeliveryGuarantee
+) -> None:
+    with running_kafka(tmp_path) as broker:
+        broker.create_topic("results")
+        builder = KafkaSink.builder().set_bootstrap_servers(broker.servers).set_record_serializer(to("results").build())
+        builder.set_delivery_guarantee(guarantee).set_transactional_id_prefix("p")
+        rig = SinkRig(builder.build(), Types.STRING())
+        rig.write("one")
+        rig.snapshot(1)
+        broker.signal(signal.SIGSTOP)
+        failed: list[BaseException] = []
+
+        def snapshot() -> None:
+            try:
+                rig.write("two")
+                rig.snapshot(2)
+            except SinkError as error:
+                failed.append(error)
+
+        waiting = threading.Thread(target=snapshot)
+        waiting.start()
+        waiting.join(2.0)
+        assert waiting.is_alive() and not failed
+        rig.operator.interrupt()
+        waiting.join(20.0)
+        assert not waiting.is_alive() and len(failed) == 1
+        rig.operator.close()
+        broker.signal(signal.SIGCONT)
 
 
 # --- properties -------------------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ Source: Kafka, KIP-98, KIP-664 (describe, list), KIP-890 (version 5 of EndTxn).
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -79,6 +80,8 @@ class TransactionCoordinator:
     def __init__(self, properties: Mapping[str, Any], patience_s: float = PATIENCE_S) -> None:
         self._properties = properties
         self._patience_s = patience_s
+        #: nobody wants an answer any more
+        self.stop = threading.Event()
         self._client: Any = None
 
     def describe(self, transactional_id: str) -> Described | None:
@@ -160,9 +163,8 @@ class TransactionCoordinator:
                 # which broker it is may have changed: the client keeps what it knew
                 if not isinstance(error, errors.ConcurrentTransactionsError):
                     self.close()
-                if time.monotonic() > until:
+                if time.monotonic() > until or self.stop.wait(PAUSE_S):
                     raise CoordinatorError(str(error) or type(error).__name__) from error
-                time.sleep(PAUSE_S)
 
     @contextmanager
     def _told(self) -> Iterator[None]:

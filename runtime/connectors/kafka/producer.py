@@ -18,6 +18,8 @@ FLUSH_WAIT_S: Final = 0.5
 METADATA_S: Final = 30.0
 """Time limit for learning how many partitions a topic has."""
 
+INTERRUPTED: Final = "Kafka: the task was cancelled while it waited for the brokers"
+
 _DEFAULTS: Final[Mapping[str, Any]] = {
     # as Kafka's Java client does: a key is in the same partition whoever writes it
     "partitioner": "murmur2_random",
@@ -138,6 +140,11 @@ class RecordProducer:
         # the client goes on trying whatever else there is, until a record's time is over
         if self._error is None and (error.fatal() or error.code() == KafkaError._AUTHENTICATION):
             self._error = SinkError(f"Kafka: {self._told(error)}")
+
+    def interrupt(self) -> None:
+        """Have calls end soon, with an error. Any thread."""
+        self._error = self._error or SinkError(INTERRUPTED)
+        self.stop.set()
 
     def close(self) -> None:
         """Give up what was not sent, without waiting; a transaction stays as it is. Idempotent."""

@@ -14,7 +14,7 @@ from confluent_kafka import KafkaException
 
 from runtime.common.time import Duration
 from runtime.connectors.background import BackgroundWriter
-from runtime.connectors.kafka.producer import RecordProducer
+from runtime.connectors.kafka.producer import INTERRUPTED, RecordProducer
 from runtime.connectors.kafka.properties import (
     Properties,
     PropertyError,
@@ -37,6 +37,7 @@ from runtime.operators.sink import (
     Committer,
     DeliveryGuarantee,
     Sink,
+    SinkError,
     SinkSetupError,
     SinkWriter,
     Sweeper,
@@ -150,6 +151,10 @@ class _RecordWriter(SinkWriter):
         if self._flushes or end_of_input:
             self._writer.drain()
             self._producer.flush()
+
+    def interrupt(self) -> None:
+        self._producer.interrupt()
+        self._writer.interrupt(SinkError(INTERRUPTED))
 
     def close(self) -> None:
         self._producer.close()

@@ -35,7 +35,7 @@ from runtime.connectors.background import BackgroundCall, BackgroundWriter
 from runtime.connectors.kafka.admin import Admin
 from runtime.connectors.kafka.coordinator import PATIENCE_S, CoordinatorError, Described, TransactionCoordinator
 from runtime.connectors.kafka.offsets import EARLIEST, LATEST, KafkaTopicPartition, OffsetClient
-from runtime.connectors.kafka.producer import RecordProducer
+from runtime.connectors.kafka.producer import INTERRUPTED, RecordProducer
 from runtime.connectors.kafka.properties import Properties, admin_properties, client_properties
 from runtime.connectors.kafka.serialization import KafkaRecordSerialization
 from runtime.core.batch import RecordBatch
@@ -229,6 +229,8 @@ class TransactionalWriter(SinkWriter):
         #: that records go to; None until there is a first record
         self._id: str | None = None
         self._producer: RecordProducer | None = None
+        #: whose transaction was prepared last
+        self._flushing: RecordProducer | None = None
         #: what is known of it since its first record; None: it has none
         self._begun: Described | None = None
         self._first: tuple[str, int, int] | None = None
@@ -254,7 +256,7 @@ class TransactionalWriter(SinkWriter):
 
     def prepare_commit(self) -> Sequence[Any]:
         producer, begun = self._producer, self._begun
-        self._producer = self._id = self._begun = None
+        self._flushing, self._producer, self._id, self._begun = producer, None, None, None
         if producer is None or begun is None:
             return ()
         producer.flush(partial(self._check_not_ended, begun.transactional_id))
@@ -311,6 +313,14 @@ class TransactionalWriter(SinkWriter):
         self._unheld = []
         with self._lock:
             self._free += [self._numbers.pop(item["id"]) for item in committables if item["id"] in self._numbers]
+
+    def interrupt(self) -> None:
+        self._is_closed.set()
+        self._coordinator.stop.set()
+        for producer in (self._producer, self._flushing):
+            if producer is not None:
+                producer.interrupt()
+        self._writer.interrupt(SinkError(INTERRUPTED))
 
     def close(self) -> None:
         self._is_closed.set()
