@@ -12,10 +12,13 @@ import hashlib
 import json
 import os
 import re
+import resource
 import subprocess
 import sys
+import time
 import zipfile
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
 from typing import Any, Final
@@ -28,7 +31,14 @@ from packaging.version import InvalidVersion, Version
 RESOLVE_S: Final = 300.0
 """Time for all that pip does. Shorter: large wheels do not come; longer: clients have given up."""
 MAX_BYTES: Final = 2 << 30
-"""Size of unpacked packages. Less: numerical libraries do not fit; more: each machine of slots unpacks it."""
+"""Size of unpacked packages, and of their wheels. Less: numerical libraries do not fit; more: each machine of slots
+unpacks it."""
+MAX_FILES: Final = 200_000
+"""Of unpacked packages and wheels. Less: large sets of packages do not fit; more: the disk runs out of inodes."""
+LOOK_S: Final = 0.1
+"""Interval of measuring what pip has written. Longer: what it downloads gets further; shorter: it costs more."""
+MAX_MEMORY_BYTES: Final = 4 << 30
+"""Address space of pip, which reads the metadata of a wheel at once."""
 #: variables of this process that pip sees, beside its own
 _INHERITED: Final = re.compile(
     r"PATH|LANG|LC_ALL|HOME|TMPDIR|SSL_CERT_(?:FILE|DIR)|(?:https?|all|no)_proxy|PIP_\w+|XDG_CONFIG_(?:HOME|DIRS)", re.I
@@ -38,6 +48,7 @@ _UNREACHABLE: Final = re.compile(
     r"NewConnectionError|Max retries exceeded|ConnectTimeout|ReadTimeout|NameResolutionError|Temporary failure|"
     r"Connection (?:refused|reset|broken)|SSLError|ProxyError|Could not fetch URL"
 )
+_TOO_LARGE: Final = re.compile(r"\[Errno 27\]|File too large|MemoryError")
 _FULL: Final = re.compile(r"No space left on device|Disk quota exceeded")
 _TIMESTAMP: Final = (1980, 1, 1, 0, 0, 0)
 
@@ -85,19 +96,21 @@ def resolve(requirements: Sequence[str], pins: Mapping[str, str], directory: Pat
         OSError: the disk is full.
     """
     _check_pins(requirements, pins)
-    report, site = directory / "report.json", directory / "site"
+    report, wheels, site = directory / "report.json", directory / "wheels", directory / "site"
     constraints, wanted, locked = (directory / f"{name}.txt" for name in ("constraints", "wanted", "locked"))
     constraints.write_text("".join(f"{name}=={version}\n" for name, version in sorted(pins.items())))
     wanted.write_text("".join(f"{requirement}\n" for requirement in requirements))
-    _pip(
-        directory, "--dry-run", "--report", str(report), "--constraint", str(constraints), "--requirement", str(wanted)
-    )
+    asked = ("--constraint", str(constraints), "--requirement", str(wanted))
+    _pip(directory, "install", "--dry-run", "--report", str(report), *asked)
     lines, packages = _locked(json.loads(report.read_text()), pins)
     site.mkdir()
     if lines:
         locked.write_text("".join(f"{line}\n" for line in lines))
-        options = ("--require-hashes", "--no-deps", "--ignore-installed", "--no-compile", "--target", str(site))
-        _pip(directory, *options, "--requirement", str(locked))
+        chosen = ("--no-deps", "--require-hashes", "--requirement", str(locked))
+        _pip(directory, "download", "--dest", str(wheels), *chosen)
+        _check_sizes(wheels, packages)
+        options = ("--ignore-installed", "--no-compile", "--target", str(site))
+        _pip(directory, "install", "--no-index", "--find-links", str(wheels), *options, *chosen)
     _check_modules(site, packages)
     return _archive(site, directory / "environment.zip"), packages
 
@@ -129,33 +142,110 @@ def _locked(report: Mapping[str, Any], pins: Mapping[str, str]) -> tuple[list[st
     return lines, sorted(packages)
 
 
-def _pip(directory: Path, *arguments: str) -> None:
-    command = [sys.executable, "-I", "-m", "pip", "install", "--only-binary=:all:", "--no-input", "--no-cache-dir"]
-    command += ["--disable-pip-version-check", "--no-color", "--retries=1", "--timeout=15", *arguments]
-    environment = {name: value for name, value in os.environ.items() if _INHERITED.fullmatch(name)}
-    try:
-        done = subprocess.run(
-            command,
-            cwd=directory,
-            env={**environment, "TMPDIR": str(directory), "PIP_ROOT_USER_ACTION": "ignore"},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            timeout=RESOLVE_S,
-            check=False,
+def _check_sizes(wheels: Path, packages: Sequence[str]) -> None:
+    """Refuse wheels that unpack to too much, by what they say of themselves: a reader takes no more of a member."""
+    number = size = 0
+    for path in sorted(wheels.iterdir()):
+        try:
+            with zipfile.ZipFile(path) as wheel:
+                members = wheel.infolist()
+        except (zipfile.BadZipFile, NotImplementedError) as error:
+            raise RequirementsRefusedError(f"{path.name} is no wheel: {error}") from error
+        number += len(members)
+        size += sum(member.file_size for member in members)
+    _check_size(number, size, packages)
+
+
+def _check_size(number: int, size: int, packages: Sequence[str]) -> None:
+    if size > MAX_BYTES or number > MAX_FILES:
+        raise RequirementsRefusedError(
+            f"The Python packages take {size >> 20} MiB and {number} files unpacked, and at most {MAX_BYTES >> 20} MiB "
+            f"and {MAX_FILES} files are taken: " + ", ".join(packages)
         )
-    except subprocess.TimeoutExpired:
-        raise IndexUnreachableError(f"The Python packages were not there after {RESOLVE_S:g} s; try again.") from None
-    if done.returncode != 0:
-        raise _failure(done.stdout)
+
+
+def _pip(directory: Path, command: str, *arguments: str) -> None:
+    words = [sys.executable, "-I", "-m", "pip", command, "--only-binary=:all:", "--no-input", "--no-cache-dir"]
+    words += ["--disable-pip-version-check", "--no-color", "--retries=1", "--timeout=15", *arguments]
+    environment = {name: value for name, value in os.environ.items() if _INHERITED.fullmatch(name)}
+    with subprocess.Popen(
+        words,
+        cwd=directory,
+        env={**environment, "TMPDIR": str(directory), "PIP_ROOT_USER_ACTION": "ignore"},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+    ) as process:
+        try:
+            _limit(process.pid)
+            output = _watch(process, directory)
+        except BaseException:
+            process.kill()
+            raise
+    if process.returncode != 0:
+        raise _failure(output)
+
+
+def _limit(pid: int) -> None:
+    """Set limits of pip's process; Linux, elsewhere the watch has to do. It takes longer than that to begin."""
+    if sys.platform == "linux":
+        # it may have ended already
+        with suppress(ProcessLookupError):
+            resource.prlimit(pid, resource.RLIMIT_FSIZE, (MAX_BYTES, MAX_BYTES))
+            resource.prlimit(pid, resource.RLIMIT_AS, (MAX_MEMORY_BYTES, MAX_MEMORY_BYTES))
+
+
+def _watch(process: subprocess.Popen[str], directory: Path) -> str:
+    """Return what pip has printed, when it has ended.
+
+    Raises:
+        RequirementsRefusedError: it writes too much.
+        IndexUnreachableError: it takes too long.
+    """
+    until_s = time.monotonic() + RESOLVE_S
+    pause_s = LOOK_S
+    while True:
+        try:
+            return process.communicate(timeout=pause_s)[0]
+        except subprocess.TimeoutExpired:
+            began_s = time.monotonic()
+            if began_s >= until_s:
+                raise IndexUnreachableError(
+                    f"The Python packages were not there after {RESOLVE_S:g} s; try again."
+                ) from None
+            if _is_too_large(directory):
+                raise _too_large() from None
+            # measuring many files takes a fifth of the time at most
+            pause_s = max(LOOK_S, 4 * (time.monotonic() - began_s))
+
+
+def _is_too_large(directory: Path) -> bool:
+    """Return whether wheels, or what is unpacked, take more than `MAX_BYTES`, or are too many files."""
+    number, sizes = 0, {True: 0, False: 0}
+    for root, _, names in os.walk(directory):
+        number += 1 + len(names)
+        for name in names:
+            # it may have been moved meanwhile
+            with suppress(OSError):
+                sizes[name.endswith(".whl")] += (Path(root) / name).lstat().st_size
+    return number > MAX_FILES or max(sizes.values()) > MAX_BYTES
+
+
+def _too_large() -> RequirementsRefusedError:
+    return RequirementsRefusedError(
+        f"The Python packages, or their wheels, are too large: at most {MAX_BYTES >> 20} MiB and {MAX_FILES} files are "
+        "taken, with all that they need."
+    )
 
 
 def _failure(output: str) -> Exception:
     """Return what pip's failure means."""
     if _FULL.search(output):
         return OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    if _TOO_LARGE.search(output):
+        return _too_large()
     told = [line.removeprefix("ERROR: ").strip() for line in output.splitlines() if line.startswith("ERROR: ")]
     if _UNREACHABLE.search(output):
         return IndexUnreachableError(
@@ -184,12 +274,8 @@ def _check_modules(site: Path, packages: Sequence[str]) -> None:
 
     They would be looked for behind the engine's, so that nobody would find them.
     """
-    size = sum(path.lstat().st_size for path in site.rglob("*"))
-    if size > MAX_BYTES:
-        raise RequirementsRefusedError(
-            f"The Python packages take {size >> 20} MiB unpacked, and at most {MAX_BYTES >> 20} MiB are taken: "
-            + ", ".join(packages)
-        )
+    sizes = [path.lstat().st_size for path in site.rglob("*") if not path.is_dir()]
+    _check_size(len(sizes), sum(sizes), packages)
     taken = sys.stdlib_module_names | _OWN_MODULES | metadata.packages_distributions().keys()
     for entry in sorted(site.iterdir()):
         name = entry.name.partition(".")[0]

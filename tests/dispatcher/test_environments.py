@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib
+import subprocess
 import sys
 import threading
+import zipfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -223,6 +225,58 @@ def _raise_failure(output: str) -> Any:
 def test_packages_that_are_too_large_are_refused(api: APIClient, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resolving, "MAX_BYTES", 100)
     assert "at most" in errors(run(api, PROGRAM, pythonRequirements=["tide-tables"]))
+
+
+@pytest.mark.parametrize(("files", "mib"), [(32, 8), (1, 256)], ids=["many files", "one file"])
+def test_a_wheel_that_unpacks_to_far_more_than_it_is_fills_no_disk(
+    index: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: int, mib: int
+) -> None:
+    wheel = make_wheel(index, "bomb", "1.0", {"bomb.py": ""})
+    with zipfile.ZipFile(wheel, "a", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+        for number in range(files):
+            archive.writestr(f"bomb_{number}.bin", bytes(mib << 20))
+    assert wheel.stat().st_size < 4 << 20
+    monkeypatch.setattr(resolving, "MAX_BYTES", 16 << 20)
+    directory = tmp_path / "resolved"
+    directory.mkdir()
+    with pytest.raises(resolving.RequirementsRefusedError, match="at most 16 MiB"):
+        resolving.resolve(["bomb"], {}, directory)
+    assert not list(directory.rglob("*.bin"))
+
+
+def test_a_wheel_that_is_too_large_is_not_downloaded_whole(
+    index: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_wheel(index, "ballast", "1.0", {"ballast.txt": "x" * (8 << 20)})
+    monkeypatch.setattr(resolving, "MAX_BYTES", 1 << 20)
+    directory = tmp_path / "resolved"
+    directory.mkdir()
+    with pytest.raises(resolving.RequirementsRefusedError, match="at most 1 MiB"):
+        resolving.resolve(["ballast"], {}, directory)
+    assert all(path.lstat().st_size <= 1 << 20 for path in directory.rglob("*"))
+
+
+def test_pip_is_ended_when_it_writes_too_much_in_small_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    writes = """
+import pathlib, time
+for number in range(64):
+    pathlib.Path(f"{number}.part").write_bytes(bytes(1 << 18))
+time.sleep(600)
+"""
+    monkeypatch.setattr(resolving, "MAX_BYTES", 8 << 20)
+    with subprocess.Popen([sys.executable, "-c", writes], cwd=tmp_path, stdout=subprocess.PIPE, text=True) as process:
+        with pytest.raises(resolving.RequirementsRefusedError, match="at most 8 MiB"):
+            resolving._watch(process, tmp_path)
+        process.kill()
+
+
+def test_a_wheel_of_too_many_files_is_refused(index: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_wheel(index, "crumbs", "1.0", {f"crumbs/{number}.txt": "" for number in range(3_000)})
+    directory = tmp_path / "resolved"
+    directory.mkdir()
+    monkeypatch.setattr(resolving, "MAX_FILES", 500)
+    with pytest.raises(resolving.RequirementsRefusedError, match="500 files"):
+        resolving.resolve(["crumbs"], {}, directory)
 
 
 def test_packages_of_all_jobs_have_so_much_room(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
