@@ -119,7 +119,7 @@ def confine(confinement: Confinement, directory: str) -> list[str]:
         _restrict(confinement, directory)
     except OSError:
         missing.append("files")
-    if not filter_calls():
+    if not filter_calls(has_network=confinement.has_network):
         missing.append("calls")
     return missing
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import ctypes
 import errno
 import platform
+import socket
 import struct
 import sys
 from collections.abc import Mapping
@@ -45,8 +46,11 @@ class _Table:
     of_kind: tuple[int, ...]
     """Calls whose second argument is one: setpriority, ioprio_set."""
     memfd_create: int
+    socket: int
 
 
+#: and what lists a machine's own addresses
+_INTERNET: Final = (socket.AF_INET, socket.AF_INET6, 16)
 #: fchmodat2
 _PRETENDED_EVERYWHERE: Final = (452,)
 #: setxattrat, removexattrat, file_setattr
@@ -66,6 +70,7 @@ _TABLES: Final[Mapping[str, _Table]] = {
         of_process=(302, 203, 144, 142, 314),
         of_kind=(141, 251),
         memfd_create=319,
+        socket=41,
     ),
     "aarch64": _Table(
         audit=0xC00000B7,
@@ -78,21 +83,26 @@ _TABLES: Final[Mapping[str, _Table]] = {
         of_process=(261, 122, 119, 118, 274),
         of_kind=(140, 30),
         memfd_create=279,
+        socket=198,
     ),
 }
 
 
-def filter_calls() -> bool:
+def filter_calls(*, has_network: bool) -> bool:
     """Install the filter, for good; return whether this system has one. No new privileges must be granted already.
 
     Changes of owners, of attributes, of other processes' limits, and objects that outlive the program get EPERM. A
     change of mode or times is answered as if it had been done, but is not: libraries end at an error where they copy
     a file, and what needs the change finds it missing. Files in memory and io_uring get ENOSYS, as on a kernel without
-    them, so that libraries take another way.
+    them, so that libraries take another way; sockets of other kinds than the Internet's get EAFNOSUPPORT: a namespace
+    of networks contains neither those that are files, as Docker's, nor those to the host of a virtual machine.
+
+    Args:
+        has_network: whether sockets that are files may be connected to. Pairs of sockets are always there.
     """
     if sys.platform != "linux" or sys.byteorder != "little":
         return False
-    program = filter_program(platform.machine())
+    program = filter_program(platform.machine(), has_network=has_network)
     if program is None:
         return False
     code = ctypes.create_string_buffer(program, len(program))
@@ -102,7 +112,7 @@ def filter_calls() -> bool:
     return int(libc.prctl(_PR_SET_SECCOMP, _MODE_FILTER, described, 0, 0)) == 0
 
 
-def filter_program(machine: str) -> bytes | None:
+def filter_program(machine: str, *, has_network: bool) -> bytes | None:
     """Return the instructions of the filter, 8 bytes each; None: this architecture has no table here."""
     table = _TABLES.get(machine)
     if table is None:
@@ -132,6 +142,11 @@ def filter_program(machine: str) -> bytes | None:
                 _step(_RETURN, refuse),
                 _step(_RETURN, _ALLOW),
             ]
+    families = (*_INTERNET, socket.AF_UNIX) if has_network else _INTERNET
+    steps += [_step(_IS_EQUAL, table.socket, 0, 2 * len(families) + 2), _step(_LOAD, _ARGUMENTS)]
+    for family in families:
+        steps += [_step(_IS_EQUAL, family, 0, 1), _step(_RETURN, _ALLOW)]
+    steps.append(_step(_RETURN, _ERRNO | errno.EAFNOSUPPORT))
     steps += [_step(_IS_EQUAL, table.ioctl, 1, 0), _step(_RETURN, _ALLOW), _step(_LOAD, _ARGUMENTS + 8)]
     for command in _ATTRIBUTE_COMMANDS:
         steps += [_step(_IS_EQUAL, command, 0, 1), _step(_RETURN, refuse)]

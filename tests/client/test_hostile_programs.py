@@ -13,6 +13,7 @@ import pwd
 import socket
 import subprocess
 import sys
+import tempfile
 import textwrap
 from pathlib import Path
 from types import SimpleNamespace
@@ -339,6 +340,35 @@ def test_a_program_has_a_network_only_where_it_may(tmp_path: Path, has_network: 
         """
         result = run_hostile(tmp_path, text, confinement=Confinement(has_network=has_network))
     assert json.loads(result.answer) == ("connected" if has_network else "refused")
+
+
+@pytest.mark.parametrize("has_network", [False, True])
+def test_a_socket_that_is_a_file_is_connected_to_only_with_a_network(tmp_path: Path, has_network: bool) -> None:
+    # paths of sockets are short
+    with tempfile.TemporaryDirectory() as directory, socket.socket(socket.AF_UNIX) as server:
+        server.bind(f"{directory}/docker.sock")
+        server.listen()
+        text = f"""
+        first, second = socket.socketpair()
+        first.send(b"x")
+        try:
+            socket.socket(socket.AF_UNIX).connect("{directory}/docker.sock")
+            answer("connected")
+        except OSError as error:
+            answer("refused")
+        """
+        result = run_hostile(tmp_path, text, confinement=Confinement(has_network=has_network))
+    assert json.loads(result.answer) == ("connected" if has_network else "refused")
+
+
+def test_a_program_has_no_socket_to_the_host_of_a_virtual_machine(tmp_path: Path) -> None:
+    text = """
+    try:
+        answer(socket.socket(socket.AF_VSOCK).family)
+    except OSError as error:
+        answer(error.errno)
+    """
+    assert json.loads(run_hostile(tmp_path, text).answer) == errno.EAFNOSUPPORT
 
 
 def test_a_program_has_no_capability_and_gets_none(tmp_path: Path) -> None:

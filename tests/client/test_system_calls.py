@@ -13,8 +13,8 @@ X86_64, AARCH64, I386 = 0xC000003E, 0xC00000B7, 0x40000003
 ALLOWED, PRETENDED, REFUSED, ABSENT = 0x7FFF0000, 0x50000, 0x50000 | errno.EPERM, 0x50000 | errno.ENOSYS
 
 
-def answer_to(machine: str, audit: int, number: int, *arguments: int) -> int:
-    program = filter_program(machine)
+def answer_to(machine: str, audit: int, number: int, *arguments: int, has_network: bool = False) -> int:
+    program = filter_program(machine, has_network=has_network)
     assert program is not None
     steps = list(struct.iter_unpack("=HBBI", program))
     data = struct.pack("<IIQ6Q", number, audit, 0, *arguments, *[0] * (6 - len(arguments)))
@@ -63,4 +63,17 @@ def test_calls_of_x32_are_refused() -> None:
 
 
 def test_an_architecture_without_a_table_has_no_filter() -> None:
-    assert filter_program("riscv64") is None
+    assert filter_program("riscv64", has_network=True) is None
+
+
+@pytest.mark.parametrize(("machine", "audit", "number"), [("x86_64", X86_64, 41), ("aarch64", AARCH64, 198)])
+def test_sockets_that_are_files_are_there_with_a_network_only(machine: str, audit: int, number: int) -> None:
+    none = 0x50000 | errno.EAFNOSUPPORT
+    # AF_UNIX, AF_INET, AF_INET6, AF_NETLINK, AF_ALG, AF_VSOCK
+    families = (1, 2, 10, 16, 38, 40)
+    assert [answer_to(machine, audit, number, family) for family in families] == [none, *[ALLOWED] * 3, none, none]
+    assert [answer_to(machine, audit, number, family, has_network=True) for family in families] == [
+        *[ALLOWED] * 4,
+        none,
+        none,
+    ]
