@@ -16,6 +16,7 @@ import os
 import pwd
 import resource
 import signal
+import stat
 import struct
 import sys
 from collections.abc import Iterable, Sequence
@@ -45,6 +46,7 @@ _READ = _EXECUTE | _READ_FILE | _READ_DIR
 #: of a rule for a file that is not a directory: execute, write, read, truncate, ioctl
 _OF_FILES = 0b111 | 1 << 14 | 1 << 15
 _DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/urandom", "/dev/random")
+_OF_SYSTEM = ("/", "/etc", "/home", "/opt", "/srv", "/var", "/var/backups", "/var/lib", "/var/log", "/var/spool")
 _USUALLY_HIDDEN = ("/proc", "/run/secrets", "/var/run/secrets", "/run/docker.sock", "/dev")
 
 
@@ -225,7 +227,7 @@ def _restrict(confinement: Confinement, directory: str) -> None:
 
 def _readable(confinement: Confinement) -> Iterable[str]:
     """Yield the paths whose trees are readable: all of the machine without what is hidden, then the exceptions."""
-    hidden = {os.path.realpath(path) for path in (*_USUALLY_HIDDEN, *confinement.hidden)}
+    hidden = {os.path.realpath(path) for path in (*_USUALLY_HIDDEN, *_of_root(), *confinement.hidden)}
     within = {str(parent) for path in hidden for parent in Path(path).parents}
     pending = ["/"]
     while pending:
@@ -241,6 +243,34 @@ def _readable(confinement: Confinement) -> Iterable[str]:
             continue
     yield from confinement.readable
     yield from (sys.prefix, sys.base_prefix, str(Path(__file__).resolve().parents[1]), "/proc/cpuinfo", "/proc/meminfo")
+
+
+def _of_root() -> list[str]:
+    """Return what only root may read, where this is root: capabilities are gone, but root also owns it.
+
+    Looks through /etc, and in other places of the system into the first level. Root's home is left out, and whatever
+    the engine is in, as programs and their data may be there.
+    """
+    if os.getuid() != 0:
+        return []
+    own = (Path(__file__).resolve(), Path(sys.prefix).resolve())
+    kept = {str(parent) for path in own for parent in (path, *path.parents)}
+    with suppress(KeyError):
+        kept.add(pwd.getpwuid(0).pw_dir)
+    found: list[str] = []
+    pending = list(_OF_SYSTEM)
+    while pending:
+        with suppress(OSError):
+            for entry in os.scandir(pending.pop()):
+                if entry.is_symlink() or entry.path in kept:
+                    continue
+                is_directory = entry.is_dir()
+                needed = stat.S_IROTH | stat.S_IXOTH if is_directory else stat.S_IROTH
+                if entry.stat().st_mode & needed != needed:
+                    found.append(entry.path)
+                elif is_directory and entry.path.startswith("/etc/"):
+                    pending.append(entry.path)
+    return found
 
 
 def _allow(libc: ctypes.CDLL, ruleset: int, path: str, rights: int) -> None:

@@ -155,6 +155,21 @@ def test_a_program_reads_no_dot_files_of_the_user(tmp_path: Path, monkeypatch: p
     assert json.loads(run_hostile(tmp_path, text).answer) == ["a,b"]
 
 
+@pytest.mark.skipif(os.getuid() != 0, reason="others than root do not read it anyway")
+def test_a_program_of_root_reads_nothing_of_the_system_that_only_root_reads(tmp_path: Path) -> None:
+    text = """
+    read = []
+    for name in ("passwd", "shadow", "gshadow", "sudoers"):
+        try:
+            Path("/etc", name).read_bytes()
+            read.append(name)
+        except OSError:
+            pass
+    answer(read)
+    """
+    assert json.loads(run_hostile(tmp_path, text).answer) == ["passwd"]
+
+
 def test_dot_files_are_those_of_the_account_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     account = SimpleNamespace(pw_dir=str(tmp_path / "account"))
     for name in ("account/.ssh", "account/data", "other/.ssh"):
