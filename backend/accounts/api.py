@@ -61,7 +61,8 @@ class SessionView(ProductView):
         if not given["token"] and not (given["username"] and given["password"]):
             raise exceptions.ValidationError("Give username and password, or token.")
         address = request.META.get("REMOTE_ADDR", "")
-        trail.note(request._request, username=given["username"], by="token" if given["token"] else "password")
+        by = "token" if given["token"] else "password"
+        trail.note(request._request, username=services.telling_name(given["username"]), by=by)
         try:
             user = services.log_in(request._request, address, **given)
         except services.TooManyFailures as error:

@@ -15,6 +15,7 @@ from django.contrib.auth import authenticate, login
 from django.contrib.auth.models import User
 from django.db import transaction
 from django.http import HttpRequest
+from django.utils.crypto import salted_hmac
 
 from backend.accounts import failed_logins
 from backend.accounts.models import ApiToken, LoginLink
@@ -207,6 +208,16 @@ def use_login_link(secret: str) -> User | None:
     return link.user
 
 
+def telling_name(username: str) -> str:
+    """Return what is written down of a user name that somebody has typed: the name if there is such a user.
+
+    Else it may be a password. The same one has the same name, by which nobody can tell what it was without the key.
+    """
+    if not username or User.objects.filter(username=username).exists():
+        return username
+    return f"unknown:{salted_hmac('tidemark.unknown-user', username, algorithm='sha256').hexdigest()[:8]}"
+
+
 def log_in(request: HttpRequest, address: str, username: str, password: str, token: str) -> User | None:
     """Begin a session of the user with these credentials (user name and password, or token).
 
@@ -238,7 +249,7 @@ def log_in(request: HttpRequest, address: str, username: str, password: str, tok
         failed_logins.give_back(username, address)
         raise
     if user is None:
-        logger.warning("login refused: address=%s user=%r", address, username or "(token)")
+        logger.warning("login refused: address=%s user=%r", address, telling_name(username) or "(token)")
     else:
         failed_logins.note_success(username, address)
         begin_session(request, user, found)

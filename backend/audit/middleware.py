@@ -14,10 +14,15 @@ from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 
 from backend.audit import trail
+from backend.audit.redaction import HIDDEN
 
 READS: Final = ("GET", "HEAD", "OPTIONS")
 #: parameters of routes that let their reader in
 SECRET_PARAMETERS: Final = ("secret",)
+#: those that take the rest of a path, of whatever is no route
+REST_PARAMETERS: Final = ("path",)
+#: ids have 32, secrets of links 43
+MAX_TELLING_CHARS: Final = 40
 _ATTRIBUTE = "is_audited"
 View = TypeVar("View", bound=Callable[..., Any])
 
@@ -51,17 +56,35 @@ def _record(request: HttpRequest, status: int) -> None:
     parameters = {} if match is None else match.kwargs
     token = getattr(getattr(request, "auth", None), "name", "")
     trail.record(
-        f"{request.method} {match.route if match is not None else request.path}",
+        f"{request.method} {match.route if match is not None else telling_path(request.path)}",
         user=_name_of_user(request),
         token=token if isinstance(token, str) else "",
         address=request.META.get("REMOTE_ADDR", ""),
-        object=" ".join(
-            f"{name}={'******' if name in SECRET_PARAMETERS else value}" for name, value in parameters.items()
-        ),
+        object=" ".join(f"{name}={_shown_parameter(name, value)}" for name, value in parameters.items()),
         result=result_of(status),
         status=status,
         detail=trail.notes_of(request),
     )
+
+
+def _shown_parameter(name: str, value: object) -> str:
+    if name in SECRET_PARAMETERS:
+        return HIDDEN
+    return telling_path(str(value)) if name in REST_PARAMETERS else str(value)
+
+
+def telling_path(path: str) -> str:
+    """Return a path that is no route's, for the trail: without what follows "login", and what is as long as a secret.
+
+    A link of a login with a slash behind it is no route, and its secret may still be good.
+    """
+    shown: list[str] = []
+    for part in path.split("/"):
+        if any(before.lower() == "login" for before in shown) and part:
+            shown.append(HIDDEN)
+        else:
+            shown.append(part if len(part) <= MAX_TELLING_CHARS else HIDDEN)
+    return "/".join(shown)
 
 
 def _name_of_user(request: HttpRequest) -> str:

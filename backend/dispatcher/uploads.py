@@ -13,7 +13,7 @@ import json
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from asgiref.sync import sync_to_async
 from django.conf import settings
@@ -31,7 +31,7 @@ from backend.accounts.services import limit_session, user_of_token
 from backend.accounts.submission import refusal
 from backend.accounts.submission_rate import excess
 from backend.audit import trail
-from backend.audit.middleware import result_of
+from backend.audit.middleware import READS, result_of, telling_path
 from backend.dispatcher.quota import QuotaExceeded, give_back, set_aside
 
 Message = MutableMapping[str, Any]
@@ -99,6 +99,11 @@ Admit = Callable[[Message, int | None], Awaitable[Admission]]
 Record = Callable[[Message, int, str], Awaitable[None]]
 
 
+CLIENT_LEFT: Final = 499
+"""Status of the audit event of a request whose client is gone before all of the body has come; nobody gets it."""
+LEFT: Final = "the client left before all of the body had come"
+
+
 class _Refusal(NamedTuple):
     """An answer without the application.
 
@@ -142,7 +147,7 @@ def _record_refusal(scope: Message, status: int, note: str) -> None:
         # not the path itself, which may hold a secret
         route = resolve(scope["path"]).route
     except Resolver404:
-        route = scope["path"]
+        route = telling_path(scope["path"])
     trail.record(
         f"{scope['method']} {route}",
         user="" if user is None else user.get_username(),
@@ -204,7 +209,8 @@ class BodyLimit:
         application: the application that handles all other requests.
         drain: limits on reading after a response.
         admit: judges who sends a large body.
-        record: writes down that a request was refused, with its status and what else there is to say.
+        record: writes down that a request was refused, or not sent whole, with its status and what else there is to
+            say.
     """
 
     def __init__(
@@ -260,11 +266,13 @@ class BodyLimit:
     ) -> None:
         """Hand the request to the application, and refuse it as soon as more than `limit` bytes have come."""
         received = 0
-        started = False
+        started = is_whole = has_left = False
 
         async def counting_receive() -> Message:
-            nonlocal received
+            nonlocal received, is_whole, has_left
             message = await receive()
+            has_left = has_left or (message["type"] == "http.disconnect" and not is_whole)
+            is_whole = is_whole or not message.get("more_body", False)
             received += len(message.get("body", b""))
             if received > limit:
                 raise _TooLarge(message.get("more_body", False))
@@ -277,6 +285,8 @@ class BodyLimit:
 
         try:
             await self._application(scope, counting_receive, watching_send)
+            if has_left and not started and scope["method"] not in READS:
+                await self._record(scope, CLIENT_LEFT, LEFT)
         except _TooLarge as error:
             if not started:
                 await self._refuse(scope, receive, send, refused or _refusal(scope, limit), error.has_more)

@@ -122,7 +122,8 @@ class LiveConsumer(AsyncWebsocketConsumer):
             return
         try:
             message = json.loads(text_data or "")
-        except ValueError:
+        except (ValueError, RecursionError):
+            # brackets nest more deeply than a message may be long
             message = None
         kind = message.get("type") if isinstance(message, dict) else None
         if kind == "ping":

@@ -100,6 +100,38 @@ def test_a_login_is_written_with_name_address_and_way_and_without_the_password(
     assert PASSWORD not in str(AuditEvent.objects.values()) and "wrong one" not in str(AuditEvent.objects.values())
 
 
+def test_a_name_that_is_nobodys_is_not_written(
+    anonymous: APIClient, alice: User, caplog: pytest.LogCaptureFixture
+) -> None:
+    """People type their passwords there."""
+    names = []
+    for typed in (PASSWORD, PASSWORD, "Alice", "x" * 1000):
+        anonymous.post("/api/v1/session", {"username": typed, "password": "wrong one"}, format="json")
+        assert typed not in str(latest().detail) and typed not in caplog.text
+        names.append(latest().detail["username"])
+    assert names[0] == names[1] != names[2]
+    assert all(name.startswith("unknown:") and len(name) == 16 for name in names)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/login/{}/",
+        "/login/{}/more",
+        "/login/of/{}/",
+        "//login/{}",
+        "/LOGIN/{}",
+        "/api/v1/login/{}",
+        "/ui/login/{}",
+        "/x/{}",
+    ],
+)
+def test_a_login_link_that_is_misspelt_is_written_without_its_secret(alice: User, path: str) -> None:
+    secret = services.create_login_link(alice).rpartition("/")[2]
+    APIClient().post(path.format(secret))
+    assert latest().action.startswith("POST") and secret not in f"{latest().action} {latest().object}"
+
+
 def test_a_login_link_is_written_without_its_secret(alice: User) -> None:
     path = services.create_login_link(alice)
     APIClient().get(path)

@@ -260,6 +260,26 @@ class TestAuthentication:
         assert await status_and_taken(scope) == (413, 0)
         assert await sync_to_async(_latest_event)() == ("", "POST login/<str:secret>", "failed", 413, {})
 
+    @pytest.mark.parametrize(
+        ("method", "path", "num_events"),
+        [("POST", "/jars/upload", 1), ("PATCH", "/jobs/x", 1), ("POST", "/login/s/", 1), ("GET", "/jobs", 0)],
+    )
+    async def test_who_leaves_in_mid_body_leaves_an_event(self, method: str, path: str, num_events: int) -> None:
+        token = await sync_to_async(_token_of)(Role.DEVELOPER)
+        bearer = (b"authorization", b"Bearer " + token)
+        scope = {"type": "http", "method": method, "path": path, "query_string": b"", "headers": [bearer]}
+        before = await sync_to_async(AuditEvent.objects.count)()
+        communicator = ApplicationCommunicator(BodyLimit(get_asgi_application()), scope)
+        await communicator.send_input({"type": "http.request", "body": b"{", "more_body": True})
+        await communicator.send_input({"type": "http.disconnect"})
+        await communicator.wait(20)
+        assert await communicator.receive_nothing()
+        assert await sync_to_async(AuditEvent.objects.count)() == before + num_events
+        if num_events:
+            user, action, result, status, detail = await sync_to_async(_latest_event)()
+            assert (user, result, status) == ("somebody", "failed", 499) and "left" in detail["refused"]
+            assert action.startswith(method) and "/s/" not in action
+
     async def test_who_may_upload_does(self) -> None:
         token = await sync_to_async(_token_of)(Role.DEVELOPER)
         assert (await status_and_taken(scope_with((b"authorization", b"Bearer " + token))))[0] == 200

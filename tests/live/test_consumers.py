@@ -690,6 +690,17 @@ async def _close_code(connection: WebSocket) -> int:
     return int(message["code"])
 
 
+@pytest.mark.parametrize("text", ["[" * 8000, '{"type":' * 2000, "{", "[]", "null", '{"type": ["ping"]}', "NaN"])
+async def test_what_is_no_message_is_answered_and_ends_nothing(
+    connect: Connect, cookie: tuple[bytes, bytes], text: str
+) -> None:
+    connection = await connect(ORIGIN, cookie)
+    await connection.send_text(text)
+    assert "not understood" in (await receive(connection, "error"))["message"]
+    await connection.send_json({"type": "ping"})
+    assert (await receive(connection, "pong"))["now"] > 0
+
+
 async def test_large_messages_end_the_connection(connect: Connect, cookie: tuple[bytes, bytes]) -> None:
     connection = await connect(ORIGIN, cookie)
     await connection.send_text("x" * (consumers.MAX_MESSAGE_BYTES + 1))
