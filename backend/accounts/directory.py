@@ -70,11 +70,16 @@ def create_user(name: str, role: str, password: str = "") -> User:
     """Create a user.
 
     Raises:
-        DirectoryError: the name is taken or none, there is no such role, or the password is too weak.
+        DirectoryError: the name is taken, also in other case, or none, there is no such role, or the password is weak.
     """
     if not NAME.fullmatch(name):
         raise DirectoryError("A name has up to 100 letters, digits, and @ . + _ -")
     with transaction.atomic():
+        # two names that differ in case could be made at once
+        _lock_administrators()
+        taken = User.objects.filter(username__iexact=name).first()
+        if taken is not None:
+            raise DirectoryError(f"There is a user {taken.get_username()} already.", is_conflict=True)
         user = User(username=name)
         _set_password(user, password)
         try:
@@ -273,6 +278,8 @@ def _set_password(user: User, password: str) -> None:
 
 def _lock_administrators() -> None:
     """Have whoever else changes a user wait: two administrators could demote each other."""
+    # superusers need no group: it may be missing
+    Group.objects.get_or_create(name=Role.ADMIN.group_name)
     list(Group.objects.select_for_update().filter(name=Role.ADMIN.group_name))
 
 

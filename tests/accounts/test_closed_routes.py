@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import pytest
 from django.contrib.auth.models import User
@@ -27,6 +27,8 @@ OPEN = {
     "login/<str:secret>": METHODS,  # the one-time link
 }
 VALUES = {"str": "0" * 32, "path": "0" * 32, "int": "7"}
+#: no id, of whatever
+MALFORMED = {"str": "x", "path": "x", "int": "7"}
 
 
 def _routes(patterns: list[URLPattern | URLResolver], prefix: str = "") -> Iterator[str]:
@@ -44,10 +46,10 @@ ADMIN_ROUTES = [route for route in ROUTES if route == "admin" or route.startswit
 CLOSED = {route: [method for method in METHODS if method not in OPEN.get(route, ())] for route in ROUTES}
 
 
-def _path(route: str) -> str:
+def _path(route: str, values: Mapping[str, str] = VALUES) -> str:
     if route.startswith("^") or "(?P" in route:
         return "/nowhere"
-    return "/" + re.sub(r"<(\w+):\w+>", lambda match: VALUES[match[1]], route)
+    return "/" + re.sub(r"<(\w+):\w+>", lambda match: values[match[1]], route)
 
 
 def test_the_list_of_routes_is_the_whole_list() -> None:
@@ -69,6 +71,12 @@ def test_an_anonymous_request_is_refused(anonymous: APIClient, route: str) -> No
             continue
         if method != "HEAD":
             assert list(answer.json()) == ["errors"], method
+
+
+def test_an_anonymous_request_for_what_cannot_be_is_refused_no_other_way(anonymous: APIClient) -> None:
+    closed = [route for route in ROUTES if "<str:" in route and "GET" in CLOSED[route] and route not in ADMIN_ROUTES]
+    answers = {route: anonymous.get(_path(route, MALFORMED)).status_code for route in closed}
+    assert len(answers) > 50 and set(answers.values()) == {401}, answers
 
 
 @pytest.mark.parametrize("route", [route for route in ROUTES if CLOSED[route]])

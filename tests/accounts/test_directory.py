@@ -81,6 +81,8 @@ def test_a_user_is_created_changed_and_deleted(admin: APIClient) -> None:
         ({"name": "dora", "role": "viewer", "is_superuser": True}, 400),
         ({"name": ["dora"], "role": "viewer"}, 400),
         ({"name": "root", "role": "viewer"}, 409),
+        ({"name": "Root", "role": "viewer"}, 409),
+        ({"name": "ROOT", "role": "admin"}, 409),
     ],
 )
 def test_a_user_that_cannot_be_is_refused(admin: APIClient, given: dict[str, Any], status: int) -> None:
@@ -92,6 +94,21 @@ def test_a_user_that_cannot_be_is_refused(admin: APIClient, given: dict[str, Any
 def test_the_last_administrator_stays_one(admin: APIClient, change: dict[str, Any]) -> None:
     assert admin.patch("/api/v1/users/root", change, format="json").status_code == 409
     assert admin.delete("/api/v1/users/root").status_code == 409
+    assert role_with(admin) == "admin"
+
+
+def test_the_last_superuser_stays_one_without_any_group(db: None) -> None:
+    token = "the token of the administrator, long"
+    services.ensure_admin(token)
+    admin = with_token(token)
+    for change in ({"role": "viewer"}, {"is_active": False}):
+        assert admin.patch("/api/v1/users/admin", change, format="json").status_code == 409
+    assert admin.delete("/api/v1/users/admin").status_code == 409
+    made_user = admin.post("/api/v1/users", {"name": "other", "role": "admin"}, format="json")
+    assert made_user.status_code == 201
+    # who is deactivated administers nothing
+    assert admin.patch("/api/v1/users/other", {"is_active": False}, format="json").status_code == 200
+    assert admin.patch("/api/v1/users/admin", {"role": "viewer"}, format="json").status_code == 409
     assert role_with(admin) == "admin"
 
 

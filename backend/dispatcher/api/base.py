@@ -55,8 +55,16 @@ class JobView(FlinkView):
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         super().initial(request, *args, **kwargs)
+        self.check_parameters(**kwargs)
         self.job = find_job(kwargs["job_id"])
         self.document = document_of(self.job)
+
+    def check_parameters(self, **kwargs: str) -> None:
+        """Judge further parameters of the route, of a user who may call it.
+
+        Raises:
+            BadRequest: one cannot be.
+        """
 
     @property
     def facts(self) -> JobFacts:
@@ -68,8 +76,10 @@ class VertexView(JobView):
 
     vertex: Document
 
-    def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
+    def check_parameters(self, **kwargs: str) -> None:
         check_id("vertexid", kwargs["vertex_id"])
+
+    def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         super().initial(request, *args, **kwargs)
         vertex_id = kwargs["vertex_id"]
         vertex = next((v for v in self.document["vertices"] if v["id"] == vertex_id), None)
