@@ -108,7 +108,16 @@ def test_who_says_nothing_is_disconnected(listener: LeaderListener, monkeypatch:
         assert listener.num_lines == 0
 
 
-@pytest.mark.parametrize("said", ["0" * 64, "é" * 32, line_seal("127.0.0.1:1"), "GET / HTTP/1.1\r\n" * 8])
+@pytest.mark.parametrize(
+    "said",
+    [
+        pytest.param("0" * 64, id="zeros"),
+        pytest.param("é" * 32, id="no ASCII"),
+        # of another key in each test run
+        pytest.param(line_seal("127.0.0.1:1"), id="another line's seal"),
+        pytest.param("GET / HTTP/1.1\r\n" * 8, id="HTTP"),
+    ],
+)
 def test_who_says_something_else_is_disconnected(listener: LeaderListener, said: str) -> None:
     with connect(listener) as stranger:
         stranger.sendall(said.encode())
