@@ -37,7 +37,7 @@ class LogFile:
 
 @dataclass(frozen=True, slots=True)
 class Trimmed:
-    """What was deleted for a quota."""
+    """Tells what was deleted for a quota."""
 
     files: int
     size: int

@@ -184,7 +184,7 @@ def _left(given: Mapping[str, str], shown: Mapping[str, str]) -> dict[str, str]:
     return {key: value for key, value in given.items() if shown[key] != value}
 
 
-# --- the seal: Fernet (AES-128-CBC, HMAC-SHA-256), under a key of the secret key and the job's id ---------------------
+# --- the seal: Fernet (AES-128-CBC, HMAC-SHA-256), under a key of the cluster's key and the job's id -----------------
 
 
 def sealed(job_id: str, text: str) -> str:

@@ -64,7 +64,7 @@ class TooManyProcessesError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ChildResult:
-    """What a child has left."""
+    """Holds what a child has left."""
 
     answer: bytes
     """Empty if `on_answer` has taken it."""

@@ -52,7 +52,7 @@ _USUALLY_HIDDEN = ("/proc", "/run/secrets", "/var/run/secrets", "/run/docker.soc
 
 @dataclass(frozen=True, slots=True)
 class Confinement:
-    """What a child may see of this machine beside its own directory."""
+    """Says what a child may see of this machine beside its own directory."""
 
     hidden: Sequence[str] = ()
     """Paths that it must not read: homes with keys, databases, other people's state."""

@@ -45,7 +45,7 @@ Position = tuple[str, int, str]
 
 @dataclass(frozen=True, slots=True)
 class LoopStack:
-    """What a slot's loop does."""
+    """Shows what a slot's loop does."""
 
     text: str
     """As in a traceback, outermost first, and never with values; "" if the thread has ended."""

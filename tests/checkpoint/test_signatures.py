@@ -40,7 +40,7 @@ def document_of(data: bytes) -> dict[str, Any]:
 
 
 def rewritten(document: dict[str, Any]) -> bytes:
-    """What somebody writes who knows the format, and no key."""
+    """Return what somebody writes who knows the format, and no key."""
     return with_checksum(b"1", json.dumps(document).encode())
 
 

@@ -122,6 +122,7 @@ def test_who_says_something_else_is_disconnected(listener: LeaderListener, said:
     with connect(listener) as stranger:
         stranger.sendall(said.encode())
         wait_until(lambda: is_closed(stranger, listener), 10, "the end of the stranger")
+    assert lines_of(listener) == 0
 
 
 def test_a_standby_says_no_more_than_its_seal(listener: LeaderListener) -> None:
@@ -130,3 +131,4 @@ def test_a_standby_says_no_more_than_its_seal(listener: LeaderListener) -> None:
         wait_until(lambda: lines_of(listener) == 1, 10, "the line")
         talker.sendall(b"more")
         wait_until(lambda: is_closed(talker, listener), 10, "its end")
+    assert lines_of(listener) == 0

@@ -85,7 +85,7 @@ _RECORD_FIELDS: Final = ("topic", "partition", "offset", "timestamp", "key", "va
 
 
 class Found(NamedTuple):
-    """What a look has found."""
+    """Holds what a look has found."""
 
     splits: list[PartitionSplit]
     """Of new partitions."""
@@ -94,7 +94,7 @@ class Found(NamedTuple):
 
 
 class TopicChangedError(LookupError):
-    """A topic was deleted, or made anew: its offsets mean other records, if there are any."""
+    """Tells that a topic was deleted, or made anew: its offsets mean other records, if there are any."""
 
 
 @dataclass(frozen=True, slots=True)
