@@ -8,6 +8,8 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -112,12 +114,10 @@ def _clear(context: SparkContext, group: str, gateway: Any) -> None:
     """End what a driver has left on Spark: its queries would wait for their next batch, and call nobody."""
 
     def clear() -> None:
-        queries = SparkSession(context)._jsparkSession.sharedState().activeStreamingQueries()
-        for query in list(queries.values()):
-            if str(query.name()).startswith(f"{group} "):
-                query.stop()
-        context.cancelJobGroup(group_beside(group))
-        gateway.shutdown()
+        with ExitStack() as steps:
+            steps.callback(gateway.shutdown)
+            steps.callback(context.cancelJobGroup, group_beside(group))
+            stop_queries(SparkSession(context)._jsparkSession.sharedState().activeStreamingQueries(), group)
 
     call = JvmCall(clear)
     if not call.wait(_CLEAR_TIMEOUT_S):
@@ -128,3 +128,20 @@ def _clear(context: SparkContext, group: str, gateway: Any) -> None:
     except Exception as error:
         # a JVM that is gone has none left
         logger.warning("the queries of %s were not ended: %s", group, error)
+
+
+def stop_queries(queries: Mapping[Any, Any], group: str) -> None:
+    """Stop the streaming queries of a group.
+
+    Args:
+        queries: the running queries of all groups by their run; others may end while this looks.
+        group: begins the names of its queries.
+
+    Raises:
+        Py4JError: a query did not stop; the others were stopped.
+    """
+    with ExitStack() as stops:
+        for run in list(queries):
+            query = queries.get(run)
+            if query is not None and str(query.name()).startswith(f"{group} "):
+                stops.callback(query.stop)
