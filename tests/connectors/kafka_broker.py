@@ -16,7 +16,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic  # type: ignore[attr-defined]
 
 from backend.supervisor.checks import free_port
-from runtime.connectors.kafka.source import java_hash
+from runtime.connectors.kafka.splits import java_hash
 from tests.support.waiting import wait_until
 
 LIBS = Path(__file__).parents[2] / ".kafka" / "libs"

@@ -19,11 +19,11 @@ from runtime.common.secrets import SecretRef
 from runtime.common.time import Duration
 from runtime.connectors import BadRecords, NdjsonFormat, NdjsonWriterFormat
 from runtime.connectors.kafka import offsets as offsets_module
-from runtime.connectors.kafka import source as source_module
+from runtime.connectors.kafka import subscription as subscription_module
 from runtime.connectors.kafka.fetcher import Fetcher
 from runtime.connectors.kafka.offsets import OffsetClient
 from runtime.connectors.kafka.properties import PropertyError, admin_properties, client_properties
-from runtime.connectors.kafka.source import owner_of
+from runtime.connectors.kafka.splits import owner_of
 from runtime.core.batch import NO_TIMESTAMP, RecordBatch
 from runtime.core.elements import MAX_WATERMARK
 from runtime.datastream.connectors.base import DeliveryGuarantee
@@ -358,7 +358,7 @@ def test_a_topic_that_was_made_anew_fails_the_job(broker: KafkaBroker, make_topi
 def test_a_topic_that_is_deleted_fails_the_job_though_new_partitions_are_not_looked_for(
     broker: KafkaBroker, make_topic: MakeTopic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(source_module, "_GONE_S", 0.5)
+    monkeypatch.setattr(subscription_module, "_GONE_S", 0.5)
     topic = make_topic(1)
     broker.write(topic, texts(1))
     rig = SourceRig(reading(broker, topic).set_property("partition.discovery.interval.ms", "0").build())
@@ -387,16 +387,16 @@ def test_a_restored_job_reads_partitions_that_were_added_though_it_does_not_look
 
 
 def test_what_keeps_brokers_from_answering_is_told(broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (source_module, offsets_module):
+    for module in (subscription_module, offsets_module):
         monkeypatch.setattr(module, "ANSWER_S", 3.0)
     nobody = free_port()
     away = reading(broker, "any").set_bootstrap_servers(f"127.0.0.1:{nobody}").build()
     with pytest.raises(SourceError, match=f"no answer from 127.0.0.1:{nobody}: .*Connection refused"):
-        away.find((), {}, is_first=True)
+        away.subscription().find((), {}, is_first=True)
     builder = reading(broker, "any").set_property("security.protocol", "SASL_PLAINTEXT")
     refused = builder.set_property("sasl.mechanism", "PLAIN").set_property("sasl.username", "me")
     with pytest.raises(SourceError, match=r"no answer from .*SASL"):
-        refused.set_property("sasl.password", "wrong").build().find((), {}, is_first=True)
+        refused.set_property("sasl.password", "wrong").build().subscription().find((), {}, is_first=True)
 
 
 @pytest.mark.parametrize("text", ["False", "false", " FALSE "])

@@ -61,6 +61,13 @@ def is_transient(error: Exception) -> bool:
     return isinstance(error, KafkaException) and bool(error.args) and error.args[0].code() in _TRANSIENT
 
 
+def error_text(error: Exception) -> str:
+    """Return what an error says, without the number that librdkafka's have."""
+    if isinstance(error, KafkaException) and error.args and hasattr(error.args[0], "str"):
+        return str(error.args[0].str())
+    return str(error)
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class KafkaTopicPartition:
     """A partition of a topic."""
