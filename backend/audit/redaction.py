@@ -47,8 +47,12 @@ _HEADER = re.compile(r"(?P<head>\b(?:set-)?cookie\s*:\s*)(?P<value>[^\r\n]+)", r
 _KEY_BLOCK = re.compile(r"(?P<head>-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----)(?P<value>[^-]+)")
 #: as arguments: --db-password value
 _FLAG = re.compile(rf"-{{1,2}}[\w.-]{{0,60}}?(?:{SECRET_WORDS})[\w.-]{{0,60}}", re.I)
+#: begins an entry of a map
+_ENTRY = re.compile(r"(?<![\w.-])([\w.-]++)\s*+[:=]\s*+")
+#: what stands before all but the first
+_SEPARATOR = re.compile(r"[,;&\s]")
 #: of the cluster, in which uploaded programs are
-_ARTIFACT_DIRECTORY = re.compile(r'[^\s"]*/artifacts/[0-9a-f]{64}(?:\.(?:[0-9a-f]{8}-)?[0-9a-f]{8})?/')
+_ARTIFACT_DIRECTORY = re.compile(r'(?<![^\s"])[^\s"]*/artifacts/[0-9a-f]{64}(?:\.(?:[0-9a-f]{8}-)?[0-9a-f]{8})?/')
 _HAS_ANY = re.compile(rf"{_IN_TEXTS}|://|cookie|-----BEGIN ", re.I)
 #: shorter values are found in words, too
 _SHORTEST_TELLING = 8
@@ -187,17 +191,26 @@ def _is_telling(value: str) -> bool:
 
 
 def _redacted_value(key: str, value: str) -> str:
-    if _MAPS.search(key):
-        # bare names of a map's entries count, as those of options do: "key:x"
-        # and an entry goes on until the next one's name
-        value = re.sub(
-            r"([\w.-]{1,200})(\s*[:=]\s*)((?:[^,;&\s]|[,;&\s](?!\s*[\w.-]{1,200}\s*[:=]))+)",
-            lambda entry: (
-                f"{entry[1]}{entry[2]}{HIDDEN}" if _SECRET.search(entry[1]) and not is_reference(entry[3]) else entry[0]
-            ),
-            value,
-        )
-    return redacted_text(value)
+    # bare names of a map's entries count, as those of options do: "key:x"
+    return redacted_text(_redacted_entries(value) if _MAPS.search(key) else value)
+
+
+def _redacted_entries(text: str) -> str:
+    """Return the text of a map with the values of secret-like names hidden; in time proportional to its length.
+
+    A value goes on until the next name that has a separator before it.
+    """
+    heads: list[re.Match[str]] = []
+    for head in _ENTRY.finditer(text):
+        if not heads or _SEPARATOR.match(text, head.start() - 1):
+            heads.append(head)
+    shown, shown_until = [], 0
+    for head, end in zip(heads, [*(following.start() for following in heads[1:]), len(text)], strict=True):
+        value = text[head.end() : end].rstrip().rstrip(",;&").rstrip()
+        if value and _SECRET.search(head[1]) and not is_reference(value):
+            shown += [text[shown_until : head.end()], HIDDEN]
+            shown_until = head.end() + len(value)
+    return "".join([*shown, text[shown_until:]])
 
 
 def _redacted_item(key: str, item: Any) -> Any:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
+import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -173,10 +174,24 @@ def _arguments(body: Mapping[str, Any], query: QueryDict) -> list[str]:
     listed = body.get("programArgsList")
     if listed is None:
         one_text = _text(body, "programArgs") or query.get("program-args") or ""
-        listed = one_text.split() or [a for text in query.getlist("programArg") for a in text.split(",") if a]
+        listed = _words(one_text) or [a for text in query.getlist("programArg") for a in text.split(",") if a]
     if not isinstance(listed, list) or len(listed) > MAX_ARGUMENTS or not all(map(is_clean_text, listed)):
         raise BadRequest(f"programArgsList must be a list of at most {MAX_ARGUMENTS} strings.")
     return listed
+
+
+def _words(text: str) -> list[str]:
+    """Return the arguments in a text; quotes hold one together, and backslashes are themselves.
+
+    Raises:
+        BadRequest: a quote has no end.
+    """
+    reader = shlex.shlex(text, posix=True)
+    reader.whitespace_split, reader.commenters, reader.escape = True, "", ""
+    try:
+        return list(reader)
+    except ValueError as error:
+        raise BadRequest("programArgs: a quote has no end.") from error
 
 
 def _text(body: Mapping[str, Any], name: str) -> str:
@@ -223,7 +238,7 @@ def extract(
             parallelism=wanted.parallelism,
             configuration=wanted.configuration,
             environment=packages,
-            entry=wanted.entry or artifact.entry.get("module"),
+            entry=_entry_of(artifact, wanted),
             display_name=artifact.file_name,
             import_from=files.import_location(artifact.path),
             timeout_s=EXTRACTION_TIMEOUT_S,
@@ -233,6 +248,14 @@ def extract(
         )
     _check_texts(extracted.graph_json)
     return _without_secrets(_with_environment(extracted, asked, environment), redact)
+
+
+def _entry_of(artifact: Artifact, wanted: ProgramRequest) -> str | None:
+    """Return the module that starts the job; None: the program itself, which lists show by the name of its file."""
+    if wanted.entry and wanted.entry != artifact.file_name:
+        return wanted.entry
+    module = artifact.entry.get("module")
+    return None if module is None else str(module)
 
 
 def _with_environment(extracted: ExtractedJob, asked: str, environment: str) -> ExtractedJob:

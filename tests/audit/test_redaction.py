@@ -10,6 +10,7 @@ import pytest
 from backend.audit.redaction import (
     HIDDEN,
     RedactingFilter,
+    for_users,
     redacted,
     redacted_arguments,
     redacted_text,
@@ -167,7 +168,30 @@ def test_long_text_takes_no_time() -> None:
         "cookie" * 20_000,
         "-----BEGIN " * 20_000,
     ):
-        assert CANARY not in redacted_text(f"{text}\npassword={CANARY}")
+        assert CANARY not in for_users(f"{text}\npassword={CANARY}")
+
+
+@pytest.mark.parametrize("piece", [" ", "a", " a", ",", "a=", "a,b ", "password=", "password = ", "b:x ,", "{a:"])
+def test_long_values_of_maps_take_no_time(piece: str) -> None:
+    text = f"a=b{piece * 50_000}\npassword={CANARY}"
+    assert CANARY not in redacted({"pipeline.global-job-parameters": text})["pipeline.global-job-parameters"]
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("rate:3,password:x", "rate:3,password:******"),
+        ("{password:x}", "{password:******"),
+        ("password:a,b c;d, rate:3", "password:******, rate:3"),
+        ("password:x\u00a0token:y,rate:3", "password:******\u00a0token:******,rate:3"),
+        ("password:a:b,rate:3", "password:******,rate:3"),
+        ("password:${env:NAME},rate:3", "password:${env:NAME},rate:3"),
+        ("password:,rate:3", "password:,rate:3"),
+        ("my.password = x rate = 3", "my.password = ****** rate = 3"),
+    ],
+)
+def test_values_of_maps_are_hidden_up_to_the_next_name(text: str, shown: str) -> None:
+    assert redacted({"job-parameters": text}) == {"job-parameters": shown}
 
 
 def test_what_quotes_a_secret_of_another_part_is_hidden() -> None:

@@ -211,7 +211,7 @@ def test_running_a_program_leaves_a_job_for_the_leader(api: APIClient, alice: Us
     wanted = "0123456789abcdef" * 2
     body = {
         "parallelism": "3",
-        "programArgs": "--year 2013",
+        "programArgs": '--year 2013 --title "a year\'s weather" --pattern \\d+',
         "jobId": wanted,
         "flinkConfiguration": {"restart-strategy.type": "fixed-delay"},
     }
@@ -220,12 +220,20 @@ def test_running_a_program_leaves_a_job_for_the_leader(api: APIClient, alice: Us
     assert answer.json()["jobid"] == wanted
     job = Job.objects.get()
     assert (job.id, job.name, job.state, job.submitted_by) == (wanted, "tiny", "INITIALIZING", alice)
-    assert job.program_args == ["--year", "2013"]
+    assert job.program_args == ["--year", "2013", "--title", "a year's weather", "--pattern", r"\d+"]
     assert job.artifact == Artifact.objects.get()
     assert job.parallelism == 3
     assert job.configuration["restart-strategy.type"] == "fixed-delay"
     assert job.graph["configuration"]["restart-strategy.type"] == "fixed-delay"
     assert api.post(f"/v1/jars/{name}/run", body, format="json").status_code == 409
+
+
+def test_a_program_runs_by_the_entry_that_the_list_shows(api: APIClient) -> None:
+    for file, content in (("tiny.py", PROGRAM), ("jobs.zip", archive(__main__=PROGRAM))):
+        name = jar_id(upload(api, file, content))
+        [entry] = [listed["entry"][0]["name"] for listed in api.get("/v1/jars").json()["files"] if listed["id"] == name]
+        answer = api.get(f"/v1/jars/{name}/plan", {"entry-class": entry})
+        assert answer.status_code == 200, answer.content
 
 
 def test_secrets_that_a_program_is_given_are_in_no_answer_row_or_event(api: APIClient) -> None:
@@ -436,6 +444,7 @@ def test_a_program_sees_no_secrets(api: APIClient, monkeypatch: pytest.MonkeyPat
         {"programArgsList": "--year"},
         {"programArgsList": [1]},
         {"programArgs": ["--year"]},
+        {"programArgs": "--title 'without an end"},
         {"entryClass": 7},
         {"jobId": "zz"},
         {"flinkConfiguration": {"a": 1}},

@@ -147,7 +147,7 @@ def test_the_pages_of_jobmanager_and_taskmanagers_are_filled(site: Site, visit: 
         visit.has_text_shown(page)
 
 
-def test_programs_are_listed_and_one_is_uploaded(visit: Visit) -> None:
+def test_a_program_is_uploaded_planned_and_run(site: Site, visit: Visit) -> None:
     visit.open("submit")
     visit.sees("Uploaded Jars")
     with visit.page.expect_file_chooser() as chosen:
@@ -155,3 +155,14 @@ def test_programs_are_listed_and_one_is_uploaded(visit: Visit) -> None:
     chosen.value.set_files(HELLO)
     visit.sees(HELLO.name)
     assert ("POST", "/jars/upload", 200) in visit.shown.answers
+
+    visit.page.get_by_text(HELLO.name).first.click()
+    visit.page.locator("input[placeholder=Parallelism]:visible").fill("1")
+    visit.page.locator("button:visible", has_text="Show Plan").click()
+    visit.waits_for(r"/jars/[^/]+/plan\?.*")
+    visit.sees("Plan Visualization", "Parallelism: 1")
+    visit.page.keyboard.press("Escape")
+    visit.page.locator("button:visible", has_text="Submit").click()
+    visit.page.wait_for_url(re.compile(r"#/job/running/[0-9a-f]{32}"))
+    [job] = re.findall(r"[0-9a-f]{32}", visit.page.url)
+    site.wait_for_state(job, "FINISHED")
