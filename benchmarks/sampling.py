@@ -86,7 +86,7 @@ def lowest(values: list[float]) -> float:
 def main() -> int:
     """Measure, print, and return the exit code."""
     watch = LoopWatch()
-    sampler, answers = StackSampler(watch), queue.SimpleQueue[SampledStacks]()
+    sampler, answers = StackSampler(watch, str), queue.SimpleQueue[SampledStacks]()
     chunks_ns(watch, TURN_MS)
     plain, with_samples, shares = [], [], []
     for turn in range(TURNS):

@@ -24,7 +24,8 @@ from backend.audit.redaction import HIDDEN, redacted, redacted_arguments, secret
 from backend.cluster.models import Job
 from runtime.common import options
 from runtime.common.config_options import ConfigOption
-from runtime.common.secrets import Redaction, SecretName, SecretStore
+from runtime.common.redaction import Redaction
+from runtime.common.secrets import SecretName, SecretStore
 
 _PURPOSE: Final = "tidemark.withheld"
 _KEY_BYTES: Final = 32

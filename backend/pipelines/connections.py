@@ -30,7 +30,8 @@ from backend.pipelines.addresses import AddressRefusedError, Outside, connected_
 from backend.pipelines.deadline import Deadline
 from backend.pipelines.kafka_brokers import Cluster, ask_cluster
 from backend.pipelines.models import Connection
-from runtime.common.secrets import Redaction, SecretMissingError, SecretName
+from runtime.common.redaction import Redaction
+from runtime.common.secrets import SecretMissingError, SecretName
 from runtime.connectors.postgres_table import table_shape
 
 logger = logging.getLogger(__name__)

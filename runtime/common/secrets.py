@@ -18,7 +18,6 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlsplit
 
 from runtime.common.references import (
     KINDS,
@@ -41,15 +40,6 @@ SecretName = tuple[str, str]
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 _NO_LETTER_OR_DIGIT = re.compile(r"[^A-Z0-9]")
-#: shorter values are left in texts: they would be found in words, too
-_SHORTEST_HIDDEN = 4
-_QUERY = re.compile(r"\?[A-Za-z_]+=")
-_AUTHORITY_END = re.compile(r"[/?#]")
-_BRACKETS = re.compile(r"\[[^\]]*\]")
-#: where parsers of URLs cut; the second also where those of queries do
-_CUTS = (re.compile(r"[:/?#@\[\]]"), re.compile(r"[:/?#@\[\]=&]"))
-_PASSWORD = re.compile(r"\b(?:ssl)?password\s*=\s*('(?:[^'\\]|\\.)*'|[^\s&]+)")
-_WHOLE_PASSWORD = re.compile(r"\bpassword\s*=\s*(\S+)")
 #: values for what is being loaded; None: nobody provides any
 _PROVIDED: ContextVar[Mapping[SecretName, str] | None] = ContextVar("provided", default=None)
 #: takes the names of what is being pickled
@@ -324,96 +314,3 @@ def _text(value: Any) -> str:
 def variable_of(name: SecretName) -> str:
     """Return the variable of the environment that may hold a secret."""
     return ENVIRONMENT_PREFIX + _NO_LETTER_OR_DIGIT.sub("_", "_".join(name).upper())
-
-
-class Redaction:
-    """Takes the values of secrets, and the passwords in them, out of texts. Any thread.
-
-    Args:
-        values: by name; values of fewer than four characters are left, and so are such pieces of a password that a
-            parser of URLs would cut.
-    """
-
-    def __init__(self, values: Mapping[SecretName, str]) -> None:
-        shown: dict[str, str] = {}
-        for name, value in values.items():
-            is_reference = name[0] in KINDS
-            for part in _parts_in_texts(value) if is_reference else _parts(value):
-                if len(part) >= _SHORTEST_HIDDEN:
-                    shown.setdefault(part, f"<{name[0]}{name[1]}>" if is_reference else f"<{name[0]}.{name[1]}>")
-        #: the longest first: one may be a part of another
-        self._shown = sorted(shown.items(), key=lambda item: -len(item[0]))
-
-    def __call__(self, text: str) -> str:
-        """Return the text without them."""
-        for value, name in self._shown:
-            if value in text:
-                text = text.replace(value, name)
-        return text
-
-    def of_json(self, value: Any) -> Any:
-        """Return a value of JSON without them in its texts; names of members stay."""
-        if not self._shown:
-            return value
-        if isinstance(value, str):
-            return self(value)
-        if isinstance(value, list):
-            return [self.of_json(item) for item in value]
-        if isinstance(value, dict):
-            return {name: self.of_json(item) for name, item in value.items()}
-        return value
-
-
-def _parts_in_texts(value: str) -> Iterator[str]:
-    """Yield the parts of a value, and those of one that takes the place of a password in an URL."""
-    yield from _parts(value)
-    yield unquote(value)
-    yield from _pieces(f"scheme://user:{value}@host")
-
-
-def _parts(value: str) -> Iterator[str]:
-    yield value
-    try:
-        password = urlsplit(value).password
-    except ValueError:
-        password = None
-    if password:
-        yield password
-        yield unquote(password)
-    for piece in _pieces(value):
-        yield piece
-        yield unquote(piece)
-        # hosts are told in lower case, and what is taken for one is
-        yield unquote(piece).lower()
-    for pattern in (_PASSWORD, _WHOLE_PASSWORD):
-        for found in pattern.finditer(value):
-            password = found[1].strip("'")
-            yield password
-            yield unquote(password)
-
-
-def _pieces(url: str) -> Iterator[str]:
-    """Yield what a parser may take the password for, or parts of it, in an URL whose signs are not escaped.
-
-    With a "/" in the password, its beginning is read as a port, and its rest as a path: errors quote either. What
-    stands before the first ":" is left: it is the user's name, such as "postgres", which is no secret and part of many
-    texts. So is the host: it stands behind the last "@", unless that one is in an option.
-    """
-    _, scheme_end, rest = url.partition("://")
-    if not scheme_end:
-        return
-    query = _QUERY.search(rest)
-    if query is not None and "@" in rest[: query.start()]:
-        rest = rest[: query.start()]
-    info, at, _ = rest.rpartition("@")
-    if at:
-        user, _, password = info.partition(":")
-        # no user's name has a "/": somebody has left out the ":" before the password
-        hidden = [info if _AUTHORITY_END.search(user) else password]
-    else:
-        # somebody has left out the host: what is no port is a password
-        hosts = _BRACKETS.sub("", _AUTHORITY_END.split(rest, maxsplit=1)[0]).split(",")
-        hidden = [port for host in hosts if not (port := host.partition(":")[2]).isdecimal()]
-    for text in hidden:
-        for cut in _CUTS:
-            yield from cut.split(text)

@@ -41,7 +41,7 @@ class LocalControlLink:
     def set_listener(self, on_message: Callable[[], None]) -> None:
         """Do nothing: the cluster's loop steps every slot."""
 
-    def set_watch(self, watch: LoopWatch) -> None:
+    def set_watch(self, watch: LoopWatch, redact: Callable[[str], str]) -> None:
         """Do nothing: one thread runs everything, and stands still with the loop."""
 
     def close(self) -> None:

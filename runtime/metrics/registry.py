@@ -5,6 +5,8 @@ Used by the thread that keeps the metrics. Source: Flink, MetricRegistry.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from runtime.core.clock import SYSTEM_CLOCK, Clock
 from runtime.metrics.metricbase import Metric, MetricGroup
 
@@ -16,12 +18,14 @@ class MetricRegistry:
 
     Args:
         clock: for the rates of meters.
+        redact: takes out of names, and of values that are texts, what nobody may see.
     """
 
-    __slots__ = ("_metrics", "clock")
+    __slots__ = ("_metrics", "_redact", "clock")
 
-    def __init__(self, clock: Clock = SYSTEM_CLOCK) -> None:
+    def __init__(self, clock: Clock = SYSTEM_CLOCK, redact: Callable[[str], str] = str) -> None:
         self.clock = clock
+        self._redact = redact
         self._metrics: dict[str, Metric] = {}
 
     def root(self, *scope: str) -> MetricGroup:
@@ -30,10 +34,11 @@ class MetricRegistry:
 
     def register(self, name: str, metric: Metric) -> Metric:
         """Take a metric, or return the one that has this name already."""
-        return self._metrics.setdefault(name, metric)
+        return self._metrics.setdefault(self._redact(name), metric)
 
     def unregister(self, prefix: str) -> None:
         """Forget the metric `prefix` and all below it."""
+        prefix = self._redact(prefix)
         for name in [n for n in self._metrics if n == prefix or n.startswith(prefix + ".")]:
             del self._metrics[name]
 
@@ -42,7 +47,8 @@ class MetricRegistry:
         values: dict[str, object] = {}
         for name, metric in self._metrics.items():
             for suffix, value in metric.report().items():
-                values[f"{name}_{suffix}" if suffix else name] = value
+                told = self._redact(value) if isinstance(value, str) else value
+                values[f"{name}_{suffix}" if suffix else name] = told
         return values
 
     def __len__(self) -> int:

@@ -109,8 +109,8 @@ class FlightControlLink:
         self._published_ms = self._clock.monotonic_ms()
         self._warn_after_ms = SHOWN_AFTER_MS
 
-    def set_watch(self, watch: LoopWatch) -> None:
-        self._watch, self._sampler = watch, StackSampler(watch)
+    def set_watch(self, watch: LoopWatch, redact: Callable[[str], str]) -> None:
+        self._watch, self._sampler = watch, StackSampler(watch, redact)
 
     def set_listener(self, on_message: Callable[[], None]) -> None:
         self._listener = on_message

@@ -39,8 +39,9 @@ class ControlLink(Protocol):
     def set_listener(self, on_message: Callable[[], None]) -> None:
         """Call `on_message` (from any thread) when `poll` has something."""
 
-    def set_watch(self, watch: LoopWatch) -> None:
-        """Ask `watch` (from any thread) what the loop does, when it is stuck or is to be sampled."""
+    def set_watch(self, watch: LoopWatch, redact: Callable[[str], str]) -> None:
+        """Ask `watch` (from any thread) what the loop does, when it is stuck or is to be sampled; `redact` takes out of
+        names of threads what nobody may see."""
 
     def close(self) -> None:
         """Send what is queued (within 2 s), then end the stream; idempotent."""

@@ -133,7 +133,7 @@ class ControlSession:
         self._cause = ""
         self._heartbeat: Heartbeat | None = None
         self._listener: Callable[[], None] = lambda: None
-        self._watch: LoopWatch | None = None
+        self._watch: tuple[LoopWatch, Callable[[str], str]] | None = None
 
     @property
     def epoch(self) -> int:
@@ -207,9 +207,9 @@ class ControlSession:
         self._listener = on_message
         self._link.set_listener(on_message)
 
-    def set_watch(self, watch: LoopWatch) -> None:
-        self._watch = watch
-        self._link.set_watch(watch)
+    def set_watch(self, watch: LoopWatch, redact: Callable[[str], str]) -> None:
+        self._watch = (watch, redact)
+        self._link.set_watch(watch, redact)
 
     def close(self) -> None:
         with self._offers:
@@ -230,7 +230,7 @@ class ControlSession:
         old.set_listener(lambda: None)
         old.drop()
         if self._watch is not None:
-            link.set_watch(self._watch)
+            link.set_watch(*self._watch)
         link.set_listener(self._listener)
         if self._heartbeat is not None:
             link.publish(self._heartbeat)

@@ -99,7 +99,7 @@ class Slot:
         self._last_metrics_ms = float("-inf")
         network.set_listener(self._inbox.interrupt)
         control.set_listener(self._inbox.interrupt)
-        control.set_watch(self._watch)
+        control.set_watch(self._watch, lambda text: self._reports.redact(text))
         registration = RegisterSlot(slot, attempt, os.getpid(), host, network.address)
         self._reports = SlotReports(control, registration, clock)
         self.client = self._reports.client

@@ -51,10 +51,16 @@ class Watched(Protocol):
 
 
 class StackSampler:
-    """Takes samples of one slot's loop, one request after the other. Any thread may ask."""
+    """Takes samples of one slot's loop, one request after the other. Any thread may ask.
 
-    def __init__(self, watched: Watched) -> None:
+    Args:
+        watched: the loop.
+        redact: takes out of the names of threads what nobody may see.
+    """
+
+    def __init__(self, watched: Watched, redact: Callable[[str], str]) -> None:
         self._watched = watched
+        self._redact = redact
         self._is_busy = threading.Lock()
 
     def sample(self, request: SampleStacks, answer: Callable[[SampledStacks], None]) -> bool:
@@ -95,7 +101,10 @@ class StackSampler:
             time.sleep(max(0.0, due - time.monotonic()))
             task, frames = watched.task, watched.frames()
             samples.add(task, frames, cpu.has_run(watched.native_id, time.monotonic()))
-        return samples.result(request.request_id, thread_stacks())
+        return samples.result(request.request_id, self._threads())
+
+    def _threads(self) -> dict[str, str]:
+        return {self._redact(name): stack for name, stack in thread_stacks().items()}
 
 
 class _Samples:

@@ -90,7 +90,7 @@ class Task:
         vertex = deployment.vertex
         self.name = f"{vertex.name} ({self.task_id.subtask_index + 1}/{vertex.parallelism})"
         self.time = TimeAccounting(services.clock)
-        self._metrics = TaskMetrics(services.clock)
+        self._metrics = TaskMetrics(services.clock, services.client.redact)
         self._mailbox = TaskMailbox(services.clock, services.wake)
         self._timers = TaskTimers(services.timers, self._run_timer)
         self._timer_slice = timer_slice_of(services.configuration, services.clock)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from runtime.core.clock import Clock
 from runtime.metrics import MetricRegistry
@@ -18,10 +18,15 @@ _RATED = (".numRecordsIn", ".numRecordsOut", ".numRecordsSend", ".totalSendTime"
 
 
 class TaskMetrics:
-    """The metrics of one task."""
+    """The metrics of one task.
 
-    def __init__(self, clock: Clock) -> None:
-        self._registry = MetricRegistry()
+    Args:
+        clock: for rates.
+        redact: takes out of names what nobody may see.
+    """
+
+    def __init__(self, clock: Clock, redact: Callable[[str], str]) -> None:
+        self._registry = MetricRegistry(redact=redact)
         self.group = self._registry.root()
         self.records_in = self.group.counter("numRecordsIn")
         self._rates = Rates(clock)

@@ -121,7 +121,7 @@ class SimulatedLink:
     def set_listener(self, on_message: Callable[[], None]) -> None:
         """The scheduler is told instead."""
 
-    def set_watch(self, watch: LoopWatch) -> None:
+    def set_watch(self, watch: LoopWatch, redact: Callable[[str], str]) -> None:
         """Nothing to look into: one thread runs all, and stands still with the loop."""
 
     def close(self) -> None:

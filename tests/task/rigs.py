@@ -63,7 +63,7 @@ class FakeControlLink:
     def set_listener(self, on_message: Callable[[], None]) -> None:
         pass
 
-    def set_watch(self, watch: LoopWatch) -> None:
+    def set_watch(self, watch: LoopWatch, redact: Callable[[str], str]) -> None:
         pass
 
     def close(self) -> None:

@@ -18,7 +18,8 @@ import pytest
 from pyspark.sql import Row as SparkRow
 
 from runtime.common import Row, Types
-from runtime.common.secrets import Redaction, SecretRef, providing
+from runtime.common.redaction import Redaction
+from runtime.common.secrets import SecretRef, providing
 from runtime.common.time import Instant
 from runtime.common.typeinfo import TypeInformation
 from runtime.common.types import row_of

@@ -12,6 +12,7 @@ from types import CodeType
 
 import pytest
 
+from runtime.common.redaction import Redaction
 from runtime.core.ids import TaskId, VertexId
 from runtime.task.messages import SampledStacks, SampleStacks
 from runtime.task.stack_samples import MAX_STACKS, StackSampler, _Samples, frame_name
@@ -66,7 +67,7 @@ def loop(step: Callable[[], None]) -> Iterator[LoopWatch]:
 
 def sampled(watch: LoopWatch, duration_ms: int = 1_500, interval_ms: int = 5) -> SampledStacks:
     answers: queue.SimpleQueue[SampledStacks] = queue.SimpleQueue()
-    assert StackSampler(watch).sample(SampleStacks(7, duration_ms, interval_ms), answers.put)
+    assert StackSampler(watch, str).sample(SampleStacks(7, duration_ms, interval_ms), answers.put)
     return answers.get(timeout=ANSWER_S)
 
 
@@ -114,10 +115,26 @@ def test_a_call_that_does_not_return_is_seen_and_so_are_all_threads() -> None:
     assert any(name.startswith("MainThread ") for name in dump.threads)
 
 
+def test_names_of_threads_are_redacted() -> None:
+    released = threading.Event()
+    named = threading.Thread(target=released.wait, name="reads with c4n4ry-9")
+    named.start()
+    answers: queue.SimpleQueue[SampledStacks] = queue.SimpleQueue()
+    try:
+        with loop(work) as watch:
+            redact = Redaction({("pg", "password"): "c4n4ry-9"})
+            assert StackSampler(watch, redact).sample(SampleStacks(1, 0, 5), answers.put)
+            threads = answers.get(timeout=ANSWER_S).threads
+    finally:
+        released.set()
+        named.join()
+    assert f"reads with <pg.password> ({named.ident})" in threads
+
+
 def test_one_request_is_carried_out_at_a_time() -> None:
     answers: queue.SimpleQueue[SampledStacks] = queue.SimpleQueue()
     with loop(work) as watch:
-        sampler = StackSampler(watch)
+        sampler = StackSampler(watch, str)
         assert sampler.sample(SampleStacks(1, 300, 5), answers.put)
         assert not sampler.sample(SampleStacks(2, 300, 5), answers.put)
         assert answers.get(timeout=ANSWER_S).request_id == 1
