@@ -45,6 +45,8 @@ _ELEMENT = re.compile(rf"(?P<head><[\w:.-]{{0,60}}?(?:{SECRET_WORDS})[\w:.-]{{0,
 #: what the rest of a header's line is
 _HEADER = re.compile(r"(?P<head>\b(?:set-)?cookie\s*:\s*)(?P<value>[^\r\n]+)", re.I)
 _KEY_BLOCK = re.compile(r"(?P<head>-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----)(?P<value>[^-]+)")
+#: logs in whoever opens it first; servers log paths that they refuse
+_LOGIN_LINK = re.compile(r"(?P<head>/login/)(?P<value>[^\s\"'?#<>]+)", re.I)
 #: as arguments: --db-password value
 _FLAG = re.compile(rf"-{{1,2}}[\w.-]{{0,60}}?(?:{SECRET_WORDS})[\w.-]{{0,60}}", re.I)
 #: begins an entry of a map
@@ -53,7 +55,7 @@ _ENTRY = re.compile(r"(?<![\w.-])([\w.-]++)\s*+[:=]\s*+")
 _SEPARATOR = re.compile(r"[,;&\s]")
 #: of the cluster, in which uploaded programs are
 _ARTIFACT_DIRECTORY = re.compile(r'(?<![^\s"])[^\s"]*/artifacts/[0-9a-f]{64}(?:\.(?:[0-9a-f]{8}-)?[0-9a-f]{8})?/')
-_HAS_ANY = re.compile(rf"{_IN_TEXTS}|://|cookie|-----BEGIN ", re.I)
+_HAS_ANY = re.compile(rf"{_IN_TEXTS}|://|/login/|cookie|-----BEGIN ", re.I)
 #: shorter values are found in words, too
 _SHORTEST_TELLING = 8
 #: what follows such a name and is not a secret: "token: None", "password=******"
@@ -65,7 +67,7 @@ def redacted_text(text: str) -> str:
     if not _HAS_ANY.search(text):
         return text
     text = _USER_INFO.sub(f"{HIDDEN}@", text)
-    for pattern in (_NAMED, _PAIR, _ELEMENT, _HEADER, _KEY_BLOCK):
+    for pattern in (_NAMED, _PAIR, _ELEMENT, _HEADER, _KEY_BLOCK, _LOGIN_LINK):
         text = pattern.sub(_hide, text)
     return text
 

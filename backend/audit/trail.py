@@ -11,8 +11,10 @@ import time
 from collections.abc import Mapping
 from typing import Any, Final
 
+from django.conf import settings
 from django.db import Error, transaction
 from django.http import HttpRequest
+from django.utils.module_loading import import_string
 
 from backend.audit.models import AuditEvent
 from backend.audit.redaction import redacted_together
@@ -38,7 +40,7 @@ def record(
     status: int | None = None,
     detail: Mapping[str, Any] | None = None,
 ) -> None:
-    """Write an event; never raises.
+    """Write an event; never raises. Of requests of nobody that failed, some are left out where there are very many.
 
     Args:
         action: what was done; see `AuditEvent`.
@@ -48,9 +50,16 @@ def record(
         status: of the HTTP answer.
         detail: JSON; what looks like a secret in it is hidden.
     """
+    left_out_s = 0
+    if address and not user and not token and result != DONE:
+        is_listed, left_out_s = import_string(settings.TIDEMARK_STRANGERS_LISTING)(action, address)
+        if not is_listed:
+            return
     # here and nowhere else: views note what they are told. The names are theirs, and mean no secret
     shown = {name: _storable(value) for name, value in redacted_together(detail or {}).items()}
     told = {name: value if _fits(value) else "…" for name, value in shown.items()}
+    if left_out_s:
+        told["left_out"] = f"further requests without a login, for up to {left_out_s} s"
     event = AuditEvent(
         at=time.time_ns() // 1_000_000,
         user=_clean(user, 150),

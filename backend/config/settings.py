@@ -193,6 +193,8 @@ TIDEMARK_LEADER_WORK = [
     "backend.accounts.led_expiry.LedExpiry",
     "backend.dispatcher.led_environments.LedEnvironments",
 ]
+#: which events of requests without a login are written
+TIDEMARK_STRANGERS_LISTING = "backend.accounts.strangers.listing"
 #: who needs snapshots in apps above the cluster's: see backend.cluster.snapshot_users.SnapshotKeeper
 TIDEMARK_SNAPSHOT_KEEPERS = ["backend.pipelines.deployments.deployments_that_keep"]
 

@@ -146,13 +146,8 @@ class Supervisor:
             print(f"  {hint}\n", flush=True)
 
     def _web(self) -> Sequence[str]:
-        # proxies are Tidemark's own matter (TIDEMARK_TRUSTED_PROXIES): uvicorn believes whatever is on loopback
-        options = "--no-access-log --no-server-header --no-proxy-headers --lifespan off"
-        options += " --ws-max-size 65536 --timeout-graceful-shutdown 2"
-        # what is being imported on a busy machine does not answer for seconds, and would be killed again and again
-        options += f" --workers {environment.web_processes()} --timeout-worker-healthcheck 60"
-        where = ("--host", self._host, "--port", str(self._port))
-        return (sys.executable, "-m", "uvicorn", "backend.config.asgi:application", *where, *options.split())
+        where = ("--host", self._host, "--port", str(self._port), "--workers", str(environment.web_processes()))
+        return (sys.executable, "-m", "backend.config.web_server", *where)
 
     def _manage(self, *arguments: str) -> Sequence[str]:
         return (sys.executable, str(ROOT / "manage.py"), *arguments)

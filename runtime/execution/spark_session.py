@@ -41,6 +41,8 @@ logger = logging.getLogger(__name__)
 
 LOCAL_MASTER = re.compile(r"local(?:\[(?P<slots>\d+|\*)(?:,\s*\d+)?\])?")
 MASTER_CONNECT_TIMEOUT_S = 5.0
+_LONGEST_SOCKET_DIRECTORY = 60
+"""Characters, so that the path of a socket in it, 43 more, is not too long for the system."""
 STOP_TIMEOUT_S = 15.0
 """Time for a session to stop at the end of the process."""
 
@@ -257,7 +259,18 @@ def _with_zygote(settings: Mapping[str, str]) -> dict[str, str]:
             # the daemon then imports the engine itself
             logger.warning("no process to fork workers from: %s", error)
             return {}
-    return {f"{prefix}{ZYGOTE}": str(_zygote.socket)}
+    return {f"{prefix}{ZYGOTE}": str(_zygote.socket), **_closed_sockets(_zygote.socket.parent, settings)}
+
+
+def _closed_sockets(directory: Path, settings: Mapping[str, str]) -> dict[str, str]:
+    """Return the settings by which the JVM and Python meet in a directory that only this user may enter, not at ports.
+
+    At a port, Spark's daemon forks a worker for whoever connects, before it asks for its secret.
+    Source: Spark, pyspark.daemon.
+    """
+    if "spark.python.unix.domain.socket.enabled" in settings or len(str(directory)) > _LONGEST_SOCKET_DIRECTORY:
+        return {}
+    return {"spark.python.unix.domain.socket.enabled": "true", "spark.python.unix.domain.socket.dir": str(directory)}
 
 
 def _stop() -> None:

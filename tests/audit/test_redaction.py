@@ -57,6 +57,7 @@ CANARY = "c4n4ry-Secret"
         f"https://bucket/x?X-Amz-Signature={CANARY}",
         f"SharedAccessSignature={CANARY}",
         f"pass={CANARY}",
+        f"Method Not Allowed: /tide/login/{CANARY}/",
         f"-----BEGIN RSA PRIVATE KEY-----\n{CANARY.replace('-', '/')}\n-----END RSA PRIVATE KEY-----",
     ],
 )

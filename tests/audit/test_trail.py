@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
+from django.core.cache import cache
 from django.db import DatabaseError, connection, transaction
 from rest_framework.test import APIClient
 
-from backend.accounts import services
+from backend.accounts import services, strangers
 from backend.accounts.roles import Role, set_role
 from backend.audit import trail
 from backend.audit.models import AuditEvent
@@ -98,6 +99,25 @@ def test_a_login_is_written_with_name_address_and_way_and_without_the_password(
     assert (done.user, done.action, done.result) == ("alice", "POST api/v1/session", "done")
     assert done.address == "127.0.0.1"
     assert PASSWORD not in str(AuditEvent.objects.values()) and "wrong one" not in str(AuditEvent.objects.values())
+
+
+def test_a_flood_of_requests_without_a_login_leaves_a_few_events(
+    anonymous: APIClient, admin: APIClient, alice: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache.clear()
+    monkeypatch.setattr(strangers, "MAX_OF_ADDRESS", 3)
+    monkeypatch.setattr(strangers, "MAX_OF_ALL", 5)
+    for _ in range(10):
+        assert anonymous.post("/v1/jars/upload").status_code == 401
+    assert AuditEvent.objects.count() == 3 and "without a login" in latest().detail["left_out"]
+    for number in range(10):
+        anonymous.post("/v1/jars/upload", REMOTE_ADDR=f"10.0.0.{number}")
+    assert AuditEvent.objects.count() == 5 and "left_out" in latest().detail
+    # neither those of users nor failed logins are hidden by them
+    assert admin.post("/v1/jars/upload").status_code == 400
+    anonymous.post("/api/v1/session", {"username": "alice", "password": "wrong one"}, format="json")
+    assert AuditEvent.objects.count() == 7
+    assert latest().detail == {"username": "alice", "by": "password"}
 
 
 def test_a_name_that_is_nobodys_is_not_written(

@@ -43,7 +43,7 @@ ensure_admin({TOKEN!r})
 def web_process(pair: Pair, directory: Path, **environment: str) -> Iterator[RestClient]:
     """A web process over the same database."""
     port = free_port()
-    app = ("-m", "uvicorn", "backend.config.asgi:application", "--port", str(port), "--lifespan", "off")
+    app = ("-m", "backend.config.web_server", "--port", str(port))
     path = directory / "web.log"
     with path.open("wb") as log:
         process = subprocess.Popen(

@@ -76,7 +76,7 @@ class TwoHosts:
         self._start(self.first, "redis", find_redis_server(), "--requirepass", self._redis_password, "--save", "")
         self._start(self.first, "prepare", sys.executable, "docker/prepare.py")
         assert self.processes["prepare"].wait(START_TIMEOUT_S) == 0, self.log("prepare")
-        serve = ("-m", "uvicorn", "backend.config.asgi:application", "--host", "0.0.0.0", "--port", str(WEB_PORT))
+        serve = ("-m", "backend.config.web_server", "--host", "0.0.0.0", "--port", str(WEB_PORT))
         self._start(self.first, "web", sys.executable, *serve)
         self._start(self.first, "jobmanager", sys.executable, "manage.py", "jobmanager")
         self._start_spark(self.first, "master", "Master", "--port", "7077")

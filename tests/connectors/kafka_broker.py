@@ -173,10 +173,11 @@ class KafkaContents(ABC):
         # what it was asked for is given up with it
         return AdminClient({"bootstrap.servers": self.servers, "log_level": 0})
 
-    def create_topic(self, name: str, partitions: int = 1) -> None:
-        """Create a topic; all brokers have its partitions."""
+    def create_topic(self, name: str, partitions: int = 1, **config: str) -> None:
+        """Create a topic; all brokers have its partitions. Its settings have underscores in place of dots."""
+        settings = {each.replace("_", "."): value for each, value in config.items()}
         admin = self._admin()
-        admin.create_topics([NewTopic(name, partitions, self.replicas)])[name].result(30)
+        admin.create_topics([NewTopic(name, partitions, self.replicas, config=settings)])[name].result(30)
 
     def add_partitions(self, name: str, total: int) -> None:
         """Give a topic more partitions, so many in all."""

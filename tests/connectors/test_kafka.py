@@ -287,9 +287,45 @@ def test_an_offset_that_is_gone_fails_the_job(broker: KafkaBroker, make_topic: M
     broker.delete_records(topic, 5)
     gone = KafkaOffsetsInitializer.offsets({KafkaTopicPartition(topic, 0): 2})
     rig = SourceRig(reading(broker, topic).set_starting_offsets(gone).build())
-    with pytest.raises(SourceError, match=f"split {topic}-0.*out of range"):
+    told = f"split {topic}-0.*offset 2 is not there any more: 3 records were deleted .* begins at offset 5"
+    with pytest.raises(SourceError, match=told):
         rig.run_until(lambda: bool(rig.values), "a record")
     rig.close()
+
+
+@pytest.mark.parametrize(
+    ("offsets", "error"),
+    [
+        ({("bids", 0): 2}, "offsets are given by KafkaTopicPartition"),
+        ({KafkaTopicPartition("bids", 0): "2"}, "an offset is a whole number, not '2'"),
+        ({KafkaTopicPartition("bids", 0): True}, "an offset is a whole number, not True"),
+        ({KafkaTopicPartition("bids", 0): -2}, "an offset is not negative: -2"),
+    ],
+)
+def test_offsets_that_are_none_are_refused(offsets: Any, error: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=error):
+        KafkaOffsetsInitializer.offsets(offsets)
+
+
+@pytest.mark.parametrize("is_stop", [False, True])
+def test_an_offset_of_what_is_not_read_is_refused(broker: KafkaBroker, make_topic: MakeTopic, is_stop: bool) -> None:
+    topic = make_topic(1)
+    broker.write(topic, texts(1))
+    offsets = KafkaOffsetsInitializer.offsets({KafkaTopicPartition(topic, at): 0 for at in (0, 1)})
+    builder = reading(broker, topic)
+    source = builder.set_bounded(offsets) if is_stop else builder.set_starting_offsets(offsets).set_bounded(LATEST)
+    with pytest.raises(SourceError, match=f"an offset is given for topic '{topic}', partition 1, which is not read"):
+        SourceRig(source.build()).run_to_end()
+
+
+def test_a_pattern_that_cannot_be_read_is_refused(broker: KafkaBroker) -> None:
+    with pytest.raises(ValueError, match=r"the pattern of topics, '\*\.x', cannot be read: nothing to repeat"):
+        reading(broker).set_topic_pattern("*.x").build()
+
+
+def test_properties_that_the_engine_sets_are_warned_of(broker: KafkaBroker, caplog: pytest.LogCaptureFixture) -> None:
+    reading(broker, "any").set_property("auto.offset.reset", "earliest").build()
+    assert "the source does not use auto.offset.reset: its starting offsets say" in caplog.text
 
 
 def test_offsets_of_the_group_are_committed_with_checkpoints(broker: KafkaBroker, make_topic: MakeTopic) -> None:
@@ -518,6 +554,20 @@ def test_a_checkpoint_waits_for_all_records(broker: KafkaBroker, make_topic: Mak
     rig.operator.close()
 
 
+@pytest.mark.parametrize("guarantee", [DeliveryGuarantee.AT_LEAST_ONCE, DeliveryGuarantee.EXACTLY_ONCE])
+def test_a_topic_for_small_records_takes_them(broker: KafkaBroker, guarantee: DeliveryGuarantee) -> None:
+    """librdkafka sends 1 MB at once, and does not part what is refused."""
+    topic = f"topic-{random.getrandbits(40):x}"
+    broker.create_topic(topic, max_message_bytes="10000")
+    builder = KafkaSink.builder().set_bootstrap_servers(broker.servers).set_record_serializer(to(topic).build())
+    sink = builder.set_delivery_guarantee(guarantee).set_transactional_id_prefix(topic).build()
+    rig = SinkRig(sink, Types.STRING())
+    values = [f"{number:0100}" for number in range(5_000)]
+    rig.write(*values)
+    rig.finish()
+    assert [value.decode() for value in broker.values(topic)] == values
+
+
 class ByLength(KafkaTopicSelector):
     def __init__(self, topics: list[str]) -> None:
         self._topics = topics
@@ -533,7 +583,7 @@ def test_keys_headers_partitions_and_topics_are_the_records(broker: KafkaBroker,
         .set_topic_selector(ByLength(topics))
         .set_value_format(NdjsonWriterFormat())
         .set_key_serialization_schema(_Name())
-        .set_headers(lambda row: [("id", b"%d" % row.id), ("none", None)])
+        .set_headers(lambda row: [("id", b"%d" % row.id), ("none", None)] if row.id else None)
         .set_partitioner(lambda row, key, value, topic, partitions: row.id % partitions)
     )
     rig = SinkRig(writing(broker, serializer), ROW)
@@ -544,7 +594,7 @@ def test_keys_headers_partitions_and_topics_are_the_records(broker: KafkaBroker,
         assert sorted(records) == [number for number in range(6) if number % 2 == rest]
         for number, record in records.items():
             assert (record.partition(), record.key()) == (number % 3, b"x" * number)
-            assert record.headers() == [("id", b"%d" % number), ("none", None)]
+            assert record.headers() == ([("id", b"%d" % number), ("none", None)] if number else None)
 
 
 class _Name(SimpleStringSchema):
@@ -582,7 +632,7 @@ def test_records_that_cannot_be_written_fail_the_job(broker: KafkaBroker, make_t
     wrong = to(topic).set_partitioner(lambda record, key, value, topic, partitions: 9)
     for serializer, values, why in (
         (wrong, ["x"], "the partitioner returned 9; there are 1 partitions"),
-        (to(topic), ["x" * 2_000_000], r"too large \(2000000 bytes\): max.request.size of the sink"),
+        (to(topic), ["x" * 2_000_000], r"too large \(2000000 bytes, .*\): max.request.size of the sink"),
         (to("no/topic"), ["x"], "Kafka topic no/topic"),
         (KafkaRecordSerializationSchema.builder().set_topic_selector(lambda text: "")
          .set_value_serialization_schema(SimpleStringSchema()), ["x"], "which is no topic"),

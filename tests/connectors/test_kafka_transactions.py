@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import threading
 from collections.abc import Iterator
@@ -182,6 +183,31 @@ def test_a_transaction_that_is_aborted_while_it_is_written_is_not_taken_for_the_
         for left in asked.ids("tests-"):
             found = asked.describe(left)
             assert found is not None and asked.end(left, found.producer_id, found.epoch, commit=False)
+
+
+def test_records_behind_a_transaction_that_was_ended_are_refused_with_the_reason(
+    server: KafkaBroker, topic: str
+) -> None:
+    rig = SinkRig(exactly_once(server, topic), TYPE)
+    rig.write(*rows(1))
+    wait_until(lambda: len(server.values(topic, committed=False)) == 1, 30, "the first record")
+    with closing(coordinator(server)) as asked:
+        [name] = asked.ids("tests-")
+    # aborts it and raises its epoch, as a broker does when it has timed out
+    Producer({"bootstrap.servers": server.servers, "transactional.id": name}).init_transactions(30)
+    told: list[str] = []
+    numbers = itertools.count(2)
+
+    def is_refused() -> bool:
+        try:
+            rig.write(*rows(next(numbers)))
+        except SinkError as error:
+            told.append(str(error))
+        return bool(told)
+
+    wait_until(is_refused, 30, "an error")
+    assert "its transaction may have timed out after" in told[0]
+    kill(rig)
 
 
 @pytest.mark.parametrize("is_committed", [True, False])

@@ -291,6 +291,14 @@ def test_a_registry_that_is_away_fails_the_job_and_no_message(
     assert not issubclass(RegistryError, ValueError)
 
 
+@pytest.mark.parametrize(
+    "body", [b"<html>404 Not Found</html>", b"{}", b'{"error_code": 404, "message": "no such path"}']
+)
+def test_whoever_says_404_in_front_of_a_registry_makes_no_message_bad(body: bytes) -> None:
+    with answering((404, body)) as (url, _), pytest.raises(RegistryError, match=r"refuses schema 1: .*404"):
+        AvroConfluentSchema(SchemaRegistry(url), ROW).deserialize(header(1) + b"x")
+
+
 def test_a_registry_cannot_send_the_job_elsewhere() -> None:
     with answering((302, b"{}"), (200, SCHEMA)) as (url, asked), pytest.raises(RegistryError, match="status 302"):
         SchemaRegistry(url).schema(1)

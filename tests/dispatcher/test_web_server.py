@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import os
+import socket
 import subprocess
 import sys
 import threading
@@ -249,6 +250,23 @@ def test_a_flood_of_uploads_of_nobody_takes_no_memory(web: WebProcess, credentia
             pass
     # 8 GiB are announced; the sockets' and the server's buffers are what they are without a body
     assert peak_bytes(web.pid) - before < 64 << 20
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="prlimit is Linux's")
+def test_those_who_say_nothing_take_no_place_of_others(tmp_path: Path) -> None:
+    """More connections than the process may have files: silent ones, beginnings of a head, and of a body."""
+    files, each = 256, 150
+    with running_web(tmp_path, 1, files) as web, ExitStack() as connections:
+        address = urlsplit(web.server.url)
+        assert address.hostname is not None and address.port is not None
+        body = b"POST /v1/jars/upload HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nx"
+        for beginning in (b"", b"GET /livez HTT", body):
+            for _ in range(each):
+                connection = connections.enter_context(socket.create_connection((address.hostname, address.port), 30))
+                connection.sendall(beginning)
+            assert RestClient(web.server).jobs() == []
+        waiting = [c for c in psutil.Process(web.pid).net_connections("tcp") if c.status == psutil.CONN_ESTABLISHED]
+        assert len(waiting) <= files // 4 + 5
 
 
 def test_flinks_own_run_is_told_how_programs_are_submitted(server: Server) -> None:

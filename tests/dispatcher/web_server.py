@@ -37,8 +37,15 @@ class WebProcess:
 
 
 @contextmanager
-def running_web(home: Path, processes: int = 1, /, **settings: str) -> Iterator[WebProcess]:
-    """Serves until the block ends; with a database of its own, unless these environment variables name another."""
+def running_web(home: Path, processes: int = 1, files: int | None = None, /, **settings: str) -> Iterator[WebProcess]:
+    """Serves until the block ends; with a database of its own, unless these environment variables name another.
+
+    Args:
+        home: its directory.
+        processes: of the server.
+        files: that each may have open; None: as many as this one.
+        settings: environment variables.
+    """
     port = free_port()
     environment = {name: value for name, value in os.environ.items() if name != "DATABASE_URL"} | {
         "TIDEMARK_HOME": str(home),
@@ -49,10 +56,11 @@ def running_web(home: Path, processes: int = 1, /, **settings: str) -> Iterator[
     }
     prepare = (sys.executable, str(ROOT / "manage.py"), "prepare")
     subprocess.run(prepare, cwd=ROOT, env=environment, check=True, capture_output=True, timeout=120)
-    serve = (sys.executable, "-m", "uvicorn", "backend.config.asgi:application", "--port", str(port))
+    serve = [sys.executable, "-m", "backend.config.web_server", "--port", str(port), "--workers", str(processes)]
+    if files is not None:
+        serve = ["prlimit", f"--nofile={files}:{files}", *serve]
     with (home / "web.log").open("wb") as log:
-        options = ("--lifespan", "off", "--workers", str(processes), "--timeout-worker-healthcheck", "60")
-        process = subprocess.Popen((*serve, *options), cwd=ROOT, env=environment, stdout=log, stderr=log)
+        process = subprocess.Popen(serve, cwd=ROOT, env=environment, stdout=log, stderr=log)
         try:
             server = Server(f"http://127.0.0.1:{port}", TOKEN)
             wait_until(lambda: process.poll() is not None or _answers(server), 90, "the web process answers")

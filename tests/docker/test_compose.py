@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from contextlib import suppress
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -195,9 +196,11 @@ def test_everybody_who_reads_or_writes_checkpoints_sees_them_at_the_same_place()
 
 @pytest.mark.parametrize("name", OWN)
 def test_commands_name_what_the_image_has(name: str) -> None:
-    program, first, *_ = SERVICES[name]["command"]
+    program, first, *rest = SERVICES[name]["command"]
     assert (Path(sys.executable).parent / program).exists()
-    if program == "python":
+    if first == "-m":
+        assert find_spec(rest[0]) is not None
+    elif program == "python":
         assert (ROOT / first).is_file()
         copied = re.findall(r"^COPY (?!--from)(.*) \S+$", (ROOT / "docker" / "Dockerfile").read_text(), re.MULTILINE)
         assert first in " ".join(copied).split()

@@ -6,6 +6,7 @@ import gc
 import os
 import signal
 import socket
+import stat
 import struct
 import time
 from collections.abc import Callable
@@ -89,6 +90,23 @@ def test_a_local_session_reads_nothing_of_whoever_does_not_know_its_secret() -> 
         answer = answers.read(struct.unpack(">q", answers.read(8))[0] - 8)
     # without a secret it would say that it cannot find nobody
     assert answer[0] == RPC_FAILURE and b"Expected SaslMessage" in answer, answer
+
+
+def test_nobody_else_on_the_machine_has_workers_forked() -> None:
+    """Spark's daemon forks one for whoever connects."""
+    context = acquire_context(Configuration(), 1)
+    SparkStages(context).warm_up()
+    forked = [
+        process
+        for process in psutil.Process().children(recursive=True)
+        if "runtime.execution.zygote" in process.cmdline()
+    ]
+    assert len(forked) > 1
+    for process in forked:
+        assert [each.laddr for each in process.net_connections("inet") if each.status == psutil.CONN_LISTEN] == []
+    directory = context.getConf().get("spark.python.unix.domain.socket.dir")
+    assert directory is not None
+    assert list(Path(directory).glob(".*.sock")) and stat.S_IMODE(Path(directory).stat().st_mode) == 0o700
 
 
 def test_warming_up_starts_what_workers_are_forked_from() -> None:

@@ -14,6 +14,16 @@ test('a CSV has a row for each sample, in units that a program reads, and no for
   );
 });
 
+test.each([
+  ['a;=HYPERLINK(1)', `"a =HYPERLINK(1)"`],
+  [';\n=1+1', `"'=1+1"`],
+  ['＝1+1', `"'＝1+1"`],
+  ['" =1', `"'"" =1"`],
+  ['map, filter', `"map, filter"`],
+])('%j begins no formula in any cell', (name, shown) => {
+  expect(csvOf([], [{ name, values: [] }])).toBe(`time,${shown}\r\n`);
+});
+
 test('a scale goes from its first to its last time, and as high as its largest value', () => {
   const series = [{ name: 'a', values: [2, 8] }];
   const scale = scaleOf({ times: [NOW, NOW + 120_000], marked: [], windowMs: 600_000, series });

@@ -77,9 +77,13 @@ export function csvOf(times: readonly number[], series: readonly Series[]): stri
   return [['time', ...series.map(({ name }) => quoted(name))], ...rows].map((row) => `${row.join(',')}\r\n`).join('');
 }
 
-/** Names of operators are users' own: none begins a formula in a spreadsheet. */
+/**
+ * Names of operators are users' own: none begins a formula in a spreadsheet, neither in its cell nor in one of those
+ * into which some part it at a semicolon, a tab or a line break.
+ */
 function quoted(name: string): string {
-  const plain = /^[\s=+\-@]/.test(name) ? `'${name}` : name;
+  const whole = name.replace(/[\s;\0\uFEFF]+/g, ' ').trim();
+  const plain = /^["\s]*[=+\-@＝＋－＠]/.test(whole) ? `'${whole}` : whole;
   return `"${plain.replaceAll('"', '""')}"`;
 }
 

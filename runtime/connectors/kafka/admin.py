@@ -11,7 +11,12 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin import AdminClient, ClusterMetadata  # type: ignore[attr-defined]
+from confluent_kafka.admin import (  # type: ignore[attr-defined]
+    AdminClient,
+    ClusterMetadata,
+    ConfigResource,
+    ResourceType,
+)
 
 _STEP_S: Final = 2.0
 """Time after which a question is asked again, unless it is known that nobody will answer."""
@@ -52,6 +57,16 @@ class Admin:
                     raise
                 if self._hopeless is not None or left_s <= _STEP_S:
                     raise self.explained(error) from error
+
+    def max_message_bytes(self, topic: str, timeout_s: float) -> int | None:
+        """Return how large a batch of records a topic takes; None: nobody says so to this client in time."""
+        resource = ConfigResource(ResourceType.TOPIC, topic)
+        try:
+            [answer] = self.client.describe_configs([resource], request_timeout=timeout_s).values()
+            entry = answer.result(timeout_s).get("max.message.bytes")
+        except (KafkaException, TimeoutError):
+            return None
+        return None if entry is None or entry.value is None else int(entry.value)
 
     def explained(self, error: KafkaException) -> KafkaException:
         """Return an error with what is known of its reason, if it is that nobody has answered."""

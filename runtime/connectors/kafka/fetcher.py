@@ -42,6 +42,9 @@ COMMIT_S: Final = 2.0
 """Longest that whoever closes a fetcher waits for commits. Shorter: a slot that ends takes them along; longer: brokers
 that are silent hold up its end."""
 
+WATERMARKS_S: Final = 5.0
+"""Time limit for learning which offsets there are, when one is missing."""
+
 _DEFAULTS: Final[Mapping[str, Any]] = {
     "group.id": "tidemark",
     "isolation.level": "read_committed",
@@ -275,11 +278,11 @@ class Fetcher:
             opened = self._queues.get(key)
             if opened is None:
                 continue  # it was released, or it is no partition's
-            self._put(opened, list(run))
+            self._put(consumer, opened, list(run))
             _, high = consumer.get_watermark_offsets(TopicPartition(*key), cached=True)
             opened.high_watermark = max(opened.high_watermark, high)
 
-    def _put(self, opened: PartitionQueue, messages: list[Message]) -> None:
+    def _put(self, consumer: Consumer, opened: PartitionQueue, messages: list[Message]) -> None:
         errors = [message.error() for message in messages]
         ends: int | None = None
         if any(errors):
@@ -287,7 +290,7 @@ class Fetcher:
                 if error is not None and error.code() == KafkaError._PARTITION_EOF:
                     ends = message.offset()
                 elif error is not None:
-                    opened.error = KafkaException(error)
+                    opened.error = KafkaException(_explained(consumer, opened.partition, error, message.offset()))
             messages = [message for message, error in zip(messages, errors, strict=True) if error is None]
         offsets = np.fromiter((message.offset() for message in messages), np.int64, len(messages))
         behind = int(offsets[-1]) + 1 if messages else -1
@@ -344,3 +347,24 @@ def _key(message: Message) -> tuple[str, int]:
 def _time(message: Message) -> int:
     kind, time = message.timestamp()
     return time if kind else NO_TIMESTAMP
+
+
+def _explained(consumer: Consumer, partition: KafkaTopicPartition, error: KafkaError, offset: int | None) -> KafkaError:
+    """Return an error with what has become of the offset, if it is that there is none like it any more."""
+    if error.code() not in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE) or offset is None:
+        return error
+    try:
+        low, high = consumer.get_watermark_offsets(
+            TopicPartition(partition.topic, partition.partition), timeout=WATERMARKS_S, cached=False
+        )
+    except KafkaException:
+        return error
+    if offset < low:
+        told = (
+            f"offset {offset} is not there any more: {low - offset} records were deleted before they were read (see "
+            f"retention.ms and retention.bytes of the topic), which now begins at offset {low}. To go on without them, "
+            "give the source another uid(), or start without the snapshot"
+        )
+    else:
+        told = f"offset {offset} is out of range: the partition has those from {low} up to {high}"
+    return KafkaError(error.code(), told)

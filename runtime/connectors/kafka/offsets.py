@@ -134,13 +134,34 @@ class KafkaOffsetsInitializer:
         offsets: Mapping[KafkaTopicPartition, int],
         offset_reset_strategy: KafkaOffsetResetStrategy = KafkaOffsetResetStrategy.EARLIEST,
     ) -> Self:
-        """Return these offsets; for other partitions what the group has committed, or what the strategy says."""
+        """Return these offsets; for other partitions what the group has committed, or what the strategy says.
+
+        Raises:
+            TypeError: a key is no KafkaTopicPartition, or an offset no whole number.
+            ValueError: an offset is negative.
+        """
+        for partition, offset in offsets.items():
+            if not isinstance(partition, KafkaTopicPartition):
+                raise TypeError(
+                    f"offsets are given by KafkaTopicPartition(topic, partition), not by {partition!r:.100}"
+                )
+            if not isinstance(offset, int) or isinstance(offset, bool):
+                raise TypeError(f"an offset is a whole number, not {offset!r:.100}")
+            if offset < 0:
+                raise ValueError(
+                    f"an offset is not negative: {offset}; earliest() and latest() say where a topic begins"
+                )
         return cls(_Kind.OFFSETS, _offsets=dict(offsets), _reset=offset_reset_strategy)
 
     @property
     def needs_group(self) -> bool:
         """Return whether it asks for committed offsets, which only a consumer group has."""
         return self._kind is _Kind.COMMITTED
+
+    @property
+    def named(self) -> Collection[KafkaTopicPartition]:
+        """Return the partitions whose offsets are given."""
+        return self._offsets.keys()
 
     def resolve(
         self, partitions: Collection[KafkaTopicPartition], client: OffsetClient

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
+from runtime.connectors.kafka.admin import Admin
 from runtime.connectors.kafka.properties import without_gaps
 from runtime.connectors.kafka.serialization import Messages, Partitioner
 from runtime.operators.sink import SinkError
@@ -18,6 +19,11 @@ FLUSH_WAIT_S: Final = 0.5
 METADATA_S: Final = 30.0
 """Time limit for learning how many partitions a topic has."""
 
+LIMIT_S: Final = 5.0
+"""Time limit for learning how large batches may be; without an answer they are as large as ever."""
+_BATCH_BYTES: Final = 1_000_000
+"""librdkafka's batch.size."""
+
 INTERRUPTED: Final = "Kafka: the task was cancelled while it waited for the brokers"
 
 _DEFAULTS: Final[Mapping[str, Any]] = {
@@ -25,6 +31,36 @@ _DEFAULTS: Final[Mapping[str, Any]] = {
     "partitioner": "murmur2_random",
 }
 _ALWAYS: Final[Mapping[str, Any]] = {"delivery.report.only.error": True}
+
+
+class BatchLimit:
+    """Keeps batches of records within what their topic takes. Any thread.
+
+    librdkafka sends up to 1 MB of a partition's records at once, where Java's client sends 16 KB, and does not part a
+    batch that is refused: a topic for small records would take none. Small batches for all cost half the throughput.
+
+    Args:
+        properties: of the producer.
+        topic: of the records; not a text: they have several, and batches are as large as ever.
+    """
+
+    def __init__(self, properties: Mapping[str, Any], topic: object) -> None:
+        self._properties = properties
+        self._topic = topic if isinstance(topic, str) and "batch.size" not in properties else None
+        self._lock = threading.Lock()
+        self._found: dict[str, Any] | None = None
+
+    def settings(self) -> dict[str, Any]:
+        """Return the properties of a producer; asks the brokers once, for up to `LIMIT_S`."""
+        with self._lock:
+            if self._found is None:
+                self._found = {} if self._topic is None else self._asked(self._topic)
+            return dict(self._found)
+
+    def _asked(self, topic: str) -> dict[str, Any]:
+        most = Admin(self._properties).max_message_bytes(topic, LIMIT_S)
+        # what a batch has beside its records counts, too
+        return {} if most is None or most * 9 // 10 >= _BATCH_BYTES else {"batch.size": max(1, most * 9 // 10)}
 
 
 class RecordProducer:
@@ -62,7 +98,7 @@ class RecordProducer:
         """
         self.check()
         topics, keys, values, times, headers, records = messages
-        produce, poll = self.client.produce, self.client.poll
+        produce = self.client.produce
         for index in range(start, len(values) if stop is None else stop):
             value = values[index]
             topic = topics if isinstance(topics, str) else topics[index]
@@ -79,16 +115,13 @@ class RecordProducer:
                 except BufferError:
                     if self.stop.is_set():
                         return
-                    poll(FULL_WAIT_S)
-                    self.check()
+                    self._serve(FULL_WAIT_S)
                 except KafkaException as error:
                     # of what is fatal, it tells the reason to a callback
-                    poll(0)
-                    self.check()
+                    self._serve(0)
                     told = f"{self._told(error.args[0])}{_remedy(error.args[0], value, times[index])}"
                     raise SinkError(f"Kafka topic {topic}: {told}") from error
-        poll(0)
-        self.check()
+        self._serve(0)
 
     def flush(self, meanwhile: Callable[[], None] | None = None) -> None:
         """Wait until all records are acknowledged.
@@ -99,11 +132,25 @@ class RecordProducer:
         Raises:
             SinkError: one of them is not written.
         """
-        while self.client.flush(FLUSH_WAIT_S) and not self.stop.is_set():
-            self.check()
+        while self._serve(FLUSH_WAIT_S, is_flush=True) and not self.stop.is_set():
             if meanwhile is not None:
                 meanwhile()
+
+    def _serve(self, wait_s: float, *, is_flush: bool = False) -> int:
+        """Hear what has become of records; return how many are not acknowledged, if that is asked for.
+
+        Raises:
+            SinkError: one of them is not written.
+        """
+        try:
+            left: int = self.client.flush(wait_s) if is_flush else self.client.poll(wait_s)
+        except KafkaException as error:
+            # what is fatal it raises, too
+            self._on_error(error.args[0])
+            self.check()
+            raise SinkError(f"Kafka: {self._told(error.args[0])}") from error
         self.check()
+        return left
 
     def check(self) -> None:
         """Raise what has become known of records that were not written.
@@ -157,8 +204,8 @@ def _remedy(error: KafkaError, value: str | bytes | None, time: int) -> str:
     """Return what can be done about a record that was refused."""
     if error.code() == KafkaError.MSG_SIZE_TOO_LARGE:
         return (
-            f" ({len(value or b'')} bytes): max.request.size of the sink and max.message.bytes of the topic say how "
-            "large a record may be"
+            f" ({len(value or b'')} bytes, or those that were sent with it): max.request.size of the sink and "
+            "max.message.bytes of the topic say how large a record may be, and batch.size how many are sent at once"
         )
     if error.code() == KafkaError.INVALID_TIMESTAMP:
         return (

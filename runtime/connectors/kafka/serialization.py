@@ -91,14 +91,14 @@ class KafkaRecordSerialization:
         topic: name of the topic, or a function that returns that of a record.
         value: format or schema of the values. A schema that returns None writes a tombstone.
         key: format or schema of the keys; None: records have none.
-        headers: returns the headers of a record: names and bytes, or None.
+        headers: returns the headers of a record, names with bytes or None; None: it has none.
         partitioner: chooses partitions; None: by hash of the key, as Kafka's Java client does, else any.
     """
 
     topic: str | Callable[[Any], str]
     value: RowWriterFormat | SerializationSchema
     key: RowWriterFormat | SerializationSchema | None = None
-    headers: Callable[[Any], Sequence[Header]] | None = None
+    headers: Callable[[Any], Sequence[Header] | None] | None = None
     partitioner: Partitioner | None = None
 
     def encoder(self, input_type: TypeInformation | None) -> RecordEncoder:
@@ -133,7 +133,7 @@ class RecordEncoder:
             None if self._key is None else self._key.encode(batch),
             self._value.encode(batch),
             [0] * batch.num_rows if times is None else [_timestamp(time) for time in times],
-            None if how.headers is None else [how.headers(record) for record in records or ()],
+            None if how.headers is None else [how.headers(record) or () for record in records or ()],
             None if how.partitioner is None else records,
         )
 

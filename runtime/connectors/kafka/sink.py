@@ -7,14 +7,14 @@ Source: Flink, KafkaSink and its KafkaWriter.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from confluent_kafka import KafkaException
 
 from runtime.common.time import Duration
 from runtime.connectors.background import BackgroundWriter
-from runtime.connectors.kafka.producer import INTERRUPTED, RecordProducer
+from runtime.connectors.kafka.producer import INTERRUPTED, BatchLimit, RecordProducer
 from runtime.connectors.kafka.properties import (
     Properties,
     PropertyError,
@@ -134,8 +134,11 @@ class _RecordWriter(SinkWriter):
     def __init__(self, sink: KafkaSink, context: WriterContext) -> None:
         self._flushes = sink.delivery_guarantee is not DeliveryGuarantee.NONE
         self._encoder = sink.serialization.encoder(context.input_type)
+        self._partitioner = sink.serialization.partitioner
+        self._properties = client_properties(sink.properties)
+        self._limit: BatchLimit | None = BatchLimit(self._properties, sink.serialization.topic)
         try:
-            self._producer = RecordProducer(client_properties(sink.properties), sink.serialization.partitioner)
+            self._producer = RecordProducer(self._properties, self._partitioner)
         except (KafkaException, PropertyError) as error:
             raise SinkSetupError(f"Kafka: {error}") from error
         self._writer = BackgroundWriter("kafka-sink", self._write_all)
@@ -161,5 +164,19 @@ class _RecordWriter(SinkWriter):
         self._writer.close()
 
     def _write_all(self, batches: list[RecordBatch]) -> None:
+        if self._limit is not None:
+            self._limit_batches(self._limit.settings())
+            self._limit = None
         for batch in batches:
             self._producer.send(self._encoder.encode(batch))
+
+    def _limit_batches(self, settings: Mapping[str, Any]) -> None:
+        """Take another producer, should the first one's batches be too large for the topic."""
+        if settings:
+            unlimited, self._producer = (
+                self._producer,
+                RecordProducer({**self._properties, **settings}, self._partitioner),
+            )
+            if unlimited.stop.is_set():
+                self._producer.interrupt()
+            unlimited.close()

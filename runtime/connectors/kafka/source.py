@@ -7,6 +7,7 @@ Source: Flink, KafkaSource.
 
 from __future__ import annotations
 
+import logging
 import re
 import weakref
 from collections.abc import Collection, Sequence
@@ -33,11 +34,18 @@ from runtime.connectors.kafka.splits import PartitionSplit
 from runtime.connectors.kafka.subscription import Subscription
 from runtime.operators.source import Boundedness, ReaderContext, Source, SourceSplit, SplitEnumerator, SplitReader
 
+logger = logging.getLogger(__name__)
+
 SPLITS_AT_ONCE: Final = 1 << 10
 """Partitions that a subtask reads side by side, at least."""
 DISCOVERY_MS: Final = 300_000
 """Time between two looks for new partitions, unless `partition.discovery.interval.ms` says otherwise; Flink's."""
 
+#: properties of consumers that the engine sets itself
+_WITHOUT_EFFECT: Final = {
+    "auto.offset.reset": "its starting offsets say where reading begins, and an offset that is gone fails the job",
+    "enable.auto.commit": "the group's offsets are committed with checkpoints",
+}
 #: of sources in this process
 _FETCHERS: weakref.WeakKeyDictionary[KafkaSource, Fetchers] = weakref.WeakKeyDictionary()
 
@@ -84,11 +92,17 @@ class KafkaSource(Source):
         if bounded and stop is None:
             raise ValueError("a bounded Kafka source needs offsets at which it stops")
         if topic_pattern is not None:
-            re.compile(topic_pattern)
+            try:
+                re.compile(topic_pattern)
+            except re.error as error:
+                raise ValueError(f"the pattern of topics, {topic_pattern!r}, cannot be read: {error}") from error
         if not all(isinstance(topic, str) for topic in topics):
             raise TypeError(f"topics of Kafka are named by texts, not by {topics!r:.100}")
         self.properties = with_references(properties)
         check_consumer(self.properties)
+        for name, why in _WITHOUT_EFFECT.items():
+            if name in properties:
+                logger.warning("Kafka: the source does not use %s: %s", name, why)
         self.topics = list(topics)
         self.topic_pattern = topic_pattern
         self.partitions = sorted(partitions)

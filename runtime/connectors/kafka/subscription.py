@@ -150,8 +150,22 @@ class Subscription:
         starts = (self._start if is_first else KafkaOffsetsInitializer.earliest()).resolve(new, client)
         if is_first:
             self._start.check(starts, client)
+            self._check_named(new)
         stops: Mapping[KafkaTopicPartition, int] = {} if self._stop is None else self._stop.resolve(new, client)
         return [PartitionSplit.of(each, starts[each], stops.get(each)) for each in new]
+
+    def _check_named(self, found: Collection[KafkaTopicPartition]) -> None:
+        """Check that offsets are given for partitions that are read: others are misspelt.
+
+        Raises:
+            LookupError: one is not.
+        """
+        named = set(self._start.named).union(() if self._stop is None else self._stop.named)
+        unread = sorted(named.difference(found))
+        if unread:
+            raise LookupError(
+                f"an offset is given for topic {unread[0].topic!r}, partition {unread[0].partition}, which is not read"
+            )
 
     def _wanted(self, client: OffsetClient) -> list[KafkaTopicPartition]:
         pattern = self._pattern

@@ -35,7 +35,7 @@ from runtime.connectors.background import BackgroundCall, BackgroundWriter
 from runtime.connectors.kafka.admin import Admin
 from runtime.connectors.kafka.coordinator import PATIENCE_S, CoordinatorError, Described, TransactionCoordinator
 from runtime.connectors.kafka.offsets import EARLIEST, LATEST, KafkaTopicPartition, OffsetClient
-from runtime.connectors.kafka.producer import INTERRUPTED, RecordProducer
+from runtime.connectors.kafka.producer import INTERRUPTED, BatchLimit, RecordProducer
 from runtime.connectors.kafka.properties import Properties, admin_properties, client_properties
 from runtime.connectors.kafka.serialization import KafkaRecordSerialization
 from runtime.core.batch import RecordBatch
@@ -210,6 +210,7 @@ class TransactionalWriter(SinkWriter):
         self._context = context
         self._partitioner = serialization.partitioner
         self._encoder = serialization.encoder(context.input_type)
+        self._limit = BatchLimit(client_properties(target.properties), serialization.topic)
         longest_ms = target.max_timeout_ms()
         self._timeout_ms = target.timeout_ms or longest_ms or DEFAULT_TIMEOUT_MS
         check_timeout(self._timeout_ms, longest_ms, target.allowed_downtime, context.configuration)
@@ -401,7 +402,7 @@ class TransactionalWriter(SinkWriter):
             f"its transaction may have timed out after {self._timeout_ms / 1000:g} s ({_TIMEOUT}) before a checkpoint "
             "was complete, or somebody has ended it"
         )
-        producer = RecordProducer(properties, self._partitioner, when_fatal)
+        producer = RecordProducer(properties | self._limit.settings(), self._partitioner, when_fatal)
         until = time.monotonic() + BEGIN_S
         while True:
             try:

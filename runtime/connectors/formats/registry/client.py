@@ -32,6 +32,9 @@ _LONGEST_PAUSE_S: Final = 1.0
 UNKNOWN_S: Final = 10.0
 """Time for which an unknown id is taken for unknown: a topic full of them asks once in a while, and not for each."""
 MAX_SCHEMA_BYTES: Final = 4 << 20
+#: codes of a registry's own answers; anybody in front of it may say 404
+_NO_SUBJECT: Final = 40401
+_NO_SCHEMA: Final = 40403
 _TYPE: Final = "application/vnd.schemaregistry.v1+json"
 _OPTIONS: Final = frozenset({"ssl.ca.location", "ssl.ca.pem"})
 AVRO, JSON = "AVRO", "JSON"
@@ -111,7 +114,7 @@ class SchemaRegistry:
             if time.monotonic() < self._unknown.get(schema_id, 0.0):
                 raise UnknownSchemaError(_unknown(schema_id))
             status, answer = self._ask("GET", f"/schemas/ids/{schema_id}", None)
-            if status == 404:
+            if status == 404 and answer.get("error_code") == _NO_SCHEMA:
                 self._unknown[schema_id] = time.monotonic() + UNKNOWN_S
                 raise UnknownSchemaError(_unknown(schema_id))
             if status != 200 or not isinstance(answer.get("schema"), str):
@@ -154,7 +157,7 @@ class SchemaRegistry:
                 raise SchemaRefusedError(
                     f"the schema is not compatible with those of subject {subject!r}: {_told(status, answer)}"
                 )
-            if status == 404 and not auto_register:
+            if status == 404 and answer.get("error_code") in (_NO_SUBJECT, _NO_SCHEMA) and not auto_register:
                 raise SchemaRefusedError(
                     f"subject {subject!r} does not have the schema, and auto_register is off: {_told(status, answer)}"
                 )
