@@ -24,8 +24,8 @@ from backend.audit.redaction import HIDDEN, redacted, redacted_arguments, secret
 from backend.cluster.models import Job
 from runtime.common import options
 from runtime.common.config_options import ConfigOption
-from runtime.common.redaction import Redaction
 from runtime.common.secrets import SecretName, SecretStore
+from runtime.core.redaction import Redaction
 
 _PURPOSE: Final = "tidemark.withheld"
 _KEY_BYTES: Final = 32

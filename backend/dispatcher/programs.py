@@ -39,7 +39,7 @@ from runtime.checkpoint.errors import CheckpointStorageError
 from runtime.client.errors import OUTPUT_HEADING, ExtractionAbandonedError, ExtractionError
 from runtime.client.extract import ExtractedJob, extract_job_graph
 from runtime.common import options
-from runtime.common.redaction import Redaction
+from runtime.core.redaction import Redaction
 from runtime.graph.codec import job_graph_to_json
 from runtime.graph.plan import job_plan
 from runtime.state.handles import DamagedSnapshotError

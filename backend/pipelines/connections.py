@@ -30,9 +30,9 @@ from backend.pipelines.addresses import AddressRefusedError, Outside, connected_
 from backend.pipelines.deadline import Deadline
 from backend.pipelines.kafka_brokers import Cluster, ask_cluster
 from backend.pipelines.models import Connection
-from runtime.common.redaction import Redaction
 from runtime.common.secrets import SecretMissingError, SecretName
 from runtime.connectors.postgres_table import table_shape
+from runtime.core.redaction import Redaction
 
 logger = logging.getLogger(__name__)
 

@@ -15,8 +15,8 @@ from typing import Any, Final
 from runtime.client.children import AnswerTooLargeError, ChildAbandonedError, TooManyProcessesError
 from runtime.client.confinement import USUAL, Confinement
 from runtime.client.spare_children import IDLE_S, Prepared, SpareChildren
-from runtime.common.redaction import Redaction
 from runtime.common.secrets import SecretName
+from runtime.core.redaction import Redaction
 
 MAX_ROWS: Final = 100_000
 DEFAULT_ROWS: Final = 10_000

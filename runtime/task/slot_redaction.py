@@ -10,8 +10,8 @@ import os
 from collections.abc import Mapping
 from typing import Final
 
-from runtime.common.redaction import Redaction
 from runtime.common.secrets import SecretName
+from runtime.core.redaction import Redaction
 from runtime.core.secret_names import is_secret_column
 
 #: shorter values are found in words, too

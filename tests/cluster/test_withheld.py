@@ -21,8 +21,8 @@ from backend.cluster import withheld
 from backend.cluster.models import Job
 from backend.cluster.services import submit_job
 from backend.cluster.withheld import Given, JobSecrets, UnsealedError, given_of, withhold
-from runtime.common.redaction import Redaction
 from runtime.common.secrets import GivenSecrets
+from runtime.core.redaction import Redaction
 from runtime.graph.codec import job_graph_from_json
 from runtime.jobmaster.rescaling import rescaled
 from tests.cluster.graphs import graph_json

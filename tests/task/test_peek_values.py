@@ -18,11 +18,11 @@ import pytest
 from pyspark.sql import Row as SparkRow
 
 from runtime.common import Row, Types
-from runtime.common.redaction import Redaction
 from runtime.common.secrets import SecretRef, providing
 from runtime.common.time import Instant
 from runtime.common.typeinfo import TypeInformation
 from runtime.common.types import row_of
+from runtime.core.redaction import Redaction
 from runtime.core.secret_names import HIDDEN
 from runtime.task.peek_values import MAX_CHARS, MAX_ITEMS, MAX_PARTS, MAX_ROW_CHARS, PeekedValues
 

@@ -12,8 +12,8 @@ from types import CodeType
 
 import pytest
 
-from runtime.common.redaction import Redaction
 from runtime.core.ids import TaskId, VertexId
+from runtime.core.redaction import Redaction
 from runtime.task.messages import SampledStacks, SampleStacks
 from runtime.task.stack_samples import MAX_STACKS, StackSampler, _Samples, frame_name
 from runtime.task.stalls import LoopWatch

@@ -180,7 +180,7 @@ class KafkaRecordSerializationSchemaBuilder:
         self._topic: str | Callable[[Any], str] | None = None
         self._key: RowWriterFormat | SerializationSchema | None = None
         self._value: RowWriterFormat | SerializationSchema | None = None
-        self._headers: Callable[[Any], Sequence[Header]] | None = None
+        self._headers: Callable[[Any], Sequence[Header] | None] | None = None
         self._partitioner: Partitioner | None = None
 
     def set_topic(self, topic: str) -> Self:
@@ -222,8 +222,8 @@ class KafkaRecordSerializationSchemaBuilder:
         self._value = value_format
         return self
 
-    def set_headers(self, headers: Callable[[Any], Sequence[Header]]) -> Self:
-        """Set a function that returns the headers of a record: names, and bytes or None."""
+    def set_headers(self, headers: Callable[[Any], Sequence[Header] | None]) -> Self:
+        """Set a function that returns the headers of a record, names with bytes or None; or None: it has none."""
         self._headers = headers
         return self
 

@@ -9,7 +9,7 @@ from urllib.parse import quote, quote_plus, urlencode
 
 import pytest
 
-from runtime.common.redaction import Redaction
+from runtime.core.redaction import Redaction
 from runtime.metrics import MetricRegistry
 
 VALUE = "postgresql://tide:c%40nary-9@db/shop"

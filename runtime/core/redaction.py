@@ -1,7 +1,7 @@
 """Redaction: takes the values of secrets out of texts that others read.
 
 A program may print a value, raise an error that quotes it, or write it as a literal, as JSON or into an URL; a parser
-may quote a piece of it. All of these forms are looked for. Pure.
+may quote a piece of it. All of these forms are looked for.
 """
 
 from __future__ import annotations
