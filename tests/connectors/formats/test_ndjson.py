@@ -72,6 +72,13 @@ def test_both_parsers_refuse_what_is_no_record(data: bytes) -> None:
     assert records(NESTED, data) is None
 
 
+@pytest.mark.parametrize("row_type", [FLAT, NESTED])
+def test_a_text_that_is_not_utf8_is_no_record(row_type: RowTypeInfo) -> None:
+    for data in (b'{"a":1,"s":"\xff"}\n', b'{"a":1,"s":"a\xc3"}\n', b'{"a":1,"s":"\xed\xa0\x80"}\n'):
+        with pytest.raises(ValueError, match=r"(?i)utf-?8"):
+            NdjsonFormat(row_type).decode(data)
+
+
 def test_texts_take_other_values_as_flinks_do() -> None:
     assert records(FLAT, b'{"s":5}\n{"s":true}\n{"s":1.50}\n') == [(None, "5"), (None, "true"), (None, "1.5")]
 

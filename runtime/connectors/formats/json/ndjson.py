@@ -123,6 +123,9 @@ class NdjsonFormat(LineFormat):
                 raise ValueError("a line must hold exactly one JSON value")
         if table.num_rows == 0:
             return RecordBatch.of_arrow(pa.RecordBatch.from_pylist([], schema=self._schema), row_type)
+        if not data.isascii():
+            # Arrow's parser takes any bytes for text
+            table.validate(full=True)
         if self._read_schema is not self._schema:
             table = table.cast(self._schema)
         return RecordBatch.of_arrow(table.combine_chunks().to_batches()[0], row_type)
