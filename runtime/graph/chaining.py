@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from runtime.common.references import references_in
 from runtime.common.secrets import finding
 from runtime.core.ids import JobId, VertexId, operator_id_of
+from runtime.graph.column_use import with_columns_used
 from runtime.graph.job_graph import ChainEdge, ChainedOperator, JobEdge, JobGraph, JobVertex
 from runtime.graph.key_types import key_type_of
 from runtime.graph.partitioning import Partitioning
@@ -80,6 +81,7 @@ class _Chainer:
         self._position = {node_id: i for i, node_id in enumerate(self._order)}
         self._groups = slot_sharing_groups(graph, self._order)
         self._uids = assign_uids(graph, self._order).uids
+        self._use = with_columns_used(graph, self._order)
         self._same_max_parallelism_only = graph.configuration.get(CHAIN_DIFFERENT_MAX_PARALLELISM) == "false"
         #: node id → the edges from it that lie inside a chain
         self._chained: dict[int, list[StreamEdge]] = defaultdict(list)
@@ -150,7 +152,7 @@ class _Chainer:
         )
 
     def _operator(self, node_id: int) -> ChainedOperator:
-        node = self._graph.nodes[node_id]
+        node = self._use.nodes[node_id]
         return ChainedOperator(
             operator_id=operator_id_of(self._uids[node_id]),
             uid=self._uids[node_id],
@@ -164,6 +166,7 @@ class _Chainer:
             state_parts=getattr(node.factory, "state_parts", ()),
             declared_states=getattr(node.factory, "declared_states", None),
             defined_at=node.defined_at,
+            unread_columns=tuple(self._use.unread.get(node_id, ())),
         )
 
     def _key_type(self, node_id: int) -> str:

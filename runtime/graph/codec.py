@@ -107,6 +107,7 @@ def _operator_to_json(operator: ChainedOperator) -> dict[str, Any]:
         "state_parts": [list(part) for part in operator.state_parts],
         "declared_states": None if operator.declared_states is None else _states_to_json(operator.declared_states),
         "defined_at": operator.defined_at,
+        "unread_columns": list(operator.unread_columns),
     }
 
 
@@ -281,6 +282,7 @@ def _operator_from_json(fields: _Fields) -> ChainedOperator:
         state_parts=tuple(StatePart(*pair) for pair in fields.pairs_if_there("state_parts")),
         declared_states=fields.part_if_there("declared_states", _states_from_json),
         defined_at=fields.text_if_there("defined_at"),
+        unread_columns=fields.list_if_there("unread_columns"),
     )
 
 

@@ -40,6 +40,8 @@ class ChainedOperator:
     """The states that it is known to use; None: nothing is known, as of graphs of earlier versions."""
     defined_at: str = ""
     """Place in the user's program, "file:line"; "" = not known."""
+    unread_columns: tuple[str, ...] = ()
+    """Columns of its output that may be null whatever they are in the source: nobody reads them."""
 
 
 @dataclass(frozen=True, slots=True)

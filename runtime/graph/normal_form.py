@@ -80,6 +80,7 @@ def _operator(operator: ChainedOperator) -> dict[str, Any]:
         "state_content": operator.state_content,
         "state_parts": operator.state_parts,
         "declared_states": _states(operator.declared_states),
+        "unread_columns": operator.unread_columns,
     }
 
 

@@ -18,6 +18,7 @@ from runtime.common.configuration import Configuration
 from runtime.common.typeinfo import TypeInformation
 from runtime.core.batch import RecordBatch
 from runtime.core.clock import Clock
+from runtime.core.column_condition import ColumnCondition
 from runtime.metrics import MetricGroup
 from runtime.operators.output_tag import OutputTag
 
@@ -198,6 +199,21 @@ class Source(ABC):
     @abstractmethod
     def produced_type(self) -> TypeInformation | None:
         """Return the type of the records; None means Python objects."""
+
+    def reading(self, columns: frozenset[str], conditions: Sequence[ColumnCondition]) -> Source:
+        """Return the same source for readers that look at some columns of its records only.
+
+        What it returns may give null for a column that is not among them, and may leave out rows that do not meet the
+        conditions. All else stays: rows and their order, errors and bad records, splits, positions and type.
+
+        Args:
+            columns: names; may be empty.
+            conditions: every row that is looked at meets all of them; those that do not are dropped behind the source.
+
+        Returns:
+            The source itself, if there is nothing that it can leave out; the default.
+        """
+        return self
 
     def paths(self) -> Sequence[str]:
         """Return the paths of files that are read where the tasks run, as the user wrote them."""

@@ -13,14 +13,15 @@ import enum
 import json
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from runtime.common import options
 from runtime.common.execution_kind import ExecutionKind
-from runtime.common.typeinfo import TypeInformation
+from runtime.common.typeinfo import RowTypeInfo, TypeInformation
 from runtime.common.watermark_strategy import WatermarkStrategy
 from runtime.core.batch import Mark, RecordBatch
+from runtime.core.column_condition import ColumnCondition
 from runtime.core.elements import MAX_WATERMARK, MIN_WATERMARK, LatencyMarker, Watermark, WatermarkStatus
 from runtime.operators.operator import StreamOperator
 from runtime.operators.output import Input
@@ -40,7 +41,7 @@ from runtime.operators.source_coordinator import (
 from runtime.operators.source_metrics import SourceMetrics, SplitActivity, SplitMetrics
 from runtime.operators.source_splits import SPLITS_STATE, ReaderClock, SplitState, saved_splits
 from runtime.operators.watermark_alignment import AlignWatermark, ReportWatermark
-from runtime.operators.watermarks import WatermarkTracker
+from runtime.operators.watermarks import WatermarkTracker, columns_with_times
 from runtime.state.snapshot import (
     CANONICAL_SNAPSHOT,
     OperatorSnapshot,
@@ -525,6 +526,26 @@ class SourceOperatorFactory:
 
     def create(self) -> SourceOperator:
         return SourceOperator(self.source, self.watermark_strategy, self.name)
+
+    def reading(
+        self, columns: frozenset[str], conditions: tuple[ColumnCondition, ...]
+    ) -> tuple[SourceOperatorFactory, frozenset[str]]:
+        """Return the factory of a source whose rows are looked at in some columns only, and those that it leaves out.
+        Only for records of a row type.
+
+        Args:
+            columns: that are read of its records behind it.
+            conditions: hold for all records that pass the filters behind it.
+        """
+        read = columns_with_times(columns, self.watermark_strategy)
+        # rows that are left out would not move event time on
+        passed_over = () if self.watermark_strategy.has_watermarks else conditions
+        output_type = self.output_type
+        assert isinstance(output_type, RowTypeInfo)
+        declared = frozenset(output_type.get_field_names())
+        read = declared if read is None else read & declared
+        source = self.source.reading(read, passed_over)
+        return (self, frozenset()) if source is self.source else (replace(self, source=source), declared - read)
 
     @property
     def output_type(self) -> TypeInformation | None:

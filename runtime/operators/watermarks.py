@@ -24,6 +24,7 @@ from runtime.core.clock import Clock
 from runtime.core.elements import MAX_WATERMARK, MIN_WATERMARK, Watermark, WatermarkStatus
 from runtime.core.ids import CheckpointId
 from runtime.graph.changelog import ChangelogInput
+from runtime.graph.column_use import Columns
 from runtime.operators.errors import failing_index, user_function_error
 from runtime.operators.event_time_column import with_times_of_column
 from runtime.operators.operator import OneInputOperator, OperatorContext
@@ -359,8 +360,22 @@ class TimestampsAndWatermarksOperatorFactory:
     strategy: WatermarkStrategy
     output_type: TypeInformation | None = None
 
+    def columns_read(self, needed: Columns, input_index: int) -> Columns:
+        """Return the columns that are read."""
+        return columns_with_times(needed, self.strategy)
+
+    def columns_passed_on(self) -> None:
+        """Return None: all columns are passed on."""
+
     def create(self) -> TimestampsAndWatermarksOperator:
         return TimestampsAndWatermarksOperator(self.strategy)
+
+
+def columns_with_times(needed: Columns, strategy: WatermarkStrategy) -> Columns:
+    """Return the columns that are read by a strategy or needed behind it."""
+    if needed is None or strategy.timestamp_assigner is not None or strategy.generator_factory is not None:
+        return None
+    return needed if strategy.timestamp_column is None else needed | {strategy.timestamp_column}
 
 
 def _millisecond(timestamp: Any) -> int:

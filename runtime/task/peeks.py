@@ -14,7 +14,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from runtime.common.configuration import Configuration
-from runtime.common.types import Row
+from runtime.common.typeinfo import RowTypeInfo
+from runtime.common.types import Row, row_of
 from runtime.core.batch import NO_TIMESTAMP, RecordBatch
 from runtime.core.clock import Clock
 from runtime.core.elements import (
@@ -87,9 +88,9 @@ class SlotPeeks:
         if request.of_late:
             self._look_at_late(request, peek)
             return
-        for subtask, output in self._outputs(request):
+        for subtask, output, unread in self._outputs(request):
             if subtask not in peek.samplers:
-                sampler = RowSampler(peek, subtask, request.interval_ms, self._clock)
+                sampler = RowSampler(peek, subtask, request.interval_ms, self._clock, unread)
                 peek.samplers[subtask] = (output, sampler)
                 output.tap = sampler if output.tap is None else Taps.of(output.tap, sampler)
         if peek.samplers:
@@ -133,13 +134,13 @@ class SlotPeeks:
         if peek.late:
             self._peeks[request.peek_id] = peek
 
-    def _outputs(self, request: StartPeek) -> Iterable[tuple[int, TaggedOutput]]:
+    def _outputs(self, request: StartPeek) -> Iterable[tuple[int, TaggedOutput, frozenset[str]]]:
         for task in self._tasks:
             subtask = task.task_id.subtask_index
             if task.task_id.vertex_id == request.vertex_id and subtask in request.subtasks:
                 output = task.output_to(request.edge)
                 if output is not None:
-                    yield subtask, output
+                    yield subtask, output, task.unread_columns(request.edge)
 
     def _send(self, peek_id: str, peek: Peek, is_last: bool = False) -> None:
         now_ms = self._clock.monotonic_ms()
@@ -231,10 +232,21 @@ class SeenLate:
 
 
 class RowSampler(Tap):
-    """Looks at what passes one output, for one peek."""
+    """Looks at what passes one output, for one peek.
 
-    def __init__(self, peek: Peek, subtask: int, interval_ms: float, clock: Clock) -> None:
+    Args:
+        peek: whose it is.
+        subtask: whose output it is.
+        interval_ms: time from one row to the next, on average.
+        clock: for the rate.
+        unread: columns that nobody reads. They are not shown: what is null there may have a value in the source.
+    """
+
+    def __init__(
+        self, peek: Peek, subtask: int, interval_ms: float, clock: Clock, unread: frozenset[str] = frozenset()
+    ) -> None:
         self._peek = peek
+        self._unread = unread
         self._subtask = subtask
         self._interval_ms = interval_ms
         #: rows that may follow each other at once after a pause: those of a second
@@ -305,7 +317,10 @@ class RowSampler(Tap):
         [value] = row.values()
         timestamps = row.timestamps()
         timestamp = None if timestamps is None or timestamps[0] == NO_TIMESTAMP else int(timestamps[0])
-        text, is_cut = self._peek.values.shown(value, row.type_info)
+        type_info = row.type_info
+        if self._unread and isinstance(type_info, RowTypeInfo) and isinstance(value, Row):
+            value, type_info = _without(value, type_info, self._unread)
+        text, is_cut = self._peek.values.shown(value, type_info)
         kind = value.get_row_kind().short_string if isinstance(value, Row) else ""
         self._add("row", timestamp, text, kind, is_cut)
 
@@ -314,6 +329,18 @@ class RowSampler(Tap):
     ) -> None:
         passed_ms = self._clock.now_ms()
         self._peek.add(PeekedElement(kind, self._subtask, passed_ms, timestamp, None, text, row_kind, is_cut))
+
+
+def _without(row: Row, type_info: RowTypeInfo, names: frozenset[str]) -> tuple[Row, RowTypeInfo]:
+    """Return a row without some of its columns, and its type."""
+    kept = [
+        (name, kind, value)
+        for name, kind, value in zip(type_info.get_field_names(), type_info.get_field_types(), row, strict=True)
+        if name not in names
+    ]
+    made = row_of([value for _, _, value in kept], tuple(name for name, _, _ in kept))
+    made.set_row_kind(row.get_row_kind())
+    return made, RowTypeInfo([kind for _, kind, _ in kept], [name for name, _, _ in kept])
 
 
 class Taps(Tap):

@@ -419,6 +419,15 @@ class Task:
         numbers = (n for n, leaving in enumerate(self.deployment.out_edges) if leaving.edge_id == edge)
         return next((self.chain.output_of_exit(number) for number in numbers), None)
 
+    def unread_columns(self, edge: int | OperatorId) -> frozenset[str]:
+        """Return the columns that are null on an edge because nobody reads them; see `output_to`."""
+        vertex = self.deployment.vertex
+        if isinstance(edge, int):
+            sources = [leaving.source_operator for leaving in self.deployment.out_edges if leaving.edge_id == edge]
+        else:
+            sources = [e.source for e in vertex.chain_edges if vertex.operators[e.target].operator_id == edge]
+        return frozenset(name for source in sources for name in vertex.operators[source].unread_columns)
+
     def late_samples(self, operator_id: OperatorId) -> LateSamples | None:
         """Return samples of the records that an operator of the chain has dropped as late; None: it has none."""
         return self._contexts.late_samples.get(operator_id)

@@ -11,7 +11,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from runtime.common import Types
+from runtime.common import Row, Types
+from runtime.common.typeinfo import RowTypeInfo
+from runtime.core.arrow import to_arrow
 from runtime.core.batch import Mark, RecordBatch
 from runtime.core.checkpoint_options import CheckpointOptions
 from runtime.core.elements import END_OF_INPUT, CheckpointBarrier, Watermark, WatermarkStatus
@@ -260,6 +262,15 @@ def test_a_row_that_cannot_be_shown_fails_nothing() -> None:
     tap.take(RecordBatch.of_values([datetime.datetime(2024, 1, 1, tzinfo=NoZone())]))
     [message] = rig.seen()
     assert (message.elements, message.num_dropped) == ((), 1)
+
+
+def test_columns_that_nobody_reads_are_not_shown() -> None:
+    clock = ManualClock()
+    peek = Peek(PeekedValues((), str), left_bytes=1 << 20)
+    row_type = RowTypeInfo([Types.LONG(), Types.STRING(), Types.LONG()], ["id", "name", "price"])
+    sampler = RowSampler(peek, 0, 50.0, clock, frozenset({"name"}))
+    sampler.take(RecordBatch.of_arrow(to_arrow([Row(1, None, 5)], row_type), row_type))
+    assert [element.text for element in peek.elements] == ['{"id":1,"price":5}']
 
 
 class SlowClock(ManualClock):

@@ -6,6 +6,7 @@ format's: a byte offset, or a row group and a row. Source: PyFlink, connectors/f
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable, Sequence
 from datetime import timedelta
@@ -21,6 +22,7 @@ from runtime.connectors.formats.file_format import FileFormat, FileSplit
 from runtime.connectors.formats.text import TextLineFormat
 from runtime.connectors.rate_limiter import RateLimiter, check_rate
 from runtime.connectors.split_queue import SplitQueue
+from runtime.core.column_condition import ColumnCondition
 from runtime.operators.source import (
     Boundedness,
     ReaderContext,
@@ -102,6 +104,14 @@ class FileSource(Source):
 
     def produced_type(self) -> TypeInformation | None:
         return self._format.produced_type()
+
+    def reading(self, columns: frozenset[str], conditions: Sequence[ColumnCondition]) -> FileSource:
+        file_format = self._format.reading(columns, conditions)
+        if file_format is self._format:
+            return self
+        source = copy.copy(self)
+        source._format = file_format
+        return source
 
     def paths(self) -> list[str]:
         return self._paths

@@ -27,6 +27,7 @@ from runtime.connectors.formats.line_blocks import (
 )
 from runtime.connectors.rate_limiter import RateLimiter
 from runtime.core.batch import RecordBatch
+from runtime.core.column_condition import ColumnCondition
 from runtime.operators.source import ReadStatus, SourceError, SourceSplit, SplitReader
 
 UTF8_BOM = b"\xef\xbb\xbf"
@@ -67,6 +68,10 @@ class FileFormat(ABC):
     @abstractmethod
     def produced_type(self) -> TypeInformation | None:
         """Return the type of the records, once resolved; None: Python objects."""
+
+    def reading(self, columns: frozenset[str], conditions: Sequence[ColumnCondition]) -> FileFormat:
+        """Return the same format for readers that look at some columns of its records only; see `Source.reading`."""
+        return self
 
     @abstractmethod
     def cut(self, path: str, parts: int) -> list[tuple[int, int | None]]:

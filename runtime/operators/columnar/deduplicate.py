@@ -19,6 +19,7 @@ from runtime.core.batch import RecordBatch
 from runtime.core.column_keys import ColumnKeys
 from runtime.core.elements import Watermark
 from runtime.graph.changelog import ChangelogInput
+from runtime.graph.column_use import Columns
 from runtime.network.columnar import marks_between
 from runtime.operators.columnar.frames import FrameReader, keys_of
 from runtime.operators.columnar.input_checks import check_inserts
@@ -136,6 +137,13 @@ class DeduplicateOperatorFactory:
     def __post_init__(self) -> None:
         if self.keep not in ("first", "last"):
             raise ValueError(f'deduplicate() keeps the "first" or the "last" row of a key, not {self.keep!r}')
+
+    def columns_read(self, needed: Columns, input_index: int) -> Columns:
+        """Return the columns that are read: all, if last rows are kept."""
+        return None if needed is None or self.keep == "last" else needed | frozenset(self.keys.names)
+
+    def columns_passed_on(self) -> None:
+        """Return None: all columns are passed on."""
 
     @property
     def makes_changelog(self) -> bool:

@@ -21,6 +21,7 @@ from runtime.core.batch import DEFAULT_BATCH_BYTES, DEFAULT_BATCH_ROWS, Mark, Re
 from runtime.core.elements import MIN_WATERMARK, Watermark
 from runtime.core.ids import CheckpointId
 from runtime.graph.changelog import ChangelogInput
+from runtime.graph.column_use import Columns
 from runtime.operators.columnar.frames import FrameReader, batch_of
 from runtime.operators.columnar.input_checks import check_inserts, event_times
 from runtime.operators.columnar.panes import Times
@@ -197,6 +198,10 @@ class LocalAggregateOperatorFactory:
     @property
     def declared_states(self) -> DeclaredStates:
         return local_states(self.output_type)
+
+    def columns_read(self, needed: Columns, input_index: int) -> Columns:
+        """Return the columns that are read."""
+        return frozenset(self.spec.plan.input_columns)
 
     def create(self) -> LocalAggregateOperator:
         return LocalAggregateOperator(self.spec)

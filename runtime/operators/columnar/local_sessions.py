@@ -20,6 +20,7 @@ from runtime.common.typeinfo import RowTypeInfo
 from runtime.core.batch import Mark
 from runtime.core.elements import Watermark
 from runtime.graph.changelog import ChangelogInput
+from runtime.graph.column_use import Columns
 from runtime.operators.columnar.local_aggregate import LocalOperator, local_states
 from runtime.operators.columnar.panes import NEVER, Times
 from runtime.operators.columnar.row_buffer import MAX_ROWS
@@ -133,6 +134,10 @@ class LocalSessionOperatorFactory:
     @property
     def declared_states(self) -> DeclaredStates:
         return local_states(self.output_type)
+
+    def columns_read(self, needed: Columns, input_index: int) -> Columns:
+        """Return the columns that are read."""
+        return frozenset(self.spec.plan.input_columns)
 
     def create(self) -> LocalSessionOperator:
         return LocalSessionOperator(self.spec)

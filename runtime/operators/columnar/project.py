@@ -5,7 +5,7 @@ Marks, event times and row kinds stay with their rows. Used by the task's thread
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -17,11 +17,14 @@ from polars.exceptions import PolarsError
 
 from runtime.common.typeinfo import RowTypeInfo, TypeInformation
 from runtime.core.batch import Mark, RecordBatch
+from runtime.core.column_condition import ColumnCondition
 from runtime.core.elements import Watermark
 from runtime.graph.changelog import ChangelogInput
+from runtime.graph.column_use import Columns
 from runtime.network.columnar import marks_between
+from runtime.operators.columnar.comparisons import comparisons_of
 from runtime.operators.columnar.expressions import Projection, checked_condition, columns_looked_at, parse
-from runtime.operators.columnar.frames import FrameReader, batch_of, has_views, row_kinds, with_kinds
+from runtime.operators.columnar.frames import FrameReader, batch_of, fields_of, has_views, row_kinds, with_kinds
 from runtime.operators.errors import user_function_error
 from runtime.operators.operator import OneInputOperator
 from runtime.state.state_meta import NO_STATES, DeclaredStates
@@ -175,6 +178,17 @@ class ProjectOperatorFactory:
     def output_type(self) -> RowTypeInfo:
         return self.projection.output_type
 
+    def columns_read(self, needed: Columns, input_index: int) -> Columns:
+        """Return the columns that are read; what is computed is computed for every row, as it may fail."""
+        passed_on = self.projection.passed_on
+        read = [column for name, column in passed_on.items() if needed is None or name in needed]
+        computed = (parse(text) for name, text in self.projection.columns if name not in passed_on)
+        return frozenset([*read, *columns_looked_at(computed)])
+
+    def columns_passed_on(self) -> Mapping[str, str]:
+        """Return the columns that are passed on unchanged."""
+        return self.projection.passed_on
+
     def create(self) -> ProjectOperator:
         return ProjectOperator(self.projection, self.output_type)
 
@@ -203,6 +217,17 @@ class WhereOperatorFactory:
     @property
     def output_type(self) -> TypeInformation:
         return self.type_info
+
+    def columns_read(self, needed: Columns, input_index: int) -> Columns:
+        """Return the columns that are read."""
+        return None if needed is None else needed | frozenset(columns_looked_at([parse(self.condition)]))
+
+    def columns_passed_on(self) -> None:
+        """Return None: all columns are passed on."""
+
+    def conditions(self) -> tuple[ColumnCondition, ...]:
+        """Return the condition as comparisons that must all hold; () = it says more than that."""
+        return comparisons_of(self.condition, fields_of(self.type_info))
 
     def create(self) -> WhereOperator:
         return WhereOperator(self.condition, self.type_info)

@@ -21,6 +21,7 @@ from runtime.core.batch import Mark, RecordBatch
 from runtime.core.column_keys import ColumnKeys
 from runtime.core.elements import Watermark
 from runtime.graph.changelog import ChangelogInput
+from runtime.graph.column_use import Columns
 from runtime.operators.columnar.aggregates import ROWS, AggregatePlan, AggregateSpec
 from runtime.operators.columnar.frames import FrameReader, fields_of, keys_of, tuples_of
 from runtime.operators.columnar.input_checks import check_inserts
@@ -216,6 +217,10 @@ class RunningAggregateOperatorFactory:
     def state_parts(self) -> tuple[StatePart, ...]:
         """Return the same with the expressions."""
         return self.spec.plan().state_parts
+
+    def columns_read(self, needed: Columns, input_index: int) -> Columns:
+        """Return the columns that are read."""
+        return frozenset(self.spec.plan().input_columns)
 
     def create(self) -> RunningAggregateOperator:
         return RunningAggregateOperator(self.spec, self.ttl_ms)

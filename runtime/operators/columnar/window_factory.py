@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from runtime.common.typeinfo import RowTypeInfo
 from runtime.graph.changelog import ChangelogInput
+from runtime.graph.column_use import Columns
 from runtime.operators.columnar.early_windows import EarlyProcessingTimeWindowOperator, EarlyWindowOperator
 from runtime.operators.columnar.processing_time_windows import ProcessingTimeWindowOperator
 from runtime.operators.columnar.window_aggregate import STATE_NAME, WindowAggregateOperator, WindowAggregateSpec
@@ -27,6 +28,10 @@ class WindowAggregateOperatorFactory:
     @property
     def declared_states(self) -> DeclaredStates:
         return self.spec.declared_states(STATE_NAME)
+
+    def columns_read(self, needed: Columns, input_index: int) -> Columns:
+        """Return the columns that are read: all, if rows may be late, since late rows are shown as they are."""
+        return frozenset(self.spec.plan.input_columns) if self.spec.is_processing_time else None
 
     @property
     def state_content(self) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import csv
 import io
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -18,11 +19,13 @@ from runtime.common.typeinfo import RowTypeInfo, TypeInformation, Types
 from runtime.connectors.formats.bad_records import BadRecordHandler
 from runtime.connectors.formats.file_format import UTF8_BOM, FileSplit, LineFormat, LineReader
 from runtime.connectors.formats.line_blocks import BLOCK_BYTES, open_unpacked
+from runtime.connectors.formats.unread_columns import with_nulls
 from runtime.connectors.formats.writer_format import ColumnWriterFormat, RowWriterFormat, columns_of
 from runtime.connectors.rate_limiter import RateLimiter
 from runtime.core.arrow import arrow_schema
 from runtime.core.arrow_views import without_views
 from runtime.core.batch import RecordBatch
+from runtime.core.column_condition import ColumnCondition
 from runtime.core.shortest_floats import shortest_doubles
 from runtime.operators.sink import SinkError
 from runtime.operators.source import SourceError, SplitReader
@@ -61,6 +64,8 @@ class CsvFormat(LineFormat):
         #: of the first file, if the row type was taken from it
         self._first_header: list[str] | None = None
         self._schema = None if row_type is None else arrow_schema(row_type)
+        #: columns that nobody reads and that no line is judged by
+        self._unread: frozenset[str] = frozenset()
         for field in self._schema or ():
             if pa.types.is_nested(field.type) or pa.types.is_binary(field.type):
                 raise TypeError(f"CSV column {field.name!r} cannot be read as {field.type}")
@@ -93,6 +98,22 @@ class CsvFormat(LineFormat):
     def produced_type(self) -> TypeInformation | None:
         return self._row_type
 
+    def reading(self, columns: frozenset[str], conditions: Sequence[ColumnCondition]) -> CsvFormat:
+        """Leave out texts: every field can be one, while a number that nobody reads may still be none, which makes the
+        line a bad one.
+        """
+        if self._schema is None:
+            return self
+        left_out = [field.name for field in self._schema if field.type == pa.string() and field.name not in columns]
+        if len(left_out) == len(self._schema):
+            # a table without columns has no rows
+            left_out.pop()
+        if not left_out:
+            return self
+        reading = copy.copy(self)
+        reading._unread = frozenset(left_out)
+        return reading
+
     def skips(self, line: bytes) -> bool:
         # with one column, an empty line is a null
         return self._file_columns is not None and len(self._file_columns) > 1 and line in (b"", b"\r")
@@ -106,6 +127,10 @@ class CsvFormat(LineFormat):
         assert self._schema is not None and self._row_type is not None and self._file_columns is not None
         if not data.strip(b"\r\n") and len(self._file_columns) > 1:
             return RecordBatch.of_arrow(pa.RecordBatch.from_pylist([], schema=self._schema), self._row_type)
+        names = self._schema.names
+        # a text that is not UTF-8 makes a bad line, even if nobody reads it
+        if self._unread and (data.isascii() or _is_utf8(data)):
+            names = [name for name in names if name not in self._unread]
         table = pa_csv.read_csv(
             io.BytesIO(data),
             pa_csv.ReadOptions(use_threads=False, block_size=len(data) + 1, column_names=self._file_columns),
@@ -116,13 +141,14 @@ class CsvFormat(LineFormat):
             ),
             pa_csv.ConvertOptions(
                 column_types=self._schema,
-                include_columns=self._schema.names,
+                include_columns=names,
                 strings_can_be_null=True,
                 quoted_strings_can_be_null=False,
                 null_values=[""],
             ),
         )
-        return RecordBatch.of_arrow(table.combine_chunks().to_batches()[0], self._row_type)
+        found = table.combine_chunks().to_batches()[0]
+        return RecordBatch.of_arrow(with_nulls(found, self._schema), self._row_type)
 
     def _read_header(self, path: str) -> tuple[list[str], int]:
         """Return the column names of a file and the length of its header line in bytes; ([], 0) if it is empty."""
@@ -157,6 +183,14 @@ class CsvFormat(LineFormat):
         of_file = copy.copy(self)
         of_file._file_columns = columns
         return of_file
+
+
+def _is_utf8(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 class CsvWriterFormat(ColumnWriterFormat, RowWriterFormat):

@@ -8,6 +8,7 @@ for 100 bytes; all others by Arrow, which takes 0.65 µs and says what is wrong 
 from __future__ import annotations
 
 import base64
+import copy
 import datetime
 import json
 import math
@@ -29,9 +30,11 @@ from runtime.common.typeinfo import RowTypeInfo, TypeInformation
 from runtime.common.types import Row
 from runtime.connectors.formats.file_format import LineFormat
 from runtime.connectors.formats.text_values import text_of
+from runtime.connectors.formats.unread_columns import with_nulls
 from runtime.connectors.formats.writer_format import RowWriterFormat
 from runtime.core.arrow import arrow_schema
 from runtime.core.batch import RecordBatch
+from runtime.core.column_condition import ColumnCondition
 from runtime.core.shortest_floats import with_shortest_floats
 from runtime.operators.columnar.frames import arrow_of
 from runtime.operators.sink import SinkError
@@ -73,6 +76,8 @@ class NdjsonFormat(LineFormat):
         #: what the records have to look like, and as what Arrow's parser must read them to get there
         self._schema = arrow_schema(row_type)
         self._read_schema = pa.schema([(field.name, _readable(field)) for field in self._schema])
+        #: columns that nobody reads and that no line is judged by
+        self._unread: frozenset[str] = frozenset()
         self._is_flat = all(field.type in _POLARS_TYPES for field in self._schema)
         if self._is_flat:
             # a bigger block than of other lines, which become Python values: the fixed cost per call shows at 1 MiB
@@ -80,6 +85,22 @@ class NdjsonFormat(LineFormat):
 
     def produced_type(self) -> TypeInformation | None:
         return self._row_type
+
+    def reading(self, columns: frozenset[str], conditions: Sequence[ColumnCondition]) -> NdjsonFormat:
+        """Leave out texts: every value can be one, while a number that nobody reads may still be none, which makes the
+        line a bad one.
+        """
+        if self._row_type is None or not self._is_flat:
+            return self
+        left_out = [f.name for f in self._schema if f.type == pa.string() and f.name not in columns]
+        if len(left_out) == len(self._schema):
+            # a frame without columns has no rows
+            left_out.pop()
+        if not left_out:
+            return self
+        reading = copy.copy(self)
+        reading._unread = frozenset(left_out)
+        return reading
 
     def skips(self, line: bytes) -> bool:
         return not line.strip(_WHITESPACE)
@@ -99,12 +120,15 @@ class NdjsonFormat(LineFormat):
         if self._is_flat and not (b"\\" in data and _HALF_PAIR.search(data)):
             try:
                 # the dtypes are made here: a format travels to the slots, and is compared, without them
-                frame = pl.read_ndjson(data, schema=pl.Schema(self._schema))
+                read = self._schema
+                if self._unread:
+                    read = pa.schema([field for field in read if field.name not in self._unread])
+                frame = pl.read_ndjson(data, schema=pl.Schema(read))
             except PolarsError:
                 # below, the error is found again and told in the same words for all columns
                 frame = None
             if frame is not None and frame.height:
-                return RecordBatch.of_arrow(arrow_of(frame), row_type)
+                return RecordBatch.of_arrow(with_nulls(arrow_of(frame), self._schema), row_type)
         return self._decode_by_arrow(data, row_type)
 
     def _decode_by_arrow(self, data: bytes, row_type: RowTypeInfo) -> RecordBatch:

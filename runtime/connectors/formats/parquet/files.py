@@ -6,6 +6,8 @@ Where PyFlink takes a table row type, these take `Types.ROW_NAMED(...)`. Source:
 from __future__ import annotations
 
 import bisect
+import copy
+from collections import deque
 from collections.abc import Sequence
 from typing import IO, Any
 
@@ -17,12 +19,15 @@ from runtime.common.serialization import RowDataBulkWriterFactory
 from runtime.common.typeinfo import RowTypeInfo, TypeInformation
 from runtime.connectors.formats.bad_records import BadRecordHandler
 from runtime.connectors.formats.file_format import FileFormat, FileSplit, even_ranges, even_share
-from runtime.connectors.formats.parquet.rows import open_rows, row_bounds
+from runtime.connectors.formats.parquet.pruning import ranges_of_rows, read_type
+from runtime.connectors.formats.parquet.rows import ParquetRows, open_rows, row_bounds
 from runtime.connectors.formats.row_types import check_fits, checked_row_type
+from runtime.connectors.formats.unread_columns import with_nulls
 from runtime.connectors.formats.writer_format import ColumnWriterFormat, FormatWriter, columns_of
 from runtime.connectors.rate_limiter import RateLimiter
 from runtime.core.arrow import arrow_schema, type_from_arrow
 from runtime.core.batch import RecordBatch
+from runtime.core.column_condition import ColumnCondition
 from runtime.operators.source import ReadStatus, SourceError, SplitReader
 
 
@@ -40,6 +45,9 @@ class ParquetFormat(FileFormat):
     def __init__(self, columns: Sequence[str] | None = None, row_type: RowTypeInfo | None = None) -> None:
         self._columns = None if columns is None else list(columns)
         self._row_type = row_type
+        #: columns that are read; None = all
+        self._read: frozenset[str] | None = None
+        self._conditions: tuple[ColumnCondition, ...] = ()
 
     @property
     def takes_from_file(self) -> bool:
@@ -60,6 +68,15 @@ class ParquetFormat(FileFormat):
     def produced_type(self) -> TypeInformation | None:
         return self._row_type
 
+    def reading(self, columns: frozenset[str], conditions: Sequence[ColumnCondition]) -> ParquetFormat:
+        """Leave out columns, and row groups in which no row can meet the conditions."""
+        if self._row_type is None or (not conditions and columns.issuperset(self._row_type.get_field_names())):
+            return self
+        reading = copy.copy(self)
+        reading._read = columns
+        reading._conditions = tuple(conditions)
+        return reading
+
     def cut(self, path: str, parts: int) -> list[tuple[int, int | None]]:
         with _open(path) as file:
             groups = file.num_row_groups
@@ -75,16 +92,24 @@ class ParquetFormat(FileFormat):
     ) -> SplitReader:
         if self._row_type is None:
             raise SourceError(f"{split.path}: the format was not resolved against a file")
-        return _ParquetReader(split, self._row_type, position, limiter)
+        return _ParquetReader(split, self._row_type, self._read, self._conditions, position, limiter)
 
 
 class _ParquetReader(SplitReader):
     """Reads row groups; its position is [row group, row in it]."""
 
     def __init__(
-        self, split: FileSplit, row_type: RowTypeInfo, position: Sequence[int] | None, limiter: RateLimiter
+        self,
+        split: FileSplit,
+        row_type: RowTypeInfo,
+        read: frozenset[str] | None,
+        conditions: Sequence[ColumnCondition],
+        position: Sequence[int] | None,
+        limiter: RateLimiter,
     ) -> None:
+        self._path = split.path
         self._type = row_type
+        self._schema = arrow_schema(row_type)
         self._limiter = limiter
         file = _open(split.path)
         self._bounds = row_bounds(file.metadata)
@@ -92,15 +117,26 @@ class _ParquetReader(SplitReader):
         #: number of the next row in the file
         self._next = self._bounds[group] + row
         end = file.num_row_groups if split.end is None else split.end
-        self._rows = open_rows(split.path, file, row_type, self._next, self._bounds[end])
+        self._read_type = row_type if read is None else read_type(file.schema_arrow, row_type, read)
+        #: of rows that are still to be read, behind those that are being read
+        self._ranges = deque(
+            ranges_of_rows(file.metadata, self._schema, self._bounds, conditions, self._next, self._bounds[end])
+        )
+        self._end = self._bounds[end]
+        self._rows = self._open_next(file)
         #: decoded rows that are not emitted yet
         self._rest: pa.RecordBatch | None = None
 
     def prepare(self) -> bool:
         if self._rest is not None:
             return False
-        self._rest = self._rows.next_batch()
-        return self._rest is not None
+        while self._rows is not None:
+            self._rest = self._rows.next_batch()
+            if self._rest is not None:
+                return True
+            self._rows.close()
+            self._rows = self._open_next(None)
+        return False
 
     def read(self, max_rows: int) -> RecordBatch | ReadStatus:
         self.prepare()
@@ -112,7 +148,7 @@ class _ParquetReader(SplitReader):
             return ReadStatus.NOTHING_YET
         self._rest = rest.slice(rows) if rows < rest.num_rows else None
         self._next += rows
-        return RecordBatch.of_arrow(rest.slice(0, rows), self._type)
+        return RecordBatch.of_arrow(with_nulls(rest.slice(0, rows), self._schema), self._type)
 
     @property
     def position(self) -> Any:
@@ -124,7 +160,19 @@ class _ParquetReader(SplitReader):
 
     def close(self) -> None:
         self._rest = None
-        self._rows.close()
+        if self._rows is not None:
+            self._rows.close()
+
+    def _open_next(self, file: pq.ParquetFile | None) -> ParquetRows | None:
+        """Open the next range of rows; None: there is no further one. `file` now belongs to the rows."""
+        if not self._ranges:
+            self._next = self._end
+            if file is not None:
+                file.close()
+            return None
+        start, stop = self._ranges.popleft()
+        self._next = start
+        return open_rows(self._path, file or _open(self._path), self._read_type, start, stop)
 
 
 def _open(path: str) -> pq.ParquetFile:

@@ -1,0 +1,30 @@
+"""Columns that nobody reads, as nulls in the place of what is left out. Pure; any thread."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import pyarrow as pa
+
+
+def with_nulls(found: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """Return the columns of a schema in its order: those that were found, and nulls for the others."""
+    if found.schema.names == schema.names:
+        return found
+    places = {name: index for index, name in enumerate(found.schema.names)}
+    columns = [
+        found.column(places[field.name]) if field.name in places else _nulls(field.type, found.num_rows)
+        for field in schema
+    ]
+    return pa.RecordBatch.from_arrays(columns, names=schema.names)
+
+
+def _nulls(data_type: pa.DataType, rows: int) -> pa.Array:
+    # made once for all batches up to a size: they share the memory
+    size = 1 << max(10, (rows - 1).bit_length())
+    return _made(data_type, size).slice(0, rows)
+
+
+@lru_cache(maxsize=64)
+def _made(data_type: pa.DataType, rows: int) -> pa.Array:
+    return pa.nulls(rows, data_type)
