@@ -93,3 +93,37 @@ def made_once(path: Path, write: Callable[[IO[bytes]], None]) -> Path:
     finally:
         unfinished.unlink(missing_ok=True)
     return path
+
+
+def wide_chunk(first: int, rows: int, seed: int) -> pl.DataFrame:
+    """Return the same bids with a longer url and a text of 24 letters beside it: 165 bytes of NDJSON a record."""
+    random = np.random.default_rng((seed, first, 7))
+    letters = random.integers(ord("a"), ord("z") + 1, (rows, 24), dtype=np.uint8)
+    extra = pl.Series("extra", letters.view("S24").ravel().astype("U24"))
+    url = pl.format("https://auctions.example/item?id={}", pl.col("auction"))
+    return chunk(first, rows, seed).with_columns(url.alias("url"), extra)
+
+
+def wide_bids(directory: Path, rows: int, kind: str, seed: int = 1) -> Path:
+    """Return the file of that many bids of seven columns, generating it if needed.
+
+    Args:
+        directory: that keeps generated files.
+        rows: how many.
+        kind: "ndjson", "csv" (without a header) or "parquet".
+        seed: of the generator.
+    """
+
+    def write(file: IO[bytes]) -> None:
+        if kind == "parquet":
+            chunks = [wide_chunk(first, min(CHUNK_ROWS, rows - first), seed) for first in range(0, rows, CHUNK_ROWS)]
+            pl.concat(chunks).write_parquet(file, compression="zstd", row_group_size=ROW_GROUP_ROWS)
+            return
+        for first in range(0, rows, CHUNK_ROWS):
+            made = wide_chunk(first, min(CHUNK_ROWS, rows - first), seed)
+            if kind == "csv":
+                made.write_csv(file, include_header=False)
+            else:
+                made.write_ndjson(file)
+
+    return made_once(directory / f"wide-bids-{rows}-{seed}.{kind}", write)

@@ -19,6 +19,7 @@ from benchmarks.measure import Measured, Options, Work, WrongResultError, measur
 from benchmarks.reference.processes import warm_pools
 from benchmarks.works.bids import bid_works
 from benchmarks.works.checkpoints import checkpoint_works
+from benchmarks.works.columns import column_works
 from benchmarks.works.latency import latency_works
 from benchmarks.works.nexmark import nexmark_works
 from benchmarks.works.peers import peer_works
@@ -33,7 +34,7 @@ DEFAULT_DIRECTORY = Path(".tidemark") / "bench"
 def all_works(options: Options) -> list[Work]:
     """Return every workload, in the order in which they run."""
     makers = (
-        *(bid_works, nexmark_works, state_works, timer_works),
+        *(bid_works, column_works, nexmark_works, state_works, timer_works),
         *(latency_works, program_works, scaling_works, checkpoint_works, peer_works),
     )
     return [work for make in makers for work in make(options)]

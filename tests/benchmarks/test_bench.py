@@ -24,7 +24,15 @@ def test_all_works_run_and_agree(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr[-4000:]
     run = json.loads(output.read_text(encoding="utf-8"))
     names = {work["name"] for work in run["works"]}
-    assert {"ndjson tumbling", "parquet sliding", "nexmark q12", "state memory", "chain reuse off"} <= names
+    assert {
+        "ndjson tumbling",
+        "parquet sliding",
+        "columns ndjson",
+        "columns parquet",
+        "nexmark q12",
+        "state memory",
+        "chain reuse off",
+    } <= names
     assert {"latency 70 %", "start", "slots state", "keys", "windows records"} <= names
     assert {"checkpoints hashmap few", "checkpoints rocksdb many", "checkpoints incremental", "backends many"} <= names
     assert "| nexmark q11 | tidemark |" in done.stdout
