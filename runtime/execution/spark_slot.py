@@ -5,10 +5,7 @@ Runs in a Python worker that Spark has forked; it ends with the task (workers ar
 
 from __future__ import annotations
 
-import ctypes
 import logging
-import os
-import signal
 import socket
 import sys
 from collections.abc import Iterator, Sequence
@@ -16,12 +13,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-import numpy as np
 from pyspark import BarrierTaskContext
 
 from runtime.core.clock import SYSTEM_CLOCK
-from runtime.core.garbage import collect_garbage_less_often
 from runtime.core.ids import Attempt, SlotId
+from runtime.execution.worker_process import settle_worker
 from runtime.network.addresses import outward_host
 from runtime.network.credit import DEFAULT_FLOATING_BYTES
 from runtime.network.flight import FlightNetworkEnvironment
@@ -34,7 +30,6 @@ from runtime.task.slot import Slot
 #: how long a Python thread keeps the interpreter while another waits for it; the default of 5 ms makes network threads
 #: wait for user code (Flight echo p50 53 ms instead of 4 ms beside three busy threads), shorter costs throughput
 SWITCH_INTERVAL_S = 0.0005
-PR_SET_PDEATHSIG = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +57,8 @@ class SlotSpec:
 
     def __call__(self, _: Iterator[int]) -> Iterator[int]:
         """Run the slot of this partition; yields nothing."""
-        _die_with_parent()
-        # forked with the same state as all its siblings; Python's own generator reseeds itself
-        np.random.seed()
+        settle_worker()
         sys.setswitchinterval(SWITCH_INTERVAL_S)
-        collect_garbage_less_often()
         context = BarrierTaskContext.get()
         partition = context.partitionId()
         host = "127.0.0.1"
@@ -127,13 +119,3 @@ def _redirected(slot: Slot, forward_logs: bool) -> Iterator[None]:
         root.removeHandler(handler)
         sys.stdout, sys.stderr = stdout, stderr
         slot.network.close()
-
-
-def _die_with_parent() -> None:
-    """Have this worker killed when the daemon that forked it dies: Spark would never find an orphan. Linux only."""
-    if sys.platform != "linux":
-        return
-    parent = os.getppid()
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:
-        os._exit(1)

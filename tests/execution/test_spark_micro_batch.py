@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import psutil
 import pytest
 
 from runtime.common import Configuration, Encoder, Types, WatermarkStrategy
 from runtime.connectors.collection import CollectionSource
+from runtime.core.garbage import THRESHOLDS
 from runtime.datastream import (
     BroadcastProcessFunction,
     DataStream,
     JobClient,
     KeyedProcessFunction,
+    MapFunction,
     OutputTag,
     ProcessFunction,
     StreamExecutionEnvironment,
@@ -101,6 +105,25 @@ def test_several_inputs_and_outputs_meet_over_levels() -> None:
         [n for n in range(40) if n % 4 in (1, 2)],
         list(range(1, 40, 2)),
     ]
+
+
+# --- workers ----------------------------------------------------------------------------------------------------------
+
+
+class Worker(MapFunction):
+    """Says by which random number and with which thresholds of the garbage collector its worker has begun."""
+
+    def map(self, value: Any) -> tuple[float, int]:
+        return float(np.random.random()), gc.get_threshold()[0]
+
+
+def test_each_worker_has_random_numbers_of_its_own_and_collects_garbage_as_slots_do() -> None:
+    def build(env: StreamExecutionEnvironment) -> DataStream:
+        return env.from_source(CollectionSource(list(range(6)), Types.LONG()), PLAIN, "numbers").map(Worker())
+
+    told = on_spark(build, 1).values
+    assert len({number for number, _ in told}) == 6
+    assert {threshold for _, threshold in told} == {THRESHOLDS[0]}
 
 
 # --- failures ---------------------------------------------------------------------------------------------------------

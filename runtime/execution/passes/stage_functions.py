@@ -15,6 +15,7 @@ from pyspark import Accumulator, TaskContext
 from runtime.execution.passes.levels import FRAME, REPORTS, Level, LevelRun, Place, Row, commit
 from runtime.execution.passes.outcomes import Outcomes
 from runtime.execution.passes.plan import PassKind, PassPlan
+from runtime.execution.worker_process import settle_worker
 
 
 class RunLevel:
@@ -30,6 +31,7 @@ class RunLevel:
         self._ended = ended
 
     def __call__(self, rows: Iterator[Any]) -> Iterator[Row]:
+        settle_worker()
         level: Level = pickle.loads(self._level)
         context = _context()
         if level.plan.kind is PassKind.BOUNDED:
@@ -55,6 +57,7 @@ class Commit:
         self._is_over = is_over
 
     def __call__(self, _: Iterator[Any]) -> Iterator[Row]:
+        settle_worker()
         yield from commit(pickle.loads(self._plan), _context().partitionId(), self._is_over)
 
 
