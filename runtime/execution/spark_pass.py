@@ -7,8 +7,12 @@ task as soon as it has ended. The host's thread; actions run elsewhere.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+import shutil
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from pyspark import RDD, Accumulator, SparkContext
@@ -17,7 +21,7 @@ from runtime.execution.passes.levels import REPORTS, Level, Row, partitions_of, 
 from runtime.execution.passes.outcomes import Outcomes, handed_on
 from runtime.execution.passes.plan import PassKind, PassPlan, TaskOutcome, TaskPrinted
 from runtime.execution.passes.remote_pass import RemotePass, Reports, first_line
-from runtime.execution.passes.stage_functions import Commit, RunLevel, is_report, order_of, partition_of
+from runtime.execution.passes.stage_functions import Commit, RunLevel, is_report, partition_of
 from runtime.execution.spark_query import Work
 from runtime.execution.spark_session import is_local
 
@@ -39,6 +43,7 @@ class SparkPass(RemotePass):
         take_ended: is given the outcomes of tasks of a batch before all have ended, some of them again; any thread.
         wake: has the host look again; any thread.
         on_abandon: is called when the pass is given up.
+        filed_in: a directory for frames where all workers are on this machine; made and deleted here.
     """
 
     def __init__(
@@ -50,12 +55,14 @@ class SparkPass(RemotePass):
         take_ended: Callable[[Sequence[TaskOutcome]], None],
         wake: Callable[[], None],
         on_abandon: Callable[[], None],
+        filed_in: Path,
     ) -> None:
         super().__init__(plan, take_print, wake)
         self._submit = submit
         self._submit_beside = submit_beside
         self._take_ended = take_ended
         self._on_abandon = on_abandon
+        self._filed_in = filed_in
         self._is_abandoned = False
 
     @property
@@ -66,20 +73,22 @@ class SparkPass(RemotePass):
         partitions = [partitions_of(level.plan.deployments) for level in levels]
 
         def act(context: SparkContext) -> Reports:
-            if self.plan.kind is not PassKind.BOUNDED:
-                return run(context, None)
-            with handed_on(context, self._ended) as ended:
-                return run(context, ended)
+            filed_in = self._filed_in if len(levels) > 1 and is_local(context.master) else None
+            with sharing(filed_in):
+                if self.plan.kind is not PassKind.BOUNDED:
+                    return run(context, filed_in, None)
+                with handed_on(context, self._ended) as ended:
+                    return run(context, filed_in, ended)
 
-        def run(context: SparkContext, ended: Accumulator[Outcomes] | None) -> Reports:
-            functions = [RunLevel(level, ended) for level in levels]
+        def run(context: SparkContext, filed_in: Path | None, ended: Accumulator[Outcomes] | None) -> Reports:
+            functions = [RunLevel(replace(level, filed_in=filed_in), ended) for level in levels]
             # executors are lost with the output of stages that have ended, workers of this machine are not
             may_lose_output = self.plan.kind is PassKind.BOUNDED and not is_local(context.master)
             begin = beginning_anew if may_lose_output else beginning
             rows = begin(context, partitions[0]).mapPartitions(functions[0])
             for number, function in enumerate(functions[1:], 1):
-                rows = rows.repartitionAndSortWithinPartitions(partitions[number], partition_of, keyfunc=order_of)
-                rows = rows.mapPartitions(function)
+                # not sorted by Spark, which would compress what it has no room for: that costs more than the tasks
+                rows = rows.partitionBy(partitions[number], partition_of).mapPartitions(function)
             return self._collected(rows.filter(is_report))
 
         return self._submit(act)
@@ -113,6 +122,20 @@ class SparkPass(RemotePass):
         if not self._is_abandoned:
             self._is_abandoned = True
             self._on_abandon()
+
+
+@contextmanager
+def sharing(directory: Path | None) -> Iterator[None]:
+    """Make a directory, and delete it in the end; None: do nothing."""
+    if directory is None:
+        yield
+        return
+    directory.mkdir()
+    try:
+        yield
+    finally:
+        # who still runs finds no place to write to, and nobody wants what it writes
+        shutil.rmtree(directory, ignore_errors=True)
 
 
 def beginning(context: SparkContext, partitions: int) -> RDD[int]:

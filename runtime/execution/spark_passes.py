@@ -7,6 +7,7 @@ nothing, and is no batch of the query. A batch that is the whole job has no quer
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any
@@ -92,7 +93,14 @@ class SparkPasses(AttemptPasses):
         submit = self._batch.submit if is_batch and self._batch is not None else self._submit_beside
         on_abandon = self._give_up if is_batch else self._cancel_beside
         made = SparkPass(
-            plan, submit, self._submit_beside, self._print, self._task_ended, lambda: self._post(_nothing), on_abandon
+            plan,
+            submit,
+            self._submit_beside,
+            self._print,
+            self._task_ended,
+            lambda: self._post(_nothing),
+            on_abandon,
+            self._host.local_directory() / f"frames-{plan.number}-{uuid.uuid4().hex[:8]}",
         )
         made.number = self._batch.number if is_batch and self._batch is not None else None
         return made

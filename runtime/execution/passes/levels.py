@@ -1,10 +1,10 @@
 """Levels of a pass: what one partition of a Spark stage runs, and the rows that go from one level to the next.
 
 A level is the tasks that are equally far behind the sources. What they emit becomes rows; a shuffle brings each to the
-partition of its consumer, sorted as the consumer reads it. Rows for later levels, and reports for the driver, are
-handed on. A task that fails does not fail its partition: its report goes down all levels, which then run nothing, so
-that the driver learns in words what has happened. In a Spark worker; knows nothing of Spark, which sees pairs of Python
-objects and bytes.
+partition of its consumer, which sorts them. Rows for later levels, and reports for the driver, are handed on. A task
+that fails does not fail its partition: its report goes down all levels, which then run nothing, so that the driver
+learns in words what has happened. In a Spark worker; knows nothing of Spark, which sees pairs of Python objects and
+bytes.
 """
 
 from __future__ import annotations
@@ -12,15 +12,19 @@ from __future__ import annotations
 import itertools
 import sys
 import threading
+import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import Final, NamedTuple
 
 from runtime.core.clock import SYSTEM_CLOCK
 from runtime.core.closed_codec import ClosedCodec
 from runtime.core.ids import TaskId
+from runtime.execution.passes.arrived_frames import ArrivedFrames
+from runtime.execution.passes.frame_files import FiledFrame, FrameFile
 from runtime.execution.passes.plan import JobFacts, PassFailedError, PassPlan, TaskFailed, TaskOutcome, TaskPrinted
 from runtime.execution.passes.task_pass import FrameOrder, TaskPass
 from runtime.execution.passes.task_run import Turn
@@ -34,12 +38,12 @@ from runtime.task.working_directory import WorkingDirectory
 Report = TaskOutcome | TaskFailed | TaskPrinted
 REPORTS: Final[ClosedCodec[Report]] = ClosedCodec((TaskOutcome, TaskFailed, TaskPrinted))
 
-FRAME, REPORT, FAILURE = range(3)
-"""Kinds of rows. FAILURE has a report, too."""
+FRAME, REPORT, FAILURE, FILED = range(4)
+"""Kinds of rows. FAILURE has a report, too; FILED says where a frame lies."""
 
 
 class Place(NamedTuple):
-    """The place of a row: its partition, and what it is sorted by there."""
+    """The place of a row: its partition, who reads it there, and what it is sorted by."""
 
     consumer: int
     """The partition of the next level."""
@@ -50,11 +54,19 @@ class Place(NamedTuple):
     edge: int
     producer: int
 
+    @property
+    def order(self) -> tuple[int, ...]:
+        """Return what the frames of a vertex are sorted by: `FrameOrder`."""
+        return self[3:]
+
 
 Row = tuple[Place, tuple[int, bytes]]
 """Kind and payload behind their place."""
 FLUSH_BYTES: Final = 8 << 20
 """Rows that leave a task together. More: memory; less: Spark's cost for each batch of rows."""
+FILE_BYTES: Final = 32 << 10
+"""Length of frames from which on they go through files, where all workers are on one machine. More: Spark packs, copies
+and moves them through its JVM. Less: small batches would write files."""
 _BEFORE_ALL, _BEHIND_ALL = -1, 1 << 20
 """Levels of failures and of reports."""
 _POLL_S: Final = 0.01
@@ -72,6 +84,8 @@ class Level:
     """Level and number of every vertex of the job, in topological order."""
     next_partitions: int
     """Partitions of the next level; 0: there is none."""
+    filed_in: Path | None = None
+    """A directory that all workers share, for large frames; None: there is none. Whoever runs the pass deletes it."""
 
 
 def levels_of(plan: PassPlan) -> list[Level]:
@@ -149,57 +163,51 @@ class LevelRun:
         #: of the tasks that have ended
         self.outcomes: list[Report] = []
         self._has_failed = False
-        #: the first row for a later level
-        self._behind: Row | None = None
         facts = self._plan.facts
         import_files(facts)
         name = f"{facts.job_id[:8]}-{facts.attempt}-pass-{self._plan.number}"
         self._directory = WorkingDirectory(facts.configuration, name, partition)
+        self._arrived = ArrivedFrames(self._directory.path, level.filed_in)
+        # what is run again writes to another file
+        file_name = f"{level.number}-{partition}-{uuid.uuid4().hex[:12]}"
+        self._file = None if level.filed_in is None else FrameFile(partial(Path, level.filed_in), file_name)
 
     def run(self, rows: Iterable[Row]) -> Iterator[Row]:
         """Run the partition's tasks, and yield what they emit.
 
         Args:
-            rows: those of the partition, in their order.
+            rows: those of the partition, in any order.
         """
-        rest = iter(rows)
-        frames = self._frames(rest)
-        groups = itertools.groupby(frames, key=lambda frame: frame[0])
-        group = next(groups, None)
         try:
+            # what is for others is handed on at once: it is neither sorted here nor kept
+            yield from self._receive(rows)
             for deployment in self._plan.deployments:
                 if self._has_failed:
                     break
-                if deployment.task.subtask_index != self._partition:
-                    continue
-                number = self._level.vertices[deployment.vertex.vertex_id][1]
-                if group is not None and group[0] == number:
-                    yield from self._run_task(deployment, ((channel, frame) for _, channel, frame in group[1]))
-                    group = next(groups, None)
-                else:
-                    yield from self._run_task(deployment, ())
+                if deployment.task.subtask_index == self._partition:
+                    vertex = self._level.vertices[deployment.vertex.vertex_id][1]
+                    yield from self._run_task(deployment, self._arrived.take(vertex))
         finally:
+            self._arrived.close()
+            if self._file is not None:
+                self._file.close()
             self._directory.close()
         yield from self._rows.take()
-        # a level that has failed reads the rest as well: its producers' rows are of no use to anybody
-        for _ in frames:
-            pass
-        for row in itertools.chain(() if self._behind is None else (self._behind,), rest):
-            # what was printed is handed on all the same
-            if not self._has_failed or row[1][0] == REPORT:
-                yield row
 
-    def _frames(self, rows: Iterator[Row]) -> Iterator[tuple[int, ChannelId, bytes]]:
-        """Yield the frames for the partition's tasks; what is behind them is left in `rows` and `_behind`."""
+    def _receive(self, rows: Iterable[Row]) -> Iterator[Row]:
+        """Keep the frames for the partition's tasks, and yield the rows for later levels and for the driver."""
         for row in rows:
             place, (kind, payload) = row
-            if place.level > self._level.number:
-                self._behind = row
-                return
             if kind == FAILURE:
                 self._relay_failure(payload)
-            elif kind == FRAME and not self._has_failed:
-                yield place.vertex, ChannelId(place.edge, place.producer, self._partition), payload
+            elif place.level > self._level.number:
+                yield row
+            elif not self._has_failed:
+                channel = ChannelId(place.edge, place.producer, self._partition)
+                if kind == FILED:
+                    self._arrived.add_filed(place.vertex, place.order, channel, FiledFrame.from_bytes(payload))
+                else:
+                    self._arrived.add(place.vertex, place.order, channel, payload)
 
     def _run_task(self, deployment: TaskDeployment, frames: Iterable[tuple[ChannelId, bytes]]) -> Iterator[Row]:
         reports = Reports(self._rows, self._level.vertices[deployment.vertex.vertex_id][1], deployment, self._plan)
@@ -236,7 +244,10 @@ class LevelRun:
         target, (is_late, sequence, edge, producer) = self._order.of(channel_id)
         level, vertex = self._level.vertices[target.vertex_id]
         place = Place(channel_id.consumer, level, vertex, is_late, sequence, edge, producer)
-        self._rows.add(place, FRAME, frame)
+        if self._file is not None and len(frame) >= FILE_BYTES:
+            self._rows.add(place, FILED, self._file.add(frame).to_bytes())
+        else:
+            self._rows.add(place, FRAME, frame)
 
 
 class Reports:

@@ -12,7 +12,7 @@ from typing import Any
 
 from pyspark import Accumulator, TaskContext
 
-from runtime.execution.passes.levels import FRAME, REPORTS, Level, LevelRun, Place, Row, commit
+from runtime.execution.passes.levels import FILED, FRAME, REPORTS, Level, LevelRun, Place, Row, commit
 from runtime.execution.passes.outcomes import Outcomes
 from runtime.execution.passes.plan import PassKind, PassPlan
 from runtime.execution.worker_process import settle_worker
@@ -66,14 +66,9 @@ def partition_of(place: Place) -> int:
     return place.consumer
 
 
-def order_of(place: Place) -> tuple[int, ...]:
-    """Return what the rows of a partition are sorted by: failures, frames task by task, what is handed on."""
-    return place[1:]
-
-
 def is_report(row: Row) -> bool:
     """Return whether a row is for the driver."""
-    return row[1][0] != FRAME
+    return row[1][0] not in (FRAME, FILED)
 
 
 def _context() -> TaskContext:
