@@ -68,8 +68,8 @@ def run_job(env: StreamExecutionEnvironment, name: str) -> JobRun:
     return JobRun(seconds, elapsed - seconds, submitted, status.checkpoints.counts.completed)
 
 
-def warm_up(slots: int, execution: str) -> None:
+def warm_up(slots: int, execution: str, options: Mapping[str, str] | None = None) -> None:
     """Run an empty job: the first job of a process also pays for the start of the JVM."""
-    env = environment(slots, execution)
+    env = environment(slots, execution, options)
     env.from_collection([1, 2, 3]).sink_to(BlackHoleSink())
     run_job(env, "warm-up")
