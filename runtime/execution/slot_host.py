@@ -346,12 +346,15 @@ class SlotHost:
             case SnapshotCoordinators(checkpoint_id):
                 if not self._has_to_wait(slot, message):
                     self._snapshot_coordinators(slot, checkpoint_id)
-            case TriggerCheckpoint():
+            case TriggerCheckpoint(checkpoint_id, _, checkpoint_options):
+                slot.reports.ledger.triggered(checkpoint_id, checkpoint_options)
                 if not self._has_to_wait(slot, message):
                     self._begin(message)
             case NotifyCheckpointComplete(checkpoint_id):
+                slot.reports.ledger.completed(checkpoint_id)
                 self._complete(checkpoint_id)
             case NotifyCheckpointAborted(checkpoint_id):
+                slot.reports.ledger.aborted(checkpoint_id)
                 self._queued = [(s, m) for s, m in self._queued if s is not slot or _snapshot_of(m) != checkpoint_id]
                 self._aborted(slot, checkpoint_id)
             case CancelTasks():

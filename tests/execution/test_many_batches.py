@@ -88,8 +88,9 @@ def check(reach: Callable[[int], Held]) -> None:
     early = reach(WARM)
     late = reach(BATCHES)
     print(early, late, sep="\n")
-    # of 1,500 batches: 13 MB were measured in one process, though no object of Python's stays; of 1,000 on Spark 3.5 MB
-    assert late.memory - early.memory < 30 * MB
+    # neither acknowledgements in slots stay, nor blocks of closed databases in RocksDB's cache (1.4 KB a batch, up to
+    # its 256 MB); what moves is how full the allocator's pages are
+    assert late.memory - early.memory < 8 * MB
     assert late.objects - early.objects < (BATCHES - WARM) // 2, "an object stays behind every other batch"
     assert late.open_files - early.open_files < 20
     # a database has a file more with every batch, until it compacts them

@@ -131,6 +131,22 @@ def test_a_crash_between_batches_repeats_nothing(backend: str) -> None:
     assert result.restarts == 2 and all("ScriptedCrash" in failure for failure in result.failures)
 
 
+def test_slots_keep_no_acknowledgements_of_batches_that_are_over(tmp_path: Path) -> None:
+    def build(env: StreamExecutionEnvironment) -> DataStream:
+        numbers = env.from_source(CollectionSource(list(range(1_000)), Types.LONG()), PLAIN, "numbers")
+        return numbers.key_by(lambda n: n % 7).process(Running(), Types.STRING())
+
+    options = {**MICRO, "execution.micro-batch.max-rows": "10", "execution.checkpointing.dir": tmp_path.as_uri()}
+    with RunningJob(build, JobClock(), 2, options, None) as job:
+        while num_batches(job) < 8:
+            job.cluster.step()
+        slots = job.cluster._slots
+        assert isinstance(slots, HostedSlots)
+        kept = [len(slot.reports.ledger.acknowledgements()) for host in slots.hosts for slot in host._slots.values()]
+        # those of the batch that is not complete
+        assert max(kept) <= 4, kept
+
+
 # --- asynchronous functions -------------------------------------------------------------------------------------------
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from runtime.common.configuration import Configuration
-from runtime.state.rocksdb.instance import RocksDBInstance
+from runtime.state.rocksdb.instance import RocksDBInstance, shared_memory
 from runtime.state.rocksdb.options import WITHOUT_EFFECT, RocksDBSettings, without_effect
 from tests.state.backends import TEMPORARY
 from tests.support.waiting import wait_until
@@ -263,6 +263,28 @@ def test_filters_have_so_many_bits_per_key(directory: Path, bits: float) -> None
         size = re.search(r"filter block size=(\d+)", str(properties))
         assert size is not None
         assert int(size[1]) == pytest.approx(10_000 * bits / 8, rel=0.1)
+
+
+def test_closed_databases_leave_no_blocks_in_the_shared_cache(directory: Path) -> None:
+    # a budget of its own, which no other test's databases use
+    settings = RocksDBSettings(memory_per_slot=7 * MB)
+    used = []
+    for number in range(4):
+        with RocksDBInstance(directory / f"db-{number}", settings, is_new=True) as db:
+            batch, handle = db.batch(), db.handle("state:s")
+            for key in range(1_000):
+                batch.put(key.to_bytes(4, "big"), random.randbytes(100), handle)
+            db.write(batch)
+            db.start_flush()
+            wait_until(db.is_flushed, 30, "the flush")
+            assert len(list(db.scan("state:s", b""))) == 1_000
+        used.append(shared_memory(settings).cache.get_usage())
+    # a database has some 100 KB there while it is open; what is left is the budget's own
+    assert len(set(used)) == 1, used
+    with RocksDBInstance(directory / "first", settings, is_new=True) as first:
+        RocksDBInstance(directory / "second", settings, is_new=True).close()
+        # the other one's memory is still there
+        assert first.column("state:s").property_int_value("rocksdb.block-cache-capacity") == 7 * MB
 
 
 def test_the_logs_go_to_their_directory(directory: Path) -> None:

@@ -70,13 +70,32 @@ class RocksDBReadError(StateError):
 
 
 class SharedMemory:
-    """The block cache and the budget of write buffers, shared by all databases of a slot's process."""
+    """The block cache and the budget of write buffers, shared by all databases of a slot's process. Any thread."""
 
     def __init__(self, settings: RocksDBSettings) -> None:
+        self._capacity = settings.memory_per_slot
+        self._lock = threading.Lock()
+        self._num_open = 0
         self.cache = Cache(settings.memory_per_slot)
         self.write_buffers = WriteBufferManager.new_write_buffer_manager_with_cache(
             int(settings.memory_per_slot * settings.write_buffer_ratio), False, self.cache
         )
+
+    def opened(self) -> None:
+        """Note that a database that uses it is open."""
+        with self._lock:
+            self._num_open += 1
+
+    def closed(self) -> None:
+        """Note that one is closed; with the last, the cache forgets all blocks, which are of no use to another one.
+
+        In micro-batches of one process, each batch left its blocks there, up to the capacity.
+        """
+        with self._lock:
+            self._num_open -= 1
+            if not self._num_open:
+                self.cache.set_capacity(0)
+                self.cache.set_capacity(self._capacity)
 
 
 _shared: dict[tuple[int, float], SharedMemory] = {}
@@ -128,6 +147,9 @@ class RocksDBInstance:
             if is_new:
                 raise StateError(f"RocksDB cannot make a database in {path}: {error}") from error
             raise DamagedSnapshotError(str(path), f"RocksDB cannot open it: {error}") from error
+        self._shared = shared_memory(settings) if settings.memory_is_managed else None
+        if self._shared is not None:
+            self._shared.opened()
         for name in names:
             if name != _DEFAULT_COLUMN:
                 self._adopt(name)
@@ -238,6 +260,8 @@ class RocksDBInstance:
         if self._db is not None:
             self._db.close()
             self._db = None
+            if self._shared is not None:
+                self._shared.closed()
 
     def __enter__(self) -> RocksDBInstance:
         return self
