@@ -14,6 +14,7 @@ import psutil
 import pytest
 
 from runtime.common import Configuration, Encoder, Types, WatermarkStrategy
+from runtime.connectors.blackhole import BlackHoleSink
 from runtime.connectors.collection import CollectionSource
 from runtime.core.garbage import THRESHOLDS
 from runtime.datastream import (
@@ -256,3 +257,38 @@ def test_a_job_that_takes_what_is_there_stops_by_itself(tmp_path: Path) -> None:
     client = start(counting(values, out), MICRO_BATCH_ON_SPARK, 2, {**options, **again})
     client.get_job_execution_result().result(TIMEOUT_S)
     assert lines(out) == sorted(f"{value}:{n}" for value in "ab" for n in range(1, 16))
+
+
+# --- a function that hangs --------------------------------------------------------------------------------------------
+
+
+class Hanging(MapFunction):
+    """Never returns for one number, whatever it is told, and writes down in which process."""
+
+    def __init__(self, told: Path) -> None:
+        self.told = told
+
+    def map(self, value: int) -> int:
+        if value == 5:
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            self.told.with_suffix(".new").write_text(str(os.getpid()))
+            self.told.with_suffix(".new").rename(self.told)
+            while True:
+                signal.pause()
+        return value
+
+
+@pytest.mark.slow
+def test_a_job_whose_function_hangs_is_cancelled_and_its_worker_ends(tmp_path: Path) -> None:
+    told = tmp_path / "pid"
+
+    def build(env: StreamExecutionEnvironment) -> None:
+        numbers = env.from_source(CollectionSource(list(range(20)), Types.LONG()), PLAIN, "numbers").rebalance()
+        numbers.map(Hanging(told), Types.LONG()).sink_to(BlackHoleSink())
+
+    client = start(build, MICRO_BATCH_ON_SPARK, 2, {"execution.checkpointing.dir": tmp_path.as_uri()})
+    wait_until(told.exists, TIMEOUT_S, "the function")
+    worker = psutil.Process(int(told.read_text()))
+    client.cancel().result(60)
+    assert client.get_status().state is JobState.CANCELED
+    wait_until(lambda: not worker.is_running(), 60, "the end of its worker")
