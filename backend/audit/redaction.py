@@ -207,7 +207,8 @@ def _redacted_entries(text: str) -> str:
         if not heads or _SEPARATOR.match(text, head.start() - 1):
             heads.append(head)
     shown, shown_until = [], 0
-    for head, end in zip(heads, [*(following.start() for following in heads[1:]), len(text)], strict=True):
+    for number, head in enumerate(heads, 1):
+        end = heads[number].start() if number < len(heads) else len(text)
         value = text[head.end() : end].rstrip().rstrip(",;&").rstrip()
         if value and _SECRET.search(head[1]) and not is_reference(value):
             shown += [text[shown_until : head.end()], HIDDEN]

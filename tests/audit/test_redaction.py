@@ -188,6 +188,8 @@ def test_long_values_of_maps_take_no_time(piece: str) -> None:
         ("password:a:b,rate:3", "password:******,rate:3"),
         ("password:${env:NAME},rate:3", "password:${env:NAME},rate:3"),
         ("password:,rate:3", "password:,rate:3"),
+        ("", ""),
+        ("no entry", "no entry"),
         ("my.password = x rate = 3", "my.password = ****** rate = 3"),
     ],
 )
