@@ -59,6 +59,7 @@ def test_json_lines_are_read_alike(data: bytes, read: frozenset[str]) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1_500)
 @settings(max_examples=40_000, deadline=None)
 @given(blocks, columns)
 def test_a_hundred_thousand_json_lines_are_read_alike(data: bytes, read: frozenset[str]) -> None:
