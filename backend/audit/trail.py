@@ -52,7 +52,7 @@ def record(
     """
     left_out_s = 0
     if address and not user and not token and result != DONE:
-        is_listed, left_out_s = import_string(settings.TIDEMARK_STRANGERS_LISTING)(action, address)
+        is_listed, left_out_s = import_string(settings.TIDEMARK_ANONYMOUS_EVENTS)(action, address)
         if not is_listed:
             return
     # here and nowhere else: views note what they are told. The names are theirs, and mean no secret

@@ -194,7 +194,7 @@ TIDEMARK_LEADER_WORK = [
     "backend.dispatcher.led_environments.LedEnvironments",
 ]
 #: which events of requests without a login are written
-TIDEMARK_STRANGERS_LISTING = "backend.accounts.strangers.listing"
+TIDEMARK_ANONYMOUS_EVENTS = "backend.accounts.anonymous_events.listing"
 #: who needs snapshots in apps above the cluster's: see backend.cluster.snapshot_users.SnapshotKeeper
 TIDEMARK_SNAPSHOT_KEEPERS = ["backend.pipelines.deployments.deployments_that_keep"]
 

@@ -10,7 +10,7 @@ from django.core.cache import cache
 from django.db import DatabaseError, connection, transaction
 from rest_framework.test import APIClient
 
-from backend.accounts import services, strangers
+from backend.accounts import anonymous_events, services
 from backend.accounts.roles import Role, set_role
 from backend.audit import trail
 from backend.audit.models import AuditEvent
@@ -105,8 +105,8 @@ def test_a_flood_of_requests_without_a_login_leaves_a_few_events(
     anonymous: APIClient, admin: APIClient, alice: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cache.clear()
-    monkeypatch.setattr(strangers, "MAX_OF_ADDRESS", 3)
-    monkeypatch.setattr(strangers, "MAX_OF_ALL", 5)
+    monkeypatch.setattr(anonymous_events, "MAX_OF_ADDRESS", 3)
+    monkeypatch.setattr(anonymous_events, "MAX_OF_ALL", 5)
     for _ in range(10):
         assert anonymous.post("/v1/jars/upload").status_code == 401
     assert AuditEvent.objects.count() == 3 and "without a login" in latest().detail["left_out"]

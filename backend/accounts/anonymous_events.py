@@ -20,7 +20,7 @@ MAX_OF_ALL: Final = 3000
 """Events of all addresses in a period: less than 1 MB."""
 _LOGIN: Final = "POST api/v1/session"
 
-_counts = SharedCounts("strangers-events", PERIOD_S)
+_counts = SharedCounts("anonymous-events", PERIOD_S)
 
 
 def listing(action: str, address: str) -> tuple[bool, int]:
