@@ -20,7 +20,7 @@ from runtime.common.time import Duration
 from runtime.connectors import BadRecords, NdjsonFormat, NdjsonWriterFormat
 from runtime.connectors.kafka import offsets as offsets_module
 from runtime.connectors.kafka import subscription as subscription_module
-from runtime.connectors.kafka.fetcher import Fetcher
+from runtime.connectors.kafka.fetcher import ALL_QUEUED_BYTES, QUEUED_BYTES, Fetcher
 from runtime.connectors.kafka.offsets import OffsetClient
 from runtime.connectors.kafka.properties import PropertyError, admin_properties, client_properties
 from runtime.connectors.kafka.splits import owner_of
@@ -486,6 +486,21 @@ def test_a_queue_that_is_full_has_nothing_fetched_twice(
     wait_until(lambda: received[0] >= count, 10, "statistics that count all records")
     fetcher.close()
     assert received[0] == count
+
+
+def test_many_partitions_share_the_memory_of_their_queues(broker: KafkaBroker, make_topic: MakeTopic) -> None:
+    partitions, size = 16, 100_000
+    topic = make_topic(partitions)
+    fetcher = Fetcher("fetcher", {"bootstrap.servers": broker.servers})
+    opened = [fetcher.open(KafkaTopicPartition(topic, number), 0) for number in range(partitions)]
+    wait_until(lambda: {each.most_bytes for each in opened} == {ALL_QUEUED_BYTES // partitions}, 30, "the shares")
+    for other in opened[4:]:
+        fetcher.release(other)
+    wait_until(lambda: {each.most_bytes for each in opened[:4]} == {QUEUED_BYTES}, 30, "what is left is shared")
+    opened[0].most_bytes = 10 * size
+    broker.write(topic, [bytes(size)] * 20)
+    wait_until(lambda: opened[0].is_full, 30, "a full queue")
+    fetcher.close()
 
 
 def _minutes(minutes: float) -> Any:

@@ -35,6 +35,9 @@ POLL_S: Final = 0.1
 QUEUED_RECORDS: Final = 50_000
 QUEUED_BYTES: Final = 32 << 20
 """What waits in a partition's queue when it is full. More: memory; less: the consumer waits for the task."""
+ALL_QUEUED_BYTES: Final = 256 << 20
+LEAST_QUEUED_BYTES: Final = 1 << 20
+"""What waits in all queues of a subtask together, of which each has a share, and no less than that."""
 FULL_S: Final = 0.1
 """Time for which a queue is full before its partition is paused. Shorter: one that is merely slow is fetched twice;
 longer: others wait for one that is not read."""
@@ -95,6 +98,8 @@ class PartitionQueue:
         self.error: Exception | None = None
         self.high_watermark = -1
         """Offset behind the newest record that the brokers have told of; -1: none yet."""
+        self.most_bytes = QUEUED_BYTES
+        """Bytes with which it is full."""
         self.has_reached_end = False
         """Whether reading has come to the newest record since it began."""
         self._failure = failure
@@ -138,12 +143,12 @@ class PartitionQueue:
 
     @property
     def is_full(self) -> bool:
-        return self._records >= QUEUED_RECORDS or self._bytes >= QUEUED_BYTES
+        return self._records >= QUEUED_RECORDS or self._bytes >= self.most_bytes
 
     @property
     def has_room(self) -> bool:
         """Return whether a partition that was paused is to go on."""
-        return self._records < QUEUED_RECORDS // 2 and self._bytes < QUEUED_BYTES // 2
+        return self._records < QUEUED_RECORDS // 2 and self._bytes < self.most_bytes // 2
 
 
 class Fetcher:
@@ -260,6 +265,7 @@ class Fetcher:
     def _assign(self, consumer: Consumer, opened: PartitionQueue) -> None:
         partition = opened.partition
         self._queues[partition.topic, partition.partition] = opened
+        self._share_memory()
         try:
             consumer.incremental_assign([TopicPartition(partition.topic, partition.partition, opened.offset)])
         except KafkaException as error:
@@ -270,8 +276,14 @@ class Fetcher:
         key = (opened.partition.topic, opened.partition.partition)
         if self._queues.get(key) is opened:
             del self._queues[key]
+            self._share_memory()
             self._paused.discard(key)
             consumer.incremental_unassign([TopicPartition(*key)])
+
+    def _share_memory(self) -> None:
+        share = ALL_QUEUED_BYTES // max(1, len(self._queues))
+        for opened in self._queues.values():
+            opened.most_bytes = max(LEAST_QUEUED_BYTES, min(QUEUED_BYTES, share))
 
     def _deal(self, consumer: Consumer, messages: list[Message]) -> None:
         for key, run in groupby(messages, _key):
