@@ -1,15 +1,16 @@
 """Redaction: takes the values of secrets out of texts that others read.
 
 A program may print a value, raise an error that quotes it, or write it as a literal, as JSON or into an URL; a parser
-may quote a piece of it. All of these forms are looked for.
+may quote a piece of it. All of these forms are looked for; others cannot be, such as what is compressed or encrypted.
 """
 
 from __future__ import annotations
 
 import base64
+import html
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 from urllib.parse import quote, quote_plus, unquote, urlsplit
 
@@ -23,6 +24,14 @@ __all__ = ["Redaction"]
 _SHORTEST_HIDDEN = 4
 #: of a value of several lines; shorter ones are braces and the like
 _SHORTEST_LINE = 8
+#: different ones in a line; with fewer it is a ruler
+_FEWEST_LETTERS = 5
+#: of base64; shorter ones are in words
+_SHORTEST_PIECE = 8
+#: a line as in a file of properties; not the end of base64
+_NAMED_LINE = re.compile(r"""["']?(?P<name>[\w.-]+)["']?\s*[:=]\s*["']?(?P<value>[^=\s"',][^"',]*)["']?,?""")
+_ESCAPE = re.compile("%[0-9A-F]{2}")
+_NO_SECRET = ("none", "null", "true", "false")
 _QUERY = re.compile(r"\?[A-Za-z_]+=")
 _AUTHORITY_END = re.compile(r"[/?#]")
 _BRACKETS = re.compile(r"\[[^\]]*\]")
@@ -46,7 +55,7 @@ class Redaction:
             is_reference = name[0] in KINDS
             told = f"<{name[0]}{name[1]}>" if is_reference else f"<{name[0]}.{name[1]}>"
             for part in (*(_parts_in_texts(value) if is_reference else _parts(value)), *_members(value)):
-                if len(part) >= _SHORTEST_HIDDEN:
+                if len(part) >= _SHORTEST_HIDDEN and part.strip() and part.lower() not in _NO_SECRET:
                     for form in _forms(part):
                         shown.setdefault(form, told)
         #: the longest first: one may be a part of another
@@ -73,42 +82,72 @@ class Redaction:
 
 
 def _forms(part: str) -> Iterator[str]:
-    """Yield a text as it is, and as a literal, JSON, in an URL, in base64, and line by line."""
-    yield part
-    yield repr(part)[1:-1]
+    """Yield a text as it is, and as a literal, in JSON, HTML and URLs, in hex and base64, and line by line."""
+    for written in (part, repr(part)[1:-1], json.dumps(part)[1:-1], json.dumps(part, ensure_ascii=False)[1:-1]):
+        yield written
+        # JSON in JSON, a literal in a literal
+        yield json.dumps(written)[1:-1]
+        yield repr(written)[1:-1]
+    yield part.replace("'", "\\'")
     yield ascii(part)[1:-1]
-    yield json.dumps(part)[1:-1]
-    yield json.dumps(part, ensure_ascii=False)[1:-1]
+    yield json.dumps(part)[1:-1].replace("/", "\\/")
+    yield html.escape(part)
     encoded = part.encode("utf-8", "replace")
     yield repr(encoded)[2:-1]
-    yield quote(encoded)
-    yield quote(encoded, safe="")
-    yield quote_plus(encoded)
-    yield base64.b64encode(encoded).decode().rstrip("=")
-    yield base64.urlsafe_b64encode(encoded).decode().rstrip("=")
+    for escaped in (quote(encoded), quote(encoded, safe=""), quote_plus(encoded)):
+        yield escaped
+        yield _ESCAPE.sub(lambda found: found[0].lower(), escaped)
+    yield encoded.hex()
+    for variant in (base64.b64encode, base64.urlsafe_b64encode):
+        for before in range(3):
+            yield from _base64_pieces(variant, encoded, before)
+    yield from _lines(part)
+
+
+def _base64_pieces(variant: Callable[[bytes], bytes], encoded: bytes, before: int) -> Iterator[str]:
+    """Yield what bytes are in base64 behind so many others, as a password is behind a user.
+
+    Letters that others have a share in are left out.
+    """
+    whole = variant(bytes(before) + encoded).decode().rstrip("=")
+    if not before:
+        yield whole
+    piece = whole[(0, 2, 3)[before] : (before + len(encoded)) * 8 // 6]
+    if len(piece) >= _SHORTEST_PIECE:
+        yield piece
+
+
+def _lines(part: str) -> Iterator[str]:
+    """Yield the lines of a text that tell something by themselves: the body of a key, and the value behind a telling
+    name; not addresses and names beside them, which are in many texts.
+    """
     lines = [line.strip() for line in part.splitlines()]
-    if len(lines) > 1:
-        for line in lines:
-            # such as -----BEGIN PRIVATE KEY-----
-            if len(line) >= _SHORTEST_LINE and not line.startswith("-----"):
-                yield line
+    if len(lines) < 2:
+        return
+    for line in lines:
+        named = _NAMED_LINE.fullmatch(line)
+        if named is not None:
+            if is_secret_column(named["name"]):
+                yield named["value"]
+        elif len(line) >= _SHORTEST_LINE and len(set(line)) >= _FEWEST_LETTERS and not line.startswith("-----"):
+            yield line
 
 
 def _members(value: str) -> Iterator[str]:
     """Yield the texts with telling names in JSON, such as the key of a service account."""
-    if not value.lstrip().startswith("{"):
+    if not value.lstrip().startswith(("{", "[")):
         return
     try:
-        found = json.loads(value)
+        open_values = [json.loads(value)]
     except (ValueError, RecursionError):
         return
-    open_values = [found]
     while open_values:
-        for name, item in open_values.pop().items():
-            if isinstance(item, dict):
-                open_values.append(item)
-            elif isinstance(item, str) and is_secret_column(name):
-                yield item
+        found = open_values.pop()
+        if isinstance(found, list):
+            open_values += found
+        elif isinstance(found, dict):
+            open_values += found.values()
+            yield from (item for name, item in found.items() if isinstance(item, str) and is_secret_column(name))
 
 
 def _parts_in_texts(value: str) -> Iterator[str]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import base64
+import html
 import json
+import re
 from collections.abc import Callable
 from urllib.parse import quote, quote_plus, urlencode
 
@@ -105,6 +107,12 @@ def test_values_of_references_are_taken_out_as_parsers_of_urls_cut_them(value: s
         lambda value: urlencode({"password": value}),
         lambda value: base64.b64encode(value.encode()).decode(),
         lambda value: base64.urlsafe_b64encode(value.encode()).decode(),
+        lambda value: value.encode().hex(),
+        lambda value: html.escape(value),
+        lambda value: json.dumps(json.dumps({"password": value})),
+        lambda value: repr(repr([value])),
+        lambda value: json.dumps(value).replace("/", "\\/"),
+        lambda value: re.sub("%..", lambda found: found[0].lower(), quote(value)),
     ],
 )
 def test_a_value_is_taken_out_in_whatever_form_it_is_written(value: str, write: Callable[[str], str]) -> None:
@@ -119,6 +127,29 @@ def test_each_line_of_a_value_is_taken_out_but_those_that_tell_nothing() -> None
     assert redact(key) == "<tls.key>"
     shown = [redact(line) for line in key.splitlines()]
     assert shown == ["-----BEGIN PRIVATE KEY-----", "<tls.key>", "<tls.key>", "-----END PRIVATE KEY-----"]
+
+
+@pytest.mark.parametrize("user", ["", "u", "me", "you", "admin"])
+def test_a_password_behind_a_user_in_base64_is_taken_out(user: str) -> None:
+    redact = Redaction({("pg", "password"): "c4n4ry-is-long-9"})
+    header = base64.b64encode(f"{user}:c4n4ry-is-long-9".encode()).decode()
+    shown = redact(f"Authorization: Basic {header}")
+    assert "<pg.password>" in shown and len(shown) < len("Authorization: Basic <pg.password>") + len(user) * 2 + 6
+
+
+def test_what_is_beside_a_secret_in_a_file_stays_in_texts() -> None:
+    properties = (
+        "security.protocol=SASL_SSL\nbootstrap: localhost:9092\n========\nusername: root\npassword = c4n4ry=9\n"
+    )
+    redact = Redaction({("kafka", "client"): properties, ("a", "blank"): "    ", ("b", "json"): '{"password": "None"}'})
+    text = "    ======== SASL_SSL at localhost:9092, security.protocol=SASL_SSL, username: root, None"
+    assert redact(text) == text
+    assert redact("c4n4ry=9") == "<kafka.client>"
+
+
+@pytest.mark.parametrize("value", ['{"users": [{"password": "c4n4ry-9"}]}', '[{"auth": {"token": "c4n4ry-9"}}]'])
+def test_what_is_secret_in_lists_of_json_is_taken_out(value: str) -> None:
+    assert Redaction({("a", "users"): value})("no c4n4ry-9") == "no <a.users>"
 
 
 def test_what_is_secret_in_json_is_taken_out_alone() -> None:
