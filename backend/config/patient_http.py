@@ -1,13 +1,15 @@
 """PatientHttp: uvicorn's HTTP protocol, with an end to the patience with clients that say nothing.
 
 A connection without a request costs nothing but a file, of which a process has some thousands: whoever opens enough of
-them would have the page and the API refuse everybody. Those that wait for their client have a time, and a number.
+them, or takes no answers, would have the page and the API refuse everybody. Connections that wait for their client have
+a time, and a number.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import resource
 import time
 from collections import OrderedDict
@@ -22,6 +24,8 @@ HEAD_S: Final = 20.0
 """Time for the head of a request. Shorter: bad lines of telephones do not get in."""
 BODY_S: Final = 60.0
 """Time between two pieces of a body."""
+READ_S: Final = 60.0
+"""Time in which a client takes something of an answer."""
 LOOK_S: Final = 1.0
 """Time between two looks at those that wait."""
 LOG_S: Final = 60.0
@@ -32,6 +36,9 @@ _SHARE: Final = 4
 
 class PatientHttp(HttpToolsProtocol):
     """One connection. On the loop's thread only."""
+
+    #: bytes of answers that the client had not taken when that was last looked at
+    _untaken: float = math.inf
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -58,6 +65,20 @@ class PatientHttp(HttpToolsProtocol):
         if not self.transport.is_closing() and self.cycle.response_complete:
             WAITING.add(self, HEAD_S)
 
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        WAITING.add(self, READ_S)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        if self.cycle is not None and not self.cycle.response_complete:
+            if self.cycle.more_body:
+                WAITING.add(self, BODY_S)
+            else:
+                WAITING.remove(self)
+        else:
+            WAITING.add(self, HEAD_S)
+
     def handle_websocket_upgrade(self) -> None:
         WAITING.remove(self)
         super().handle_websocket_upgrade()
@@ -66,8 +87,11 @@ class PatientHttp(HttpToolsProtocol):
         WAITING.remove(self)
         super().connection_lost(exc)
 
-    def is_held_up(self) -> bool:
-        """Return whether nothing is read from the client: it has sent more than the application has taken."""
+    def is_excused(self) -> bool:
+        """Return whether a client is waited for on: it may not send, or has taken something since it was last asked."""
+        before, self._untaken = self._untaken, self.transport.get_write_buffer_size()
+        if self._untaken:
+            return self._untaken < before
         return bool(self.flow.read_paused)
 
     def end(self) -> None:
@@ -128,7 +152,7 @@ class WaitingConnections:
             if now - since >= wait_s:
                 late.append(connection)
         for connection in late:
-            if connection.is_held_up():
+            if connection.is_excused():
                 self.add(connection, self._waiting[connection][1])
             else:
                 self._end(connection)

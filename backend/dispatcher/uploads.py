@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -20,12 +21,13 @@ from django.conf import settings
 from django.contrib.auth import get_user
 from django.contrib.auth.models import User
 from django.contrib.sessions.backends.db import SessionStore
+from django.db import Error
 from django.http import HttpRequest, parse_cookie
 from django.urls import Resolver404, resolve
 from rest_framework import exceptions
 
 from backend.accounts.authentication import token_of_header
-from backend.accounts.errors import headers_of
+from backend.accounts.errors import DatabaseAway, headers_of
 from backend.accounts.roles import Role, role_of
 from backend.accounts.services import limit_session, user_of_token
 from backend.accounts.submission import refusal
@@ -33,6 +35,8 @@ from backend.accounts.submission_rate import excess
 from backend.audit import trail
 from backend.audit.middleware import READS, result_of, telling_path
 from backend.dispatcher.quota import QuotaExceeded, give_back, set_aside
+
+logger = logging.getLogger(__name__)
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -142,7 +146,10 @@ async def record_refusal(scope: Message, status: int, note: str) -> None:
 
 
 def _record_refusal(scope: Message, status: int, note: str) -> None:
-    user = _user_of({name.lower(): value for name, value in scope["headers"]})
+    try:
+        user = _user_of({name.lower(): value for name, value in scope["headers"]})
+    except Error:
+        user = None
     try:
         # not the path itself, which may hold a secret
         route = resolve(scope["path"]).route
@@ -237,7 +244,7 @@ class BodyLimit:
             if scope["path"].endswith(UPLOAD_PATH):
                 most = settings.TIDEMARK_MAX_UPLOAD_BYTES + MULTIPART_OVERHEAD_BYTES
                 needed = most if size is None else size
-                admission = await self._admit(scope, needed if needed <= most else 0)
+                admission = await self._admission(scope, needed if needed <= most else 0)
                 if not admission.is_known:
                     refused = _Refusal(401, NOT_LOGGED_IN)
                 elif admission.refused is not None:
@@ -246,7 +253,10 @@ class BodyLimit:
                     limit = most
             elif _may_hold_document(scope):
                 # who may write one is the route's to say
-                if (await self._admit(scope, None)).is_known:
+                admission = await self._admission(scope, None)
+                if admission.refused is not None:
+                    refused = _refusal_by(admission.refused)
+                elif admission.is_known:
                     limit = MAX_DOCUMENT_BODY_BYTES
                 else:
                     refused = _Refusal(401, NOT_LOGGED_IN_FOR_DOCUMENTS)
@@ -260,6 +270,13 @@ class BodyLimit:
             await self._pass_on({**scope, PENDING_UPLOAD: admission.pending}, receive, send, limit, refused)
         finally:
             await sync_to_async(give_back, thread_sensitive=True)(admission.pending)
+
+    async def _admission(self, scope: Message, upload_bytes: int | None) -> Admission:
+        try:
+            return await self._admit(scope, upload_bytes)
+        except Error as error:
+            logger.warning("the sender of a large body is not known: %s", error)
+            return Admission(True, DatabaseAway())
 
     async def _pass_on(
         self, scope: Message, receive: Receive, send: Send, limit: int, refused: _Refusal | None

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Awaitable, Callable
 from typing import cast
 
 import pytest
+import uvicorn
+from uvicorn.server import ServerState
 
 from backend.config.patient_http import BODY_S, HEAD_S, LOOK_S, PatientHttp, WaitingConnections
 
@@ -17,7 +20,7 @@ class Connection:
         self.is_open = True
         self.is_paused = False
 
-    def is_held_up(self) -> bool:
+    def is_excused(self) -> bool:
         return self.is_paused
 
     def end(self) -> None:
@@ -108,3 +111,48 @@ def test_the_one_that_has_waited_for_longest_makes_room(world: World) -> None:
     world.waits(HEAD_S)
     assert (first.is_open, second.is_open, third.is_open) == (True, False, True)
     assert len(world.waiting) == LIMIT
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(30):
+        while not condition():
+            await asyncio.sleep(0.01)
+
+
+async def test_a_client_that_takes_no_answer_is_waited_for_as_long_as_it_takes_something(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    waiting = WaitingConnections(10)
+    monkeypatch.setattr("backend.config.patient_http.WAITING", waiting)
+    made: list[PatientHttp] = []
+    pieces = 64
+
+    async def application(scope: object, receive: object, send: Callable[[object], Awaitable[None]]) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        for number in range(pieces):
+            await send({"type": "http.response.body", "body": bytes(1 << 20), "more_body": number < pieces - 1})
+
+    config = uvicorn.Config(application, lifespan="off", log_config=None)
+    config.load()
+
+    def connection() -> PatientHttp:
+        made.append(PatientHttp(config=config, server_state=ServerState(), app_state={}))
+        return made[-1]
+
+    server = await asyncio.get_running_loop().create_server(connection, "127.0.0.1", 0)
+    async with server:
+        reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+        writer.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+        await until(lambda: bool(made) and made[0].flow.write_paused)
+        assert len(waiting) == 1
+        # the first look is where it begins
+        assert made[0].is_excused() and not made[0].is_excused()
+        left = made[0].transport.get_write_buffer_size()
+        await reader.readexactly(pieces // 2 << 20)
+        await until(lambda: 0 < made[0].transport.get_write_buffer_size() != left or not made[0].flow.write_paused)
+        await reader.readexactly(pieces // 2 << 20)
+        await until(lambda: made[0].cycle.response_complete and not made[0].flow.write_paused)
+        assert not made[0].is_excused()
+        made[0].end()
+        await until(lambda: len(waiting) == 0)
+        writer.close()

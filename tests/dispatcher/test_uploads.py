@@ -12,7 +12,7 @@ from asgiref.sync import SyncToAsync, sync_to_async
 from asgiref.testing import ApplicationCommunicator
 from django.contrib.auth.models import User
 from django.core.asgi import get_asgi_application
-from django.db import connections
+from django.db import OperationalError, connections
 from django.test import Client
 from pytest_django import Settings
 
@@ -93,6 +93,34 @@ async def test_the_rest_of_a_body_that_is_too_large_is_read_and_thrown_away() ->
     """Or its client would see a reset connection and no answer."""
     announced = (b"content-length", str(LIMIT + 1).encode())
     assert await status_of("/v1/jars/upload", [LIMIT, 1], TOKEN, announced) == (413, LIMIT + 1)
+
+
+@pytest.mark.parametrize(("path", "method"), [("/v1/jars/upload", "POST"), ("/api/v1/pipelines", "PUT")])
+async def test_a_large_body_while_the_database_is_away_is_answered_as_any_other(path: str, method: str) -> None:
+    async def admit(scope: Any, upload_bytes: int | None) -> Admission:
+        raise OperationalError("database is locked")
+
+    sent: list[Any] = []
+    recorded: list[int] = []
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    async def record(scope: Any, status: int, note: str) -> None:
+        recorded.append(status)
+
+    async def application(scope: Any, receive: Any, send: Any) -> None:
+        raise AssertionError("it is not asked")
+
+    headers = [TOKEN, (b"content-length", str(MAX_BODY_BYTES + 1).encode())]
+    scope = {"type": "http", "method": method, "path": path, "headers": headers}
+    await BodyLimit(application, Drain(), admit, record)(scope, receive, send)
+    assert sent[0]["status"] == 503 and recorded == [503]
+    assert (b"retry-after", b"2") in sent[0]["headers"]
+    assert "try again" in json.dumps(json.loads(sent[1]["body"])["errors"])
 
 
 async def test_a_size_of_thousands_of_digits_is_too_large() -> None:
