@@ -16,7 +16,8 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Final
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn._types import ASGI3Application
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 logger = logging.getLogger(__name__)
 
@@ -39,6 +40,7 @@ class PatientHttp(HttpToolsProtocol):
 
     #: bytes of answers that the client had not taken when that was last looked at
     _untaken: float = math.inf
+    _answered: RequestResponseCycle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -85,7 +87,19 @@ class PatientHttp(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         WAITING.remove(self)
+        self._leave()
         super().connection_lost(exc)
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
+        self._answered = cycle
+        super()._start_asgi_task(cycle, app)
+
+    def _leave(self) -> None:
+        """Tell the application that the client is gone: uvicorn tells it of the last request, not of the one before."""
+        self.pipeline.clear()
+        if self._answered is not None:
+            self._answered.disconnected = True
+            self._answered.message_event.set()
 
     def is_excused(self) -> bool:
         """Return whether a client is waited for on: it may not send, or has taken something since it was last asked."""
@@ -96,6 +110,7 @@ class PatientHttp(HttpToolsProtocol):
 
     def end(self) -> None:
         """Close the connection, without an answer."""
+        self._leave()
         self.transport.abort()
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import cast
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any, cast
 
 import pytest
 import uvicorn
@@ -113,6 +114,21 @@ def test_the_one_that_has_waited_for_longest_makes_room(world: World) -> None:
     assert len(world.waiting) == LIMIT
 
 
+@asynccontextmanager
+async def serving(application: Any, made: list[PatientHttp]) -> AsyncIterator[tuple[str, int]]:
+    """Serve an application; its connections are added to `made`."""
+    config = uvicorn.Config(application, lifespan="off", log_config=None)
+    config.load()
+
+    def connection() -> PatientHttp:
+        made.append(PatientHttp(config=config, server_state=ServerState(), app_state={}))
+        return made[-1]
+
+    server = await asyncio.get_running_loop().create_server(connection, "127.0.0.1", 0)
+    async with server:
+        yield server.sockets[0].getsockname()
+
+
 async def until(condition: Callable[[], bool]) -> None:
     async with asyncio.timeout(30):
         while not condition():
@@ -132,16 +148,8 @@ async def test_a_client_that_takes_no_answer_is_waited_for_as_long_as_it_takes_s
         for number in range(pieces):
             await send({"type": "http.response.body", "body": bytes(1 << 20), "more_body": number < pieces - 1})
 
-    config = uvicorn.Config(application, lifespan="off", log_config=None)
-    config.load()
-
-    def connection() -> PatientHttp:
-        made.append(PatientHttp(config=config, server_state=ServerState(), app_state={}))
-        return made[-1]
-
-    server = await asyncio.get_running_loop().create_server(connection, "127.0.0.1", 0)
-    async with server:
-        reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+    async with serving(application, made) as address:
+        reader, writer = await asyncio.open_connection(*address)
         writer.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
         await until(lambda: bool(made) and made[0].flow.write_paused)
         assert len(waiting) == 1
@@ -156,3 +164,21 @@ async def test_a_client_that_takes_no_answer_is_waited_for_as_long_as_it_takes_s
         made[0].end()
         await until(lambda: len(waiting) == 0)
         writer.close()
+
+
+async def test_the_request_that_is_answered_hears_that_its_client_is_gone() -> None:
+    """Not only the last one that has come."""
+    made: list[PatientHttp] = []
+    heard: list[str] = []
+
+    async def application(scope: Any, receive: Callable[[], Awaitable[dict[str, Any]]], send: object) -> None:
+        await receive()
+        heard.append(f"{scope['path']} {(await receive())['type']}")
+
+    async with serving(application, made) as address:
+        _, writer = await asyncio.open_connection(*address)
+        writer.write(b"GET /first HTTP/1.1\r\nHost: x\r\n\r\nGET /second HTTP/1.1\r\nHost: x\r\n\r\n")
+        await until(lambda: bool(made) and bool(made[0].pipeline))
+        writer.close()
+        await until(lambda: bool(heard))
+    assert heard == ["/first http.disconnect"]
