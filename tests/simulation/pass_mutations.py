@@ -92,7 +92,7 @@ PASS_MUTATIONS = (
         "_complete",
         "batch.then != self._acknowledge",
         "batch.then == self._committed",
-        scenarios=(pass_scenario_of(67),),
+        scenarios=(pass_scenario_of(0),),
         hangs=True,
         found_as=HANGS,
     ),
