@@ -26,9 +26,10 @@ OPEN = {
     "api/v1/session": ("POST",),  # logging in
     "login/<str:secret>": METHODS,  # the one-time link
 }
-VALUES = {"str": "0" * 32, "path": "0" * 32, "int": "7"}
+#: of nothing: a small number may be the token that a test sends, which would be deleted
+VALUES = {"str": "0" * 32, "path": "0" * 32, "int": "987654321"}
 #: no id, of whatever
-MALFORMED = {"str": "x", "path": "x", "int": "7"}
+MALFORMED = {"str": "x", "path": "x", "int": "987654321"}
 
 
 def _routes(patterns: list[URLPattern | URLResolver], prefix: str = "") -> Iterator[str]:
