@@ -11,19 +11,12 @@ from typing import Any
 import polars as pl
 
 from benchmarks.digest import EMPTY, Digest, digest_of
+from benchmarks.reference import bid_loops
 from benchmarks.reference.bid_loops import STEP_ROWS
 from benchmarks.reference.files import Part, blocks, parts_of
 from benchmarks.reference.processes import Timed, timed_parts
 
-SCHEMA = {
-    "auction": pl.Int64(),
-    "bidder": pl.Int64(),
-    "price": pl.Int64(),
-    "channel": pl.String(),
-    "url": pl.String(),
-    "ts": pl.Int64(),
-    "extra": pl.String(),
-}
+SCHEMA = {**bid_loops.SCHEMA, "extra": pl.String()}
 READ = ("auction", "price")
 
 

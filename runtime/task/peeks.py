@@ -179,7 +179,7 @@ class Allowance:
 
 @dataclass(slots=True, eq=False)
 class Peek:
-    """What the samplers of a peek have seen since it was sent last."""
+    """Collects what the samplers of a peek have seen since it was sent last."""
 
     values: PeekedValues
     allowance: Allowance = field(default_factory=Allowance)
@@ -205,7 +205,7 @@ class Peek:
 
 @dataclass(slots=True, eq=False)
 class SeenLate:
-    """What a peek has seen of the records that a subtask has dropped as late."""
+    """Remembers which late records of a subtask a peek has seen."""
 
     samples: LateSamples
     next_number: int = 0

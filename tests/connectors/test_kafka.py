@@ -500,6 +500,7 @@ def test_many_partitions_share_the_memory_of_their_queues(broker: KafkaBroker, m
     opened[0].most_bytes = 10 * size
     broker.write(topic, [bytes(size)] * 20)
     wait_until(lambda: opened[0].is_full, 30, "a full queue")
+    assert not any(each.is_full for each in opened[1:4])
     fetcher.close()
 
 

@@ -60,7 +60,7 @@ def options(checkpoints: Path, max_rows: int) -> dict[str, str]:
 
 
 class Held(NamedTuple):
-    """What a process, its children that stay, and the checkpoints hold."""
+    """Counts what a process, its children that stay, and the checkpoints hold."""
 
     memory: int
     objects: int

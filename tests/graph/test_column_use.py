@@ -61,7 +61,7 @@ def graph_of(made: DataStream) -> JobGraph:
 
 
 def told(made: DataStream) -> tuple[frozenset[str], tuple[ColumnCondition, ...]]:
-    """What the source's format was told."""
+    """Return what the source's format was told."""
     factory = cloudpickle.loads(graph_of(made).vertices[0].head.factory)
     found: tuple[frozenset[str], tuple[ColumnCondition, ...]] = factory.source._format.told
     return found

@@ -70,7 +70,7 @@ class Rig:
         return self.output(edge)
 
     def seen(self) -> list[EdgePeeked]:
-        """What the slot says once it is time."""
+        """Return what the slot says once it is time."""
         del self.slots.link.sent[:]
         self.clock.advance(int(SEND_INTERVAL_MS))
         self.slots.slot.step()

@@ -2,9 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from functools import lru_cache
 
 import pyarrow as pa
+
+
+def texts_left_out(schema: pa.Schema, read: Collection[str]) -> frozenset[str]:
+    """Return the texts that a format of lines need not decode, given the columns that are read.
+
+    Every field can be a text, while a number that nobody reads may still be none, which makes its line a bad one. One
+    column is always left: a table without columns has no rows.
+    """
+    left_out = [field.name for field in schema if field.type == pa.string() and field.name not in read]
+    if len(left_out) == len(schema):
+        left_out.pop()
+    return frozenset(left_out)
 
 
 def with_nulls(found: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

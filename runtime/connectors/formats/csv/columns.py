@@ -19,7 +19,7 @@ from runtime.common.typeinfo import RowTypeInfo, TypeInformation, Types
 from runtime.connectors.formats.bad_records import BadRecordHandler
 from runtime.connectors.formats.file_format import UTF8_BOM, FileSplit, LineFormat, LineReader
 from runtime.connectors.formats.line_blocks import BLOCK_BYTES, open_unpacked
-from runtime.connectors.formats.unread_columns import with_nulls
+from runtime.connectors.formats.unread_columns import texts_left_out, with_nulls
 from runtime.connectors.formats.writer_format import ColumnWriterFormat, RowWriterFormat, columns_of
 from runtime.connectors.rate_limiter import RateLimiter
 from runtime.core.arrow import arrow_schema
@@ -99,19 +99,12 @@ class CsvFormat(LineFormat):
         return self._row_type
 
     def reading(self, columns: frozenset[str], conditions: Sequence[ColumnCondition]) -> CsvFormat:
-        """Leave out texts: every field can be one, while a number that nobody reads may still be none, which makes the
-        line a bad one.
-        """
-        if self._schema is None:
-            return self
-        left_out = [field.name for field in self._schema if field.type == pa.string() and field.name not in columns]
-        if len(left_out) == len(self._schema):
-            # a table without columns has no rows
-            left_out.pop()
+        """Return a format that leaves out texts which nobody reads."""
+        left_out = frozenset[str]() if self._schema is None else texts_left_out(self._schema, columns)
         if not left_out:
             return self
         reading = copy.copy(self)
-        reading._unread = frozenset(left_out)
+        reading._unread = left_out
         return reading
 
     def skips(self, line: bytes) -> bool:

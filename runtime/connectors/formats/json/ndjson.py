@@ -30,7 +30,7 @@ from runtime.common.typeinfo import RowTypeInfo, TypeInformation
 from runtime.common.types import Row
 from runtime.connectors.formats.file_format import LineFormat
 from runtime.connectors.formats.text_values import text_of
-from runtime.connectors.formats.unread_columns import with_nulls
+from runtime.connectors.formats.unread_columns import texts_left_out, with_nulls
 from runtime.connectors.formats.writer_format import RowWriterFormat
 from runtime.core.arrow import arrow_schema
 from runtime.core.batch import RecordBatch
@@ -87,19 +87,13 @@ class NdjsonFormat(LineFormat):
         return self._row_type
 
     def reading(self, columns: frozenset[str], conditions: Sequence[ColumnCondition]) -> NdjsonFormat:
-        """Leave out texts: every value can be one, while a number that nobody reads may still be none, which makes the
-        line a bad one.
-        """
-        if self._row_type is None or not self._is_flat:
-            return self
-        left_out = [f.name for f in self._schema if f.type == pa.string() and f.name not in columns]
-        if len(left_out) == len(self._schema):
-            # a frame without columns has no rows
-            left_out.pop()
+        """Return a format that leaves out texts which nobody reads."""
+        is_by_column = self._row_type is not None and self._is_flat
+        left_out = texts_left_out(self._schema, columns) if is_by_column else frozenset[str]()
         if not left_out:
             return self
         reading = copy.copy(self)
-        reading._unread = frozenset(left_out)
+        reading._unread = left_out
         return reading
 
     def skips(self, line: bytes) -> bool:
