@@ -23,12 +23,10 @@ from benchmarks.nexmark_data import NexmarkFiles, nexmark_files
 from benchmarks.reference.nexmark_queries import QUERIES, SESSION_GAP_MS, SLIDE_MS, STATES, WINDOW_MS, query_alone
 from benchmarks.sinks import DigestSink, LastSink, ResultSink, SumSink, read_cpu_seconds, read_digest, read_results
 from benchmarks.works.counting import Count
-from runtime.common import Row, Time, Types, WatermarkStrategy
+from runtime.common import Time, Types, WatermarkStrategy
 from runtime.connectors.formats.parquet.files import ParquetFormat
 from runtime.datastream import DataStream, StreamExecutionEnvironment
 from runtime.datastream.connectors.file_system import FileSource
-from runtime.datastream.functions import KeyedCoProcessFunction, RuntimeContext
-from runtime.datastream.state import ListState, ListStateDescriptor, ValueState, ValueStateDescriptor
 from runtime.datastream.window import (
     EventTimeSessionWindows,
     SlidingEventTimeWindows,
@@ -143,36 +141,12 @@ def q2(streams: Streams) -> DataStream:
     return streams.bids("auction", "price").where("auction % 123 = 0")
 
 
-class SellersAndAuctions(KeyedCoProcessFunction):
-    """Keeps a seller and the auctions that came before it; gives (name, city, state, auction)."""
-
-    person: ValueState[Row]
-    waiting: ListState[int]
-
-    def open(self, runtime_context: RuntimeContext) -> None:
-        self.person = runtime_context.get_state(ValueStateDescriptor("person", Types.PICKLED_BYTE_ARRAY()))
-        self.waiting = runtime_context.get_list_state(ListStateDescriptor("waiting", Types.LONG()))
-
-    def process_element1(self, value: Row, ctx: KeyedCoProcessFunction.Context) -> Iterable[Row]:
-        person = self.person.value()
-        if person is None:
-            self.waiting.add(value[0])
-        else:
-            yield Row(person[1], person[2], person[3], value[0])
-
-    def process_element2(self, value: Row, ctx: KeyedCoProcessFunction.Context) -> Iterable[Row]:
-        self.person.update(value)
-        for auction in self.waiting.get():
-            yield Row(value[1], value[2], value[3], auction)
-        self.waiting.clear()
-
-
 def q3(streams: Streams) -> DataStream:
     auctions = streams.auctions("id", "seller", "category").where("category = 10")
     states = ", ".join(f"'{state}'" for state in STATES)
     persons = streams.persons("id", "name", "city", "state").where(f"state IN ({states})")
-    both = auctions.connect(persons).key_by(lambda auction: auction[1], lambda person: person[0], Types.LONG())
-    return both.process(SellersAndAuctions(), output_type=NAMED)
+    sold = auctions.key_by_columns("seller").regular_join(persons.key_by_columns("id"), suffix="_of_seller")
+    return sold.select("name", "city", "state", "id")
 
 
 def q4(streams: Streams) -> DataStream:

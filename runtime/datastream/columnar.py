@@ -25,6 +25,7 @@ from runtime.operators.columnar.local_sessions import LocalSessionOperatorFactor
 from runtime.operators.columnar.map_frames import FrameFunction, MapFramesOperatorFactory, Rows
 from runtime.operators.columnar.panes import Panes, panes_of, processing_time_panes_of
 from runtime.operators.columnar.project import ProjectOperatorFactory, WhereOperatorFactory
+from runtime.operators.columnar.regular_join import RegularJoinOperatorFactory
 from runtime.operators.columnar.row_pairs import RowPairs
 from runtime.operators.columnar.running_aggregate import RunningAggregateOperatorFactory
 from runtime.operators.columnar.session_aggregate import SessionAggregateOperatorFactory, SessionAggregateSpec
@@ -54,6 +55,7 @@ __all__ = [
     "frames_mapped",
     "interval_joined",
     "projected",
+    "regularly_joined",
     "row_pairs",
     "unnested",
     "window_joined",
@@ -341,6 +343,17 @@ def interval_joined(
     factory = ColumnIntervalJoinOperatorFactory(spec)
     made = left.transform_two(right, "Interval Join", factory, factory.output_type)
     return made.described_as(f"IntervalJoin({how}, {', '.join(spec.sides.keys[0])}, {lower_ms} ms to {upper_ms} ms)")
+
+
+def regularly_joined(left: KeyedStream, right: KeyedStream, suffix: str) -> DataStream:
+    """Return the pairs of all rows with equal keys.
+
+    Raises:
+        ColumnExpressionError, TypeError: see `interval_joined`.
+    """
+    factory = RegularJoinOperatorFactory(_sides(left, right, "regular_join", suffix))
+    made = left.transform_two(right, "Join", factory, factory.output_type)
+    return made.described_as(f"Join({', '.join(factory.sides.keys[0])})")
 
 
 def row_pairs(left: KeyedStream, right: KeyedStream, suffix: str) -> RowPairs:

@@ -30,6 +30,7 @@ from runtime.datastream.columnar import (
     filtered,
     frames_mapped,
     projected,
+    regularly_joined,
     unnested,
     window_joined,
     with_json,
@@ -884,6 +885,24 @@ class KeyedStream(DataStream):
         """
         self._check_keyed("window_join", other_stream)
         return window_joined(self, other_stream, window_assigner, how, suffix, with_window)
+
+    def regular_join(self, other_stream: KeyedStream, suffix: str = "_right") -> DataStream:
+        """Pair all records with equal keys, by column, whenever they come (not in PyFlink; SQL's regular inner join).
+
+        Both sides are kept for as long as the job lives: where event time says how far apart partners can be,
+        `interval_join` keeps less. Results have no event time. They have this stream's columns, then the other's; where
+        both have one of a name, the other's gets the suffix. Null keys are equal to each other.
+
+        Args:
+            other_stream: keyed by as many columns of the same types.
+            suffix: see above.
+
+        Raises:
+            ColumnExpressionError: a column's name is taken.
+            TypeError: a stream is not keyed by columns, or the keys differ in type.
+        """
+        self._check_keyed("regular_join", other_stream)
+        return regularly_joined(self, other_stream, suffix)
 
     def execute_and_collect(self, job_execution_name: str | None = None, limit: int | None = None) -> Any:
         """Run the program like `DataStream.execute_and_collect`; records come as Row(key, record), as in PyFlink."""

@@ -19,7 +19,6 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple, get_args
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 from polars.exceptions import PolarsError
 
@@ -35,8 +34,7 @@ from runtime.operators.columnar.frames import FrameReader
 from runtime.operators.columnar.input_checks import check_inserts, event_times
 from runtime.operators.columnar.join_buffer import EXPIRES, TIME, JoinBuffer
 from runtime.operators.columnar.join_columns import JoinSides
-from runtime.operators.columnar.key_joins import joined
-from runtime.operators.columnar.keyed_rows import in_ranges
+from runtime.operators.columnar.key_joins import MAX_PAIRS, numbered, pairs_in_parts
 from runtime.operators.columnar.late_rows import LateRows
 from runtime.operators.columnar.panes import Times
 from runtime.operators.columnar.segment_log import Content, LoggedState, SegmentLog, restored_rows
@@ -62,9 +60,6 @@ from runtime.state.snapshot import CANONICAL_SNAPSHOT, OperatorSnapshot, Snapsho
 from runtime.state.state_meta import DeclaredStates
 
 STATE_NAMES = ("left-rows", "right-rows")
-MAX_PAIRS = 1 << 16
-"""Number of pairs built at once. With fewer, the fixed cost of a frame shows; more only take memory."""
-_KEY = "__key"
 _TOLD = "__told"
 """Whether it has been told if a row has a partner although the watermark has not come so far: another one had, before a
 restore set event time back. Only in memory; snapshots have such rows under a header of their own."""
@@ -355,11 +350,12 @@ class ColumnIntervalJoinOperator(TwoInputBatchOperator):
         """Yield pairs by row, each row's by the other's time: (row, columns, event time of the result)."""
         lower, upper = self._bounds[side]
         firsts, lasts = _shifted(rows.times, lower), _shifted(rows.times, upper)
-        buffer, keys = self._buffers[1 - side], rows.frame.select(self._key_names[side])
-        others = buffer.find(keys, int(firsts.min()), int(lasts.max()))
+        own, theirs = self._key_names[side], self._key_names[1 - side]
+        keys = rows.frame.select(own)
+        others = self._buffers[1 - side].find_between(keys, int(firsts.min()), int(lasts.max()))
         if not others.height:
             return
-        numbers, other_numbers = self._numbered(side, keys, others)
+        numbers, other_numbers = numbered(keys, own, others, theirs)
         order = np.lexsort((others.get_column(TIME).to_numpy(), other_numbers))
         order = order[np.searchsorted(other_numbers[order], 0) :]
         others, other_numbers = others[order], other_numbers[order]
@@ -370,12 +366,9 @@ class ColumnIntervalJoinOperator(TwoInputBatchOperator):
         places = other_numbers * width + np.searchsorted(ranks, other_times)
         starts = np.searchsorted(places, numbers * width + np.searchsorted(ranks, firsts))
         stops = np.searchsorted(places, numbers * width + np.searchsorted(ranks, lasts, side="right"))
-        counts = np.maximum(stops - starts, 0)
         others_expire = others.get_column(EXPIRES).to_numpy()
         others = others.drop(TIME, EXPIRES, _TOLD)
-        for first, last in _chunks(counts):
-            causes = np.repeat(np.arange(first, last), counts[first:last])
-            met = in_ranges(starts[first:last], starts[first:last] + counts[first:last])
+        for causes, met in pairs_in_parts(starts, stops):
             is_there = others_expire[met] > rows.watermarks[causes]
             if not is_there.all():
                 causes, met = causes[is_there], met[is_there]
@@ -383,35 +376,11 @@ class ColumnIntervalJoinOperator(TwoInputBatchOperator):
                 frame = pl.concat([rows.frame[causes], others[met]], how="horizontal").select(self._output_names)
                 yield causes, frame, np.maximum(rows.times[causes], other_times[met])
 
-    def _numbered(self, side: int, keys: pl.DataFrame, others: pl.DataFrame) -> tuple[Times, Times]:
-        """Return the numbers of the keys of a side's rows and of the other side's, with -1 for keys that the former
-        lacks."""
-        own, theirs = self._key_names[side], self._key_names[1 - side]
-        different = keys.unique().with_row_index(_KEY)
-        number = pl.col(_KEY).cast(pl.Int64).fill_null(-1)
-
-        def numbers(frame: pl.DataFrame, names: list[str]) -> Times:
-            numbered = joined(frame.select(names), different, names, "left", right_keys=own, in_order=True)
-            found: Times = numbered.select(number).to_series().to_numpy()
-            return found
-
-        return numbers(keys, own), numbers(others, theirs)
-
 
 def _shifted(times: Times, by: int) -> Times:
     """Return `times + by`, saturated at both ends of time."""
     shifted: Times = np.clip(times, -_FAR, _FAR) + by
     return shifted
-
-
-def _chunks(counts: npt.NDArray[np.int64]) -> Iterator[tuple[int, int]]:
-    """Yield ranges of rows with about MAX_PAIRS pairs each, without the rows that have none at the end."""
-    ends = np.cumsum(counts)
-    start = 0
-    while start < len(counts) and (before := int(ends[start - 1]) if start else 0) < ends[-1]:
-        stop = max(int(np.searchsorted(ends, before + MAX_PAIRS, side="right")), start + 1)
-        yield start, stop
-        start = stop
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ from runtime.datastream.window import TumblingEventTimeWindows
 from runtime.operators.columnar import segment_log
 from runtime.operators.columnar.interval_join import ColumnIntervalJoinOperatorFactory, ColumnIntervalJoinSpec
 from runtime.operators.columnar.join_columns import JoinSides
+from runtime.operators.columnar.regular_join import RegularJoinOperatorFactory
 from runtime.operators.columnar.top_n import TopNOperatorFactory
 from runtime.operators.columnar.top_n_plan import top_n_spec
 from runtime.operators.operator import OperatorFactory
@@ -56,11 +57,12 @@ FACTORIES: dict[str, OperatorFactory] = {
     "windows": by_column(SlidingEventTimeWindows(20, 5, 0), None, 7),
     "inner": ColumnIntervalJoinOperatorFactory(ColumnIntervalJoinSpec(SIDES, -4, 9)),
     "full": ColumnIntervalJoinOperatorFactory(ColumnIntervalJoinSpec(SIDES, -4, 9, how="full")),
+    "regular": RegularJoinOperatorFactory(SIDES),
 }
 
 
 def job_of(factory: OperatorFactory, directory: Path) -> CheckpointedJob:
-    if isinstance(factory, ColumnIntervalJoinOperatorFactory):
+    if isinstance(factory, ColumnIntervalJoinOperatorFactory | RegularJoinOperatorFactory):
 
         def create_two(
             parallelism: int, subtask: int, clock: ManualClock, snapshot: OperatorSnapshot | None
