@@ -375,8 +375,7 @@ class JobRunner:
             job.ended_at = now
             # no slots are kept for it any more, whatever ends after this
             self._resources.withdraw(job.id)
-        entries = self.exceptions()
-        if job.state == "FAILED" and job.failure is None and entries:
+        if job.state == "FAILED" and job.failure is None and (entries := self.exceptions()):
             job.failure = {name: entries[0][name] for name in ("message", "stacktrace", "timestamp")}
         self._failures = snapshot.failures
         self._logs.note_failures(snapshot.exceptions, dates.offset_ms)

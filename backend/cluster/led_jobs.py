@@ -60,6 +60,12 @@ Document = dict[str, Any]
 #: how a job refuses to be run at all, in words for its user
 REFUSALS = (GraphFormatError, ConfigurationError, RescaleError, CheckpointStorageError, UnsealedError)
 
+#: so many documents a second are published of jobs whose state has not changed, whatever the number of jobs: one takes
+#: some milliseconds. Fewer: pages of few jobs stand still; more: many jobs keep this loop from all else
+DOCUMENTS_PER_S = 20
+#: but each document after so long at the latest
+STALE_MS = 5_000.0
+
 
 class LedJobs:
     """The jobs of one leader.
@@ -106,6 +112,8 @@ class LedJobs:
         self.unsaved: set[str] = set()
         #: job that this leader has taken and cannot run yet → which storage does not answer
         self.held_up: dict[str, str] = {}
+        #: job → when its document was published, monotonic ms; none: its state has changed since
+        self._published_ms: dict[str, float] = {}
 
     # --- jobs without a runner ----------------------------------------------------------------------------------------
 
@@ -237,6 +245,7 @@ class LedJobs:
                 answers = runner.requests.answers(is_ending=_is_ending(runner.job))
                 if runner.observe():
                     self.unsaved.add(job_id)
+                    self._published_ms.pop(job_id, None)
                 for action in self._machine.runner(self.seen(runner, answers)):
                     self._act_on_runner(action, runner)
                 if not runner.job.is_terminal:
@@ -317,10 +326,15 @@ class LedJobs:
                 runner.end_peek(peek_id)
 
     def publish(self) -> None:
-        """Publish the documents of running jobs that have changed."""
-        for runner in self._not_ended():
+        """Publish the documents of running jobs that have changed; of many jobs by turns."""
+        now_ms, runners = self._clock.monotonic_ms(), self._not_ended()
+        interval_ms = min(len(runners) * 1_000.0 / DOCUMENTS_PER_S, STALE_MS)
+        for runner in runners:
             with self.contained(runner):
-                self._publisher.job(runner)
+                since_ms = now_ms - self._published_ms.get(runner.job.id, -STALE_MS)
+                if since_ms >= interval_ms or not self._publisher.has_told(runner.job.id):
+                    self._published_ms[runner.job.id] = now_ms
+                    self._publisher.job(runner)
                 self._publisher.stacks(runner)
                 self._publisher.peeks(runner)
 
@@ -424,6 +438,7 @@ class LedJobs:
                 if runner.has_removed_checkpoints:
                     self.cleared.add(job_id)
                 self._publisher.forget(job_id)
+                self._published_ms.pop(job_id, None)
 
     def _record_statistics(self, runner: JobRunner) -> None:
         record = None if runner.job.is_terminal else runner.unrecorded_statistics()

@@ -116,6 +116,10 @@ class Publisher:
             self._tell_checkpoints(runner)
             self._tell(document)
 
+    def has_told(self, job_id: str) -> bool:
+        """Return whether the bus has a document of a running job."""
+        return job_id in self._published
+
     def job_saved(self, runner: JobRunner, document: Document) -> None:
         """Publish a document of a job whose row has just been saved with it."""
         self._entries[runner.job.id] = job_entry(document)

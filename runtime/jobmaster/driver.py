@@ -196,6 +196,9 @@ class JobMasterDriver:
         self.stacks = StackReports(self._provider.send, clock)
         self.peeks = JobPeeks(graph, self._provider.send, clock)
         self._lock = threading.Lock()
+        #: of the machine as it is, with the trouble of the storage then; None: nobody has asked since the last event
+        self._status: JobStatusSnapshot | None = None
+        self._status_trouble = ""
         self._begun = self._closed = self._is_leaving = False
         #: the latest parallelisms that were offered before the job began
         self._first_offer: ParallelismOffered | None = None
@@ -346,9 +349,12 @@ class JobMasterDriver:
         self.peeks.renew(request, self.status().tasks)
 
     def status(self) -> JobStatusSnapshot:
-        """Return the job's current status; any thread."""
+        """Return the job's current status; any thread. It is made once for each event."""
+        trouble = self._storage.trouble
         with self._lock:
-            return self._machine.status(self._storage.trouble)
+            if self._status is None or self._status_trouble != trouble:
+                self._status, self._status_trouble = self._machine.status(trouble), trouble
+            return self._status
 
     def statistics_record(self) -> StatisticsRecord:
         """Return the counts of checkpoints with which a later JobMaster of the job goes on; any thread."""
@@ -382,6 +388,7 @@ class JobMasterDriver:
         cause = FailureInfo(message, "".join(traceback.format_exception(error)), is_fatal=True)
         with self._lock:
             self._machine.break_off(cause, self._clock.monotonic_ms())
+            self._status = None
             status = self._machine.status()
         self._storage.freeze()
         self._refuse_requests(message)
@@ -473,6 +480,7 @@ class JobMasterDriver:
 
     def _decide(self, event: JobMasterEvent) -> None:
         with self._lock:
+            self._status = None
             actions = self._machine.handle(event, self._clock.monotonic_ms(), self._clock.now_ms())
         for action in actions:
             self._perform(action)

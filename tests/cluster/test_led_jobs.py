@@ -11,13 +11,17 @@ import pytest
 from django.db import OperationalError
 
 from backend.cluster import services
+from backend.cluster.job_runner import JobRunner
 from backend.cluster.job_store import JobStore
 from backend.cluster.jobmanager import JobManager
+from backend.cluster.led_jobs import DOCUMENTS_PER_S, STALE_MS
 from backend.cluster.live_document import LiveDocument
 from backend.cluster.models import Job, JobException, Operation
+from backend.cluster.publisher import Publisher
 from backend.cluster.slot_pool import Stage, StageKey
 from runtime.core.ids import Attempt, CheckpointId, SlotId
 from runtime.jobmaster.actions import RequestAnswered
+from runtime.testing.clock import ManualClock
 from tests.cluster.graphs import RESTARTING, graph_json
 from tests.cluster.leading import new_leader, take_leadership
 from tests.support.waiting import wait_until
@@ -208,3 +212,40 @@ def test_the_slots_of_a_job_are_disowned_although_nobody_heard_that_its_end_was_
     turn(manager, job)
     assert manager.resources._adopted == {"tm": []}
     assert services.job_document(job.id)["state"] == "CANCELED"
+
+
+def test_documents_of_many_jobs_are_published_by_turns_and_news_at_once(
+    manager: JobManager, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jobs = [submit() for _ in range(3 * DOCUMENTS_PER_S)]
+    turn(manager, jobs[0])
+    assert len(manager.jobs.runners) == len(jobs)
+    clock = ManualClock(10_000)
+    monkeypatch.setattr(manager.jobs, "_clock", clock)
+    told: list[str] = []
+    publish = Publisher.job
+
+    def note(publisher: Publisher, runner: JobRunner) -> None:
+        told.append(runner.job.id)
+        publish(publisher, runner)
+
+    monkeypatch.setattr(Publisher, "job", note)
+
+    def published() -> list[str]:
+        told.clear()
+        manager.jobs.publish()
+        return sorted(told)
+
+    every = sorted(job.id for job in jobs)
+    clock.advance(STALE_MS)
+    assert published() == every
+    clock.advance(1_500)
+    assert published() == []
+    clock.advance(1_500)
+    assert published() == every
+    changed = manager.jobs.runners[jobs[1].id]
+    monkeypatch.setattr(changed, "observe", lambda: True)
+    manager.jobs.observe()
+    assert published() == [changed.job.id]
+    manager.publisher.bus_is_back()
+    assert published() == every

@@ -247,3 +247,14 @@ class ThreadedDriver(JobMasterDriver):
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named | {"is_inline": False})
+
+
+def test_a_status_is_made_once_for_each_event(tmp_path: Path) -> None:
+    handle = started(tmp_path)
+    running = handle._driver.status()
+    handle.cancel()
+    with pytest.raises(JobExecutionError):
+        handle.wait(WAIT_S)
+    ended = handle._driver.status()
+    assert running.state is not ended.state
+    assert handle._driver.status() is ended
