@@ -64,9 +64,14 @@ class CookieAuthentication(SessionAuthentication):
 
 
 def is_from_other_site(request: Request) -> bool:
-    """Return whether another site may have triggered a request: a link there sends a GET with the session cookie."""
+    """Return whether another site may have triggered a request: a link there sends a GET with the session cookie.
+
+    No page is shown by such requests, so none that a browser sends to show one is meant, whoever seems to have sent it.
+    """
     if not isinstance(request.successful_authenticator, CookieAuthentication):
         return False
+    if request.META.get("HTTP_SEC_FETCH_MODE") == "navigate" or "text/html" in request.META.get("HTTP_ACCEPT", ""):
+        return True
     site = request.META.get("HTTP_SEC_FETCH_SITE")
     if site is None:
         # browsers omit the header on plain http; the page's own requests carry a Referer there

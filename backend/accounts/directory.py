@@ -182,6 +182,9 @@ def make_token(
         raise UnknownError(f"There is no user {owner}.")
     if not name.strip() or len(name) > 100 or name == ADMIN_TOKEN_NAME:
         raise DirectoryError("A token needs a name of at most 100 characters.")
+    if not name.isprintable():
+        # marks of direction among them, with which it would look like another one's
+        raise DirectoryError("A token's name has printable characters only.")
     if days is not None and not 1 <= days <= MAX_DAYS:
         raise DirectoryError(f"A token is valid for 1 to {MAX_DAYS} days.")
     most = min(own, own_role_of(user))

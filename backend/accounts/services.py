@@ -16,10 +16,11 @@ from django.contrib.auth.models import User
 from django.db import transaction
 from django.http import HttpRequest
 from django.utils.crypto import salted_hmac
+from rest_framework.exceptions import AuthenticationFailed, PermissionDenied
 
 from backend.accounts import failed_logins
 from backend.accounts.models import ApiToken, LoginLink
-from backend.accounts.roles import act_with
+from backend.accounts.roles import Role, act_with, acting_token, role_of
 from backend.cluster.database_clock import now_ms as now_ms
 from backend.cluster.rows_by_key import row_by_key
 from backend.config.environment import check_secret
@@ -129,13 +130,14 @@ def user_of_token(token: str) -> User | None:
 
 
 def begin_session(request: HttpRequest, user: User, token: ApiToken | None) -> None:
-    """Log a user in; nothing of an earlier session of theirs stays but what the page has put there.
+    """Log a user in; nothing of an earlier session of that browser stays, nor does its key, whoever may know it.
 
     Args:
         request: gets the session.
         user: who has shown who they are.
         token: what they have shown it by, if by a token: the session ends with it, and has no more rights.
     """
+    request.session.flush()
     login(request, user, backend=BACKEND)
     now = now_ms()
     marks = {SESSION_BEGAN: now, SESSION_SEEN: now, SESSION_TOKEN: None if token is None else token.pk}
@@ -163,6 +165,32 @@ def limit_session(session: MutableMapping[str, Any], user: User) -> bool:
         return False
     act_with(user, found)
     return True
+
+
+def check_still_may(user: Any, need: Role) -> None:
+    """Check a user's rights again behind work that has taken a while, in the transaction that records what comes of it.
+
+    Args:
+        user: as the request was authenticated.
+        need: the role that the work takes.
+
+    Raises:
+        AuthenticationFailed: the user or the token is there no more, or valid no more.
+        PermissionDenied: the role was taken away.
+    """
+    now = User.objects.select_for_update().filter(pk=user.pk, is_active=True).first()
+    token = acting_token(user)
+    if now is not None and token is not None:
+        found = _valid(row_by_key(ApiToken, "id", token.pk))
+        now = None if found is None else now
+        if now is not None and found is not None:
+            act_with(now, found)
+    if now is None:
+        raise AuthenticationFailed("Your access has ended meanwhile; nothing was done.")
+    if role_of(now) < need:
+        raise PermissionDenied(
+            f"Your role has changed meanwhile: this takes the role {need.group_name}. Nothing was done."
+        )
 
 
 def _valid(token: ApiToken | None) -> ApiToken | None:

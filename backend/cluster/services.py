@@ -229,7 +229,7 @@ def submit_job(
         job_id: an id chosen by the client: requests with the same id, even concurrent ones, create one job.
         locations: of the graph's options, from `check_locations`; None: checks them, which a transaction must not.
         is_limited: whether it counts as one more of its user's jobs; False: it takes the place of another.
-        check: is called with the locations before anything is done; what it raises goes through.
+        check: is called with the locations in the transaction, before anything is done; what it raises goes through.
 
     Raises:
         StorageSilentError: a storage has not answered yet; nothing was done.
@@ -248,7 +248,6 @@ def submit_job(
     except (SnapshotNeededError, SnapshotDisposedError):
         _refuse_known(job_id)
         raise
-    check(locations)
     if locations.snapshot:
         # wherever links lead by then: that is what was checked
         started = {options.RECOVERY_PATH.key: locations.snapshot}
@@ -262,6 +261,7 @@ def submit_job(
     def insert(graph: JobGraph) -> Job:
         job = new_job(graph, artifact, args, configuration, submission or {}, _user_id(user))
         with transaction.atomic():
+            check(locations)
             if artifact is not None:
                 _keep(artifact)
             if is_limited:

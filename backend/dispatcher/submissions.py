@@ -10,6 +10,8 @@ from rest_framework import exceptions
 
 from backend.accounts.errors import Conflict
 from backend.accounts.ownership import check_restore
+from backend.accounts.roles import Role
+from backend.accounts.services import check_still_may
 from backend.cluster import services
 from backend.cluster.models import Artifact, Job
 from backend.dispatcher import artifacts
@@ -20,6 +22,12 @@ from runtime.common import options
 from runtime.common.config_options import ConfigurationError
 
 logger = logging.getLogger(__name__)
+
+
+def _check_rights(user: services.User, locations: services.CheckedLocations) -> None:
+    """Check again what the submitter may do: planning has taken seconds."""
+    check_still_may(user, Role.DEVELOPER)
+    check_restore(user, locations)
 
 
 def find_artifact(jar_id: str) -> Artifact:
@@ -49,6 +57,7 @@ def run_program(
         BadRequest: the program defines no job, or one with options that are wrong.
         Conflict: a job has the id that the client chose, or the snapshot is needed by another job.
         NotTheOwner: the snapshot is somebody else's, and owners count.
+        AuthenticationFailed, PermissionDenied: the submitter's access has ended while the program was planned.
         PlanningBusy, ClientLeft, StorageProblem, SubmissionRefused: as `extract`.
     """
     if wanted.job_id is not None and Job.objects.filter(id=wanted.job_id).exists():
@@ -74,7 +83,7 @@ def run_program(
             user,
             submission,
             wanted.job_id,
-            check=partial(check_restore, user),
+            check=partial(_check_rights, user),
         )
     except ConfigurationError as error:
         raise BadRequest(str(error)) from error

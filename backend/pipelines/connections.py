@@ -178,19 +178,20 @@ def is_known(secret: SecretName) -> bool:
     return False
 
 
-def test_connection(connection: Connection) -> dict[str, Any]:
-    """Ask the system for a sign of life; return and record {"ok", "message"}."""
+def test_connection(connection: Connection) -> OutsideError | None:
+    """Ask the system for a sign of life, and record {"ok", "message"}; return why there was none."""
+    failure: OutsideError | None = None
     try:
         result = {"ok": True, "message": _asked(connection, KINDS[connection.kind].test)[:MAX_MESSAGE_CHARS]}
     except OutsideError as error:
-        result = {"ok": False, "message": str(error)}
+        failure, result = error, {"ok": False, "message": str(error)}
     now = now_ms()
     # unless it was replaced meanwhile
     Connection.objects.filter(name=connection.name, updated_at=connection.updated_at).update(
         tested_at=now, test_result=result
     )
     connection.tested_at, connection.test_result = now, result
-    return result
+    return failure
 
 
 def describe_connection(connection: Connection, name: str | None = None) -> Found:

@@ -19,6 +19,8 @@ from django.db import IntegrityError, transaction
 from django.db.models import QuerySet
 
 from backend.accounts.ownership import check_restore
+from backend.accounts.roles import Role
+from backend.accounts.services import check_still_may
 from backend.cluster import services as cluster_services
 from backend.cluster.checkpoint_home import cluster_storage
 from backend.cluster.location_checks import CheckLocation
@@ -222,6 +224,7 @@ def deploy(
         KeyTakenError: the key belongs to a deployment of another version, or with another choice of state.
         PipelineUnknownError, ArchivedError, NotDeployableError, DeploymentOpenError, OtherRunsError, StateRefusedError,
             DeploymentRefusedError: nothing was done. See `plan` for others.
+        AuthenticationFailed, PermissionDenied: the user's access has ended meanwhile; nothing was done.
     """
     known = known_deployment(user, key)
     if known is not None:
@@ -269,6 +272,7 @@ def _deploy(
         if previous is not None and location:
             _refuse_ending(snapshot.snapshot, previous)
         with transaction.atomic():
+            check_still_may(user, Role.OPERATOR if pipeline.deployments.exists() else Role.DEVELOPER)
             _refuse_archived(pipeline)
             # storages take their time: a job that began meanwhile would run beside this one
             _refuse_other(running_deployment(pipeline), Seen(None if previous is None else previous.id))

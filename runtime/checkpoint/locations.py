@@ -32,7 +32,9 @@ def to_uri(location: str | Path) -> str:
     if not colon:
         return _uri_of(Path(text.removeprefix("file:")).absolute())
     if scheme.lower() not in SCHEMES:
-        raise UnknownFileSystemError(text, f"there is no file system for {scheme}://, only for {', '.join(SCHEMES)}")
+        raise UnknownFileSystemError(
+            text, f"there is no file system for {scheme}://, only for {', '.join(SCHEMES[:-1])}"
+        )
     if "?" in text or "#" in text:
         # an object's name may contain them, a URI's options must not be lost: guessing would be wrong
         raise UnknownFileSystemError(text, "a URI with options or a fragment cannot be extended by file names")

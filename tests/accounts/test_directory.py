@@ -134,6 +134,11 @@ def test_a_token_is_shown_once_expires_by_itself_and_is_revoked_at_once(api: API
     assert client.get("/api/v1/session").status_code == 401
 
 
+@pytest.mark.parametrize("name", ["", "  ", "a" * 101, "\u202egnp", "two\nlines"])
+def test_a_token_is_named_by_what_can_be_read(api: APIClient, name: str) -> None:
+    assert api.post("/api/v1/tokens", {"name": name}, format="json").status_code == 400
+
+
 def test_a_token_gives_no_more_than_its_scope(api: APIClient) -> None:
     client = with_token(made(api, name="dashboard", scope="viewer")["token"])
     assert role_with(client) == "viewer"

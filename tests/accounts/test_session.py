@@ -117,6 +117,19 @@ def test_the_session_gets_a_new_id_at_login(browser: APIClient, alice: User) -> 
     assert browser.cookies["tidemark-session"].value != "0" * 32
 
 
+def test_a_login_ends_the_session_before_it_whoever_knows_that(browser: APIClient, alice: User) -> None:
+    token = services.create_token(alice, "of a script", scope="viewer")
+    browser.post(SESSION, {"token": token}, format="json")
+    known = browser.cookies["tidemark-session"].value
+    csrf = browser.cookies["csrftoken"].value
+    answer = browser.post(SESSION, {"username": "alice", "password": PASSWORD}, format="json", HTTP_X_CSRFTOKEN=csrf)
+    assert answer.json()["user"]["role"] == "developer"
+    assert browser.cookies["tidemark-session"].value != known
+    copy = APIClient()
+    copy.cookies["tidemark-session"] = known
+    assert copy.get(SESSION).status_code == 401
+
+
 def test_a_login_link_logs_in_once_and_leads_to_the_page(browser: APIClient, alice: User) -> None:
     path = services.create_login_link(alice)
     answer = browser.get(path)

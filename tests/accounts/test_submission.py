@@ -44,6 +44,7 @@ PROGRAMS = {
 DRAFTS = {
     ("POST", "api/v1/pipelines/plan"),
     ("POST", "api/v1/pipelines/preview"),
+    ("POST", "api/v1/pipelines/read-schema"),
     ("POST", "api/v1/pipelines/tests"),
 }
 

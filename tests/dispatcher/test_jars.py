@@ -15,6 +15,7 @@ from django.contrib.auth.models import User
 from pytest_django import Settings
 from rest_framework.test import APIClient
 
+from backend.accounts.roles import Role, set_role
 from backend.accounts.shared_counts import SharedCounts
 from backend.audit.models import AuditEvent
 from backend.cluster import services
@@ -301,6 +302,44 @@ def test_two_requests_of_one_id_at_the_same_moment_are_one_job(
     assert answer.status_code == 409
     assert answer.json()["errors"] == [f"Job {wanted} was already submitted."]
     assert Job.objects.get().id == wanted
+
+
+def deactivate(user: User) -> None:
+    User.objects.filter(pk=user.pk).update(is_active=False)
+
+
+def revoke(user: User) -> None:
+    user.api_tokens.all().delete()
+
+
+def demote(user: User) -> None:
+    set_role(user, Role.OPERATOR)
+
+
+def delete(user: User) -> None:
+    user.delete()
+
+
+@pytest.mark.parametrize(("takes_away", "code"), [(deactivate, 401), (revoke, 401), (demote, 403), (delete, 401)])
+def test_who_has_lost_access_while_a_program_was_planned_runs_nothing(
+    api: APIClient,
+    alice: User,
+    monkeypatch: pytest.MonkeyPatch,
+    takes_away: Callable[[User], None],
+    code: int,
+) -> None:
+    name = jar_id(upload(api, "tiny.py", PROGRAM))
+
+    def meanwhile(artifact: Artifact, request: ProgramRequest, has_left: Callable[[], bool]) -> ExtractedJob:
+        extracted = programs.extract(artifact, request, has_left)
+        takes_away(alice)
+        return extracted
+
+    monkeypatch.setattr(submissions, "extract", meanwhile)
+    answer = api.post(f"/v1/jars/{name}/run", {}, format="json")
+    assert answer.status_code == code, answer.content
+    assert "meanwhile" in answer.json()["errors"][0]
+    assert not Job.objects.exists()
 
 
 def test_micro_batches_can_be_switched_off(api: APIClient, settings: Settings) -> None:

@@ -222,6 +222,9 @@ def test_flinks_page_cancels_with_a_get(alice: User, job: Job) -> None:
         {"HTTP_SEC_FETCH_SITE": "cross-site"},
         {"HTTP_SEC_FETCH_SITE": "none"},
         {"HTTP_REFERER": "http://testserver.evil.example/"},
+        # our own page was made to lead there
+        {"HTTP_SEC_FETCH_SITE": "same-origin", "HTTP_SEC_FETCH_MODE": "navigate"},
+        {"HTTP_REFERER": "http://testserver/ui/login", "HTTP_ACCEPT": "text/html,application/xhtml+xml"},
     ],
 )
 def test_another_sites_link_cancels_nothing(alice: User, job: Job, headers: dict[str, str]) -> None:

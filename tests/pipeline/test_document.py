@@ -130,12 +130,12 @@ def test_later_changes_of_the_value_do_not_reach_the_document() -> None:
         (changed(code=["a\n"]), "must match"),
         (changed(code=["a\r"]), "must match"),
         (changed(parameters=[{"name": "a\n", "type": "long"}]), "must match"),
-        (changed(nodes={"n1\n": orders()}, edges={}), "must match"),
+        (changed(nodes={"n1\n": orders()}, edges={}), "must be letters"),
         (changed(code=["#" * 70_000]), "more than 64 KiB"),
         (changed(parameters=[{"name": "a", "type": "long"}] * 2), "occurs twice"),
         (changed(types={"t": {"columns": [["a", 1]]}}), "must be a value of type string"),
         (changed(edges={"e": {"from": ["nowhere", "out"], "to": ["n1", "in"]}}), "there is no node 'nowhere'"),
-        (changed(nodes={"n/1": orders()}), "must match"),
+        (changed(nodes={"n/1": orders()}), "must be letters"),
         (changed(description=["x" * 3_000_000]), "more than 2 MiB"),
     ],
 )
@@ -159,6 +159,13 @@ def test_the_end_of_a_pattern_is_the_end_of_the_text(pattern: str, right: list[s
     schema = {"type": "string", "pattern": pattern}
     assert [list(violations(schema, text)) for text in right] == [[]] * len(right)
     assert all(list(violations(schema, text)) for text in wrong)
+
+
+@pytest.mark.parametrize("name", ["__proto__", "constructor", "toString", "hasOwnProperty", "__lookupGetter__"])
+def test_ids_that_every_javascript_object_has_are_refused(name: str) -> None:
+    with pytest.raises(DocumentError, match="JavaScript"):
+        read_document(changed(nodes={name: {**node("sink.print", "Show")}}, edges={}))
+    read_document(changed(nodes={f"{name}_": {**node("sink.print", "Show")}}, edges={}))
 
 
 def test_more_nodes_than_the_limit_are_refused() -> None:

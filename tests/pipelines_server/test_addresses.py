@@ -116,6 +116,7 @@ def test_urls_that_lead_to_this_machine_or_its_neighbours_are_refused(
         monkeypatch.setenv("TIDEMARK_SECRET_C_URL", url)
         tested = admins.post(f"{CONNECTIONS}/c/test").json()["test"]
         assert tested["ok"] is False, url
+        assert AuditEvent.objects.latest("pk").detail == {"ok": False, "refused": tested["message"]}, url
         described = api.post(f"{CONNECTIONS}/c/describe")
         assert described.status_code == 409, url
         assert described.json()["errors"][0]["message"] == tested["message"]
@@ -125,6 +126,7 @@ def test_urls_that_lead_to_this_machine_or_its_neighbours_are_refused(
     if kind == "postgres":
         read = api.post(f"{BASE}/read-schema", {"document": chain(source), "node": "n0"}, format="json")
         assert read.status_code == 400 and "service" in read.content.decode()
+        assert "service" in AuditEvent.objects.latest("pk").detail["refused"]
 
 
 @pytest.mark.usefixtures("never_connected")

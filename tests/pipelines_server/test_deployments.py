@@ -126,6 +126,20 @@ def test_a_pipeline_that_is_archived_while_a_version_is_planned_is_not_deployed(
     assert (Job.objects.count(), Deployment.objects.count()) == (0, 0)
 
 
+def test_who_is_deactivated_while_a_version_is_planned_deploys_nothing(
+    api: APIClient, alice: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pipeline, plan = create(api), deployments.plan
+
+    def overtaken(*args: Any) -> Any:
+        User.objects.filter(pk=alice.pk).update(is_active=False)
+        return plan(*args)
+
+    monkeypatch.setattr(deployments, "plan", overtaken)
+    assert deploy(api, pipeline).status_code == 401
+    assert (Job.objects.count(), Deployment.objects.count()) == (0, 0)
+
+
 def test_another_click_while_the_first_is_under_way_is_refused(api: APIClient) -> None:
     pipeline = create(api)
     deploy(api, pipeline)

@@ -11,6 +11,7 @@ from rest_framework.response import Response
 
 from backend.accounts.errors import Unavailable
 from backend.accounts.roles import Role
+from backend.audit import trail
 from backend.cluster.services import now_ms
 from backend.contract.operation import operation
 from backend.dispatcher.presence import has_left
@@ -18,6 +19,7 @@ from backend.pipelines import checking, schemas
 from backend.pipelines.answers import checks as answers
 from backend.pipelines.answers.building import DocumentBody
 from backend.pipelines.api.base import PipelinesView, body_of, document_of
+from backend.pipelines.connections import OutsideRefusedError
 
 MAX_NAME_CHARS = 200
 
@@ -55,9 +57,13 @@ class PlanView(PipelinesView):
 
 
 class ReadSchemaView(PipelinesView):
-    """The columns of the table or the files that a node reads. The node, which may be unfinished, stays as it is."""
+    """The columns of the table or the files that a node reads. The node, which may be unfinished, stays as it is.
+
+    What programs may read, this may, so it is refused where the cluster takes none.
+    """
 
     roles = {"POST": Role.DEVELOPER}  # noqa: RUF012
+    runs_drafts = ("POST",)
 
     @operation(answers.ReadSchemaAnswer, body=answers.ReadSchemaRequest)
     def post(self, request: Request) -> Response:
@@ -66,6 +72,8 @@ class ReadSchemaView(PipelinesView):
         try:
             found = schemas.read_schema(document_of(body).document, node, has_left(request))
         except checking.RefusedError as error:
+            if isinstance(error.__cause__, OutsideRefusedError):
+                trail.note(request._request, refused=str(error))
             raise exceptions.ValidationError({"node": str(error)}) from error
         except checking.TurnRefusedError as error:
             raise Unavailable(str(error)) from error

@@ -74,7 +74,9 @@ class ConnectionTestView(PipelinesView):
     @operation(answers.ConnectionAnswer)
     def post(self, request: Request, name: str) -> Response:
         connection = _find(name)
-        connections.test_connection(connection)
+        failure = connections.test_connection(connection)
+        trail.note(request._request, ok=failure is None)
+        _note_refusal(request, failure)
         return Response(_answer(connection))
 
 
@@ -91,11 +93,16 @@ class ConnectionDescribeView(PipelinesView):
         try:
             found = connections.describe_connection(_find(name), table)
         except connections.OutsideError as error:
-            if isinstance(error, connections.OutsideRefusedError):
-                trail.note(request._request, refused=str(error))
+            _note_refusal(request, error)
             raise Conflict(str(error), "outside") from error
         columns = [list(column) for column in found.columns]
         return Response({"names": found.names, "is_all": found.is_all, "row": found.row, "columns": columns})
+
+
+def _note_refusal(request: Request, failure: connections.OutsideError | None) -> None:
+    """Have the audit trail say that an address was refused, if that is why nothing was asked."""
+    if isinstance(failure, connections.OutsideRefusedError):
+        trail.note(request._request, refused=str(failure))
 
 
 def _noted(kind: str, options: Mapping[str, str]) -> dict[str, Any]:

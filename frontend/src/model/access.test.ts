@@ -17,6 +17,11 @@ test.each([
   ['/\n\\evil.example', '/'],
   ['//', '/'],
   ['/login?next=/', '/'],
+  ['/.//evil.example', '/'],
+  ['/jobs/../login', '/'],
+  ['/admin/../jobs/1/yarn-cancel', '/jobs/1/yarn-cancel'],
+  ['/admin/%2e%2E/jars/1/plan', '/jars/1/plan'],
+  ['/admin/\\..\\..\\jars/1/plan', '/jars/1/plan'],
 ])('a login returns from %j to %s', (next, path) => {
   expect(safeReturnPath(next)).toBe(path);
 });

@@ -25,15 +25,21 @@ export function rolesUpTo(role: Role): readonly Role[] {
   return ROLES.filter((each) => RANK[each] <= RANK[role]);
 }
 
-/** A path of this page only: a crafted link must not lead elsewhere after the login. */
+/** Stands for this server while a path is resolved. */
+const HERE = 'http://here.invalid';
+
+/**
+ * A path of this server only, as a browser resolves it: a crafted link must not lead elsewhere after the login, nor to a
+ * path that something else was asked about.
+ */
 export function safeReturnPath(next: string | null): string {
-  // browsers leave them out, wherever they stand
-  const read = next?.replaceAll(/[\t\n\r]/g, '') ?? '';
-  if (!read.startsWith('/') || /^\/[/\\]/.test(read) || read.startsWith('/login')) return '/';
-  return read;
+  if (next === null || !next.startsWith('/') || !URL.canParse(next, HERE)) return '/';
+  const { origin, pathname, search, hash } = new URL(next, HERE);
+  if (origin !== HERE || pathname.startsWith('//') || pathname.startsWith('/login')) return '/';
+  return pathname + search + hash;
 }
 
-/** Whether a path belongs to Django's admin, which is no part of this page. */
+/** Whether a path, which is resolved, belongs to Django's admin, which is no part of this page. */
 export function isAdminPath(path: string): boolean {
   return path === '/admin' || path.startsWith('/admin/') || path.startsWith('/admin?');
 }
