@@ -411,6 +411,13 @@ def deployment_of_job(job_id: str) -> Deployment | None:
     return rows.defer("graph").first()
 
 
+def switch_obstacle(job_id: str) -> str | None:
+    """Return why the execution of a job is not switched by the Dispatcher; None: it was not drawn."""
+    if not Deployment.objects.filter(job_id=job_id).exists():
+        return None
+    return "The job was drawn: choose the execution mode in its pipeline's settings, and redeploy it."
+
+
 def jobs_of(pipeline: Pipeline, number: int) -> list[tuple[Deployment, Job]]:
     """Return the newest deployments of a pipeline that have a job, newest first, with it.
 

@@ -16,7 +16,7 @@ from backend.cluster.leadership import LeadershipLostError
 from backend.cluster.models import Job, Operation
 from backend.cluster.replacement_machine import SETTLED_MS, START_PATIENCE_MS
 from backend.pipelines import services
-from backend.pipelines.deployments import deployments_that_keep
+from backend.pipelines.deployments import deployments_that_keep, switch_obstacle
 from backend.pipelines.documents import check
 from backend.pipelines.led_deployments import LedDeployments
 from backend.pipelines.models import Deployment, Pipeline
@@ -118,6 +118,13 @@ def test_no_storage_is_waited_for_while_nobody_else_can_write(leader: Replacing,
     num_submission = len(asked)
     assert leader.go_on(made)[-1] == "ROLLED_BACK"
     assert 0 < num_submission < len(asked)
+
+
+def test_a_drawn_job_is_switched_by_its_pipelines_setting(made: Deployment) -> None:
+    assert made.previous is not None
+    why = switch_obstacle(made.previous.job_id)
+    assert why is not None and "redeploy" in why
+    assert switch_obstacle("0" * 32) is None
 
 
 def test_state_can_be_left_behind(leader: Replacing, made: Deployment, savepoint: str) -> None:
