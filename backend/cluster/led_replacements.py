@@ -40,6 +40,8 @@ from backend.cluster.replacement_machine import (
 )
 from backend.cluster.withheld import UnsealedError
 from runtime.common.config_options import ConfigurationError
+from runtime.common.configuration import Configuration
+from runtime.common.execution_kind import runs_in_passes
 from runtime.core.clock import Clock
 from runtime.graph.codec import GraphFormatError
 from runtime.jobmaster.rescaling import RescaleError
@@ -159,6 +161,7 @@ class LedReplacements(ABC, Generic[Row]):
             running_ms,
             own or (counted is not None and counted.record.get("completed", 0) > 0),
             job.waiting_for,
+            runs_in_passes(Configuration.from_dict(job.configuration), blocks_by_default=False),
         )
 
     def _age_ms(self, name: str, state: str, entered: int) -> int:

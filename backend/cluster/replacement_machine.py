@@ -21,7 +21,8 @@ SETTLED_MS = 30_000
 """A job that has run for so long without a restart and without a checkpoint counts as settled. Shorter: code that
 fails with its first records is not rolled back; longer: jobs without checkpoints look unfinished."""
 START_PATIENCE_MS = 300_000
-"""Time for the new job to get slots and to restore. The old graph needs no more slots than it had."""
+"""Time for the new job to get slots and to restore, and for its first micro-batch. The old graph needs no more slots
+than it had."""
 OPEN_STATES = ("COMPILED", "CHECKED", "STOPPING", "SUBMITTED", "ROLLING_BACK")
 """States of replacements that the leader moves on."""
 
@@ -39,6 +40,8 @@ class JobSeen:
     has_checkpoint: bool = False
     """Whether it has completed a checkpoint of its own."""
     waiting_for: str = ""
+    runs_in_passes: bool = False
+    """Whether RUNNING says only that its first pass may begin, behind which it has a checkpoint."""
 
     @property
     def is_over(self) -> bool:
@@ -163,7 +166,8 @@ def _submitted(seen: ReplacementSeen) -> Action | None:
         return Fail("the new job was canceled before it had shown that it runs")
     if job.state == "FAILED":
         return _failed(seen, f"the new job has failed: {job.failure}")
-    if job.has_checkpoint or (job.running_ms is not None and job.running_ms >= SETTLED_MS):
+    settled_ms = START_PATIENCE_MS if job.runs_in_passes else SETTLED_MS
+    if job.has_checkpoint or (job.running_ms is not None and job.running_ms >= settled_ms):
         return Settle()
     if not seen.location:
         # nothing was replaced: restarts are the job's own affair

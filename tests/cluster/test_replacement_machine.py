@@ -43,6 +43,10 @@ def test_the_way_to_running() -> None:
     assert next_action(submitted(JobSeen("RUNNING", running_ms=5))) is None
     assert next_action(submitted(JobSeen("RUNNING", running_ms=5, has_checkpoint=True))) == Settle()
     assert next_action(submitted(JobSeen("RUNNING", running_ms=SETTLED_MS))) == Settle()
+    in_batches = JobSeen("RUNNING", running_ms=SETTLED_MS, runs_in_passes=True)
+    assert next_action(submitted(in_batches)) is None
+    assert next_action(submitted(replace(in_batches, has_checkpoint=True))) == Settle()
+    assert next_action(submitted(replace(in_batches, running_ms=START_PATIENCE_MS))) == Settle()
     assert next_action(submitted(JobSeen("FINISHED"))) == Settle()
     for state in ("RUNNING", "ROLLED_BACK", "FAILED"):
         assert next_action(seen(state)) is None

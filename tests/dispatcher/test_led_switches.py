@@ -12,7 +12,7 @@ from django.contrib.auth.models import User
 from backend.cluster import services
 from backend.cluster.containment import Containment
 from backend.cluster.models import Artifact, Job, Operation
-from backend.cluster.replacement_machine import START_PATIENCE_MS
+from backend.cluster.replacement_machine import SETTLED_MS, START_PATIENCE_MS
 from backend.cluster.row_retention import RowRetention
 from backend.cluster.snapshot_users import kept_by_apps
 from backend.cluster.withheld import given_of, sealed
@@ -136,6 +136,15 @@ def test_a_job_that_fails_at_once_gives_way_to_the_old_one(
     assert given.graph["configuration"][options.RECOVERY_PATH.key] == savepoint
     assert options.EXECUTION_MODE.key not in given.graph["configuration"]
     assert given.args == ["--password", SECRET]
+
+
+def test_a_job_in_batches_is_not_settled_before_its_first_one(leader: Replacing, made: ExecutionSwitch) -> None:
+    assert leader.go_on(made, polls=3, has_checkpoint=False)[-1] == "SUBMITTED"
+    for passes_ms, state in ((0, "SUBMITTED"), (SETTLED_MS, "SUBMITTED"), (START_PATIENCE_MS, "RUNNING")):
+        leader.clock.advance(passes_ms)
+        leader.poll()
+        made.refresh_from_db()
+        assert made.state == state
 
 
 def test_a_job_that_is_refused_gives_way_to_the_old_one(leader: Replacing, alice: User) -> None:
