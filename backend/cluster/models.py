@@ -297,6 +297,34 @@ class Operation(models.Model):
         return f"{self.kind} {self.trigger_id}"
 
 
+class Replacement(models.Model):
+    """A job that takes the place of another one, from its savepoint; abstract. `led_replacements` moves it on.
+
+    Ids of what outlives a transaction are chosen with the row, so that asking again is asking for the same.
+    """
+
+    id = models.CharField(max_length=32, primary_key=True, default=new_id)
+    state = models.CharField(max_length=16, db_index=True)
+    """One that `replacement_machine` knows."""
+    state_times = models.JSONField(default=dict)
+    """State → epoch ms at which it was entered."""
+    message = models.TextField(default="")
+    """Why it failed or was rolled back."""
+    job_id = models.CharField(max_length=32, default=new_id, db_index=True)
+    """Of the new job, chosen before that exists."""
+    stop_id = models.CharField(max_length=32, default=new_id)
+    """Trigger id of the stop of the job that it replaces."""
+    cancel_id = models.CharField(max_length=32, default=new_id)
+    """Trigger id of the cancellation of the new job, for a rollback."""
+    rollback_job_id = models.CharField(max_length=32, default=new_id)
+    """Of the job as which what it replaced comes back, chosen before that exists."""
+    created_by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+")
+    created_at = models.BigIntegerField()
+
+    class Meta:
+        abstract = True
+
+
 class TaskManager(models.Model):
     """A worker process that offers slots."""
 

@@ -163,6 +163,13 @@ def kept_by_apps(directories: Collection[str]) -> Mapping[str, Need]:
     return found
 
 
+def savepoints_of_stop(trigger_id: str) -> set[str]:
+    """Return where the savepoint of a stop is, or will be; for keepers whose job is stopped."""
+    stop = Operation.objects.filter(trigger_id=trigger_id).first()
+    left = () if stop is None else ((stop.result or {}).get("location"), (stop.progress or {}).get("directory"))
+    return {str(location) for location in left if location}
+
+
 def checkpoint_settings(job: Job) -> CheckpointSettings:
     """Return the checkpoint settings that a job was submitted with.
 

@@ -192,11 +192,18 @@ TIDEMARK_LEADER_WORK = [
     "backend.pipelines.deployment_retention.DeploymentRetention",
     "backend.accounts.led_expiry.LedExpiry",
     "backend.dispatcher.led_environments.LedEnvironments",
+    "backend.dispatcher.led_switches.LedSwitches",
+    "backend.dispatcher.switch_retention.SwitchRetention",
 ]
 #: which events of requests without a login are written
 TIDEMARK_ANONYMOUS_EVENTS = "backend.accounts.anonymous_events.listing"
 #: who needs snapshots in apps above the cluster's: see backend.cluster.snapshot_users.SnapshotKeeper
-TIDEMARK_SNAPSHOT_KEEPERS = ["backend.pipelines.deployments.deployments_that_keep"]
+TIDEMARK_SNAPSHOT_KEEPERS = [
+    "backend.pipelines.deployments.deployments_that_keep",
+    "backend.dispatcher.switches.switches_that_keep",
+]
+#: which apps above the Dispatcher's keep it from switching the execution of a job: see backend.dispatcher.switches
+TIDEMARK_SWITCH_OBSTACLES = ["backend.pipelines.deployments.switch_obstacle"]
 
 FRONTEND_DIR = BASE_DIR / "frontend" / "dist"
 STATIC_URL = f"{TIDEMARK_BASE_PATH}/static/"

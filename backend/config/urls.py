@@ -9,6 +9,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("", include("backend.administration.urls")),
     path("", include("backend.inbox.urls")),
     path("", include("backend.pipelines.urls")),
+    path("", include("backend.dispatcher.product_urls")),
     path("", include("backend.live.urls")),
     path("", include("backend.dispatcher.urls")),
 ]

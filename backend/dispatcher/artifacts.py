@@ -28,10 +28,12 @@ from backend.accounts.submission import check_program
 from backend.cluster.location_checks import StorageSilentError
 from backend.cluster.models import TERMINAL_STATES, Artifact, ClusterIdentity, Job
 from backend.cluster.program_files import ProgramFiles, owner_of, program_files, storage_problems
+from backend.cluster.replacement_machine import OPEN_STATES
 from backend.cluster.services import now_ms
 from backend.cluster.storage_calls import PROGRAMS, STORED_S, ask
 from backend.dispatcher.archives import SUFFIXES as ARCHIVE_SUFFIXES
 from backend.dispatcher.archives import check_archive
+from backend.dispatcher.models import ExecutionSwitch
 from backend.dispatcher.quota import give_back, set_aside
 
 logger = logging.getLogger(__name__)
@@ -161,16 +163,22 @@ def delete(artifact: Artifact) -> None:
     """Remove an artifact and its files.
 
     Raises:
-        ArtifactInUse: a job that has not ended needs it.
+        ArtifactInUse: a job that has not ended needs it, or one that goes on in another execution.
     """
     with transaction.atomic():
         # locked: a submission that is under way has its job before, or no artifact any more
         locked = Artifact.objects.select_for_update().filter(id=artifact.id).first()
         if locked is None:
             return
-        job = Job.objects.filter(artifact=locked).exclude(state__in=TERMINAL_STATES).only("id", "name").first()
+        jobs = Job.objects.filter(artifact=locked).only("id", "name")
+        job = jobs.exclude(state__in=TERMINAL_STATES).first()
         if job is not None:
             raise ArtifactInUse(f"{locked.file_name} is needed by job {job.name} ({job.id}), which has not ended.")
+        job = jobs.filter(id__in=ExecutionSwitch.objects.filter(state__in=OPEN_STATES).values("old_job_id")).first()
+        if job is not None:
+            raise ArtifactInUse(
+                f"{locked.file_name} is needed by job {job.name} ({job.id}), whose execution is being switched."
+            )
         paths = list(locked.files)
         locked.delete()
     _delete(program_files(), paths)

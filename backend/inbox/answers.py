@@ -7,12 +7,13 @@ from typing import Annotated, Literal, TypedDict
 from backend.contract.schema import Named
 
 HappeningKind = Annotated[
-    Literal["failed", "failure", "restart", "checkpoint", "savepoint", "deployment", "leader", "taskmanager"],
+    Literal["failed", "failure", "restart", "checkpoint", "savepoint", "deployment", "switch", "leader", "taskmanager"],
     Named(
         "HappeningKind",
         "failed: a job has ended so. failure: of an attempt, after which the job is not running again. checkpoint: one "
         "that has failed, the latest of its job. savepoint: done or failed, also of a stop. deployment: rolled back "
-        "or failed. leader: another JobManager leads. taskmanager: one was lost.",
+        "or failed. switch: of a job's execution, likewise. leader: another JobManager leads. taskmanager: one was "
+        "lost.",
     ),
 ]
 

@@ -1,5 +1,5 @@
-"""Happenings on the cluster, read from the rows in which they are: failures, operations, deployments, TaskManagers, the
-audit trail; and the latest failed checkpoint of each job.
+"""Happenings on the cluster, read from the rows in which they are: failures, operations, deployments, switches of the
+execution, TaskManagers, the audit trail; and the latest failed checkpoint of each job.
 
 Nothing is written here, so nothing has to be deleted: what rows are not kept (`backend.cluster.row_retention`) has not
 happened any more. Reads the database, and the cluster's document from Redis. Times are epoch ms.
@@ -17,6 +17,7 @@ from django.db.models.functions import RowNumber
 from backend.audit.models import AuditEvent
 from backend.cluster import services
 from backend.cluster.models import Job, JobException, Operation, TaskManager
+from backend.dispatcher.models import ExecutionSwitch
 from backend.inbox.answers import Happening
 from backend.live.failure_groups import class_of
 from backend.pipelines.models import Deployment
@@ -26,7 +27,8 @@ MAX_FAILURES_OF_JOB: Final = 3
 """Failures of attempts of one job, the newest ones: more, and one that restarts every few seconds hides all others."""
 KEPT_MS: Final = 7 * 24 * 3_600_000
 MAX_TEXT_CHARS: Final = 300
-_ENDED_BADLY: Final = (Deployment.State.ROLLED_BACK, Deployment.State.FAILED)
+_ENDED_BADLY: Final = ("ROLLED_BACK", "FAILED")
+"""States of deployments and switches."""
 
 
 class Happenings(NamedTuple):
@@ -46,6 +48,7 @@ def happenings(now: int) -> Happenings:
         _failures(since),
         _savepoints(since),
         _deployments(since),
+        _switches(since),
         _leaders(since),
         _taskmanagers(since),
     )
@@ -109,6 +112,18 @@ def _deployments(since: int) -> Iterator[Happening]:
         at = row["state_times"].get(row["state"], row["created_at"])
         text = f"deployment of version {row['version__number']} {what}: {row['message']}"
         yield _happening("deployment", at, row["pipeline_id"], row["pipeline__name"], text)
+
+
+def _switches(since: int) -> Iterator[Happening]:
+    rows = ExecutionSwitch.objects.filter(state__in=_ENDED_BADLY, created_at__gt=since).order_by("-created_at")
+    wanted = ("state", "state_times", "message", "created_at", "execution", "old_job_id")
+    found = list(rows.values(*wanted)[: MAX_HAPPENINGS + 1])
+    names = dict(Job.objects.filter(id__in=[row["old_job_id"] for row in found]).values_list("id", "name"))
+    for row in found:
+        what = "was rolled back" if row["state"] == ExecutionSwitch.State.ROLLED_BACK else "failed"
+        at = row["state_times"].get(row["state"], row["created_at"])
+        text = f"switch to the execution {row['execution']} {what}: {row['message']}"
+        yield _happening("switch", at, row["old_job_id"], names.get(row["old_job_id"], row["old_job_id"]), text)
 
 
 def _leaders(since: int) -> Iterator[Happening]:

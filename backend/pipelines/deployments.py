@@ -23,10 +23,10 @@ from backend.accounts.roles import Role
 from backend.accounts.services import check_still_may
 from backend.cluster import services as cluster_services
 from backend.cluster.checkpoint_home import cluster_storage
-from backend.cluster.location_checks import CheckLocation
-from backend.cluster.models import TERMINAL_STATES, Artifact, Job, Operation
+from backend.cluster.models import TERMINAL_STATES, Artifact, Job
+from backend.cluster.planned_jobs import PlannedJob
 from backend.cluster.services import CheckedLocations, now_ms
-from backend.cluster.snapshot_users import Need, SnapshotUses
+from backend.cluster.snapshot_users import Need, SnapshotUses, savepoints_of_stop
 from backend.cluster.storage_calls import ask_location, check_in_time
 from backend.dispatcher import artifacts
 from backend.dispatcher.programs import ProgramRequest, extract
@@ -265,9 +265,10 @@ def _deploy(
             raise StateRefusedError(report, "snapshot" if location else "running job")
     try:
         # before the transaction: nobody can write while it waits for a storage
-        configuration = configured(planned.extracted.graph_json, location, restore.allows_loss)
-        locations = None if previous is not None else cluster_services.check_locations(configuration)
-        snapshot = locations or named_snapshot(configuration)
+        job = _job(planned.extracted.graph_json, planned.artifact, user)
+        job = job.starting_from(location, allows_loss=restore.allows_loss)
+        locations = None if previous is not None else job.check_locations()
+        snapshot = locations or named_snapshot(job.configuration)
         check_restore(user, snapshot)
         if previous is not None and location:
             _refuse_ending(snapshot.snapshot, previous)
@@ -312,7 +313,8 @@ def _record(
     )
     deployment.save(force_insert=True)
     if locations is not None:
-        submit(deployment, restore.location if restore.keeps_state else "", locations)
+        job = planned_job(deployment, restore.location if restore.keeps_state else "")
+        job.submit(deployment.job_id, locations, is_limited=True)
     logger.info("%s deploys version %d of pipeline %s as job %s", user, version.number, pipeline.id, deployment.job_id)
     return deployment
 
@@ -344,63 +346,20 @@ def named_snapshot(configuration: Mapping[str, str]) -> CheckedLocations:
         ) from error
 
 
-def configured(graph: Mapping[str, Any], location: str, allows_loss: bool) -> dict[str, str]:
-    """Return the options with which a deployment's job is submitted.
-
-    Args:
-        graph: `runtime.graph.codec`'s JSON.
-        location: of the snapshot to start from; empty: none.
-        allows_loss: whether state of operators that the graph does not have may be left behind.
-    """
-    given = {}
-    if location:
-        given = {
-            options.RECOVERY_PATH.key: location,
-            options.RECOVERY_CLAIM_MODE.key: "no_claim",
-            options.IGNORE_UNCLAIMED_STATE.key: str(allows_loss).lower(),
-        }
-    return {**graph["configuration"], **given}
-
-
-def check_locations(deployment: Deployment, location: str, check: CheckLocation) -> CheckedLocations:
-    """Check the locations that a deployment's job names, before the transaction that submits it.
+def planned_job(deployment: Deployment, location: str) -> PlannedJob:
+    """Return a deployment's job as it is submitted.
 
     Args:
         deployment: the deployment.
         location: of the snapshot to start from; empty: none.
-        check: checks a location.
-
-    Raises:
-        StorageSilentError: `check` has no answer yet.
-        ConfigurationError, backend.cluster.services.ClusterError: the cluster refuses it.
     """
-    return cluster_services.check_locations(_configuration_of(deployment, location), check)
+    job = _job(deployment.graph, deployment.artifact, deployment.created_by)
+    return job.starting_from(location, allows_loss=bool(deployment.restore.get("allows_loss")))
 
 
-def submit(deployment: Deployment, location: str, locations: CheckedLocations) -> None:
-    """Submit a deployment's job, in the transaction that records so.
-
-    Args:
-        deployment: the deployment.
-        location: of the snapshot to start from; empty: none.
-        locations: what `check_locations` has found.
-
-    Raises:
-        ConfigurationError, backend.cluster.services.ClusterError, runtime.graph.codec.GraphFormatError: the cluster
-            refuses it.
-    """
-    configuration = _configuration_of(deployment, location)
-    cluster_services.submit_job(
-        {**deployment.graph, "configuration": configuration},
-        deployment.artifact,
-        [],
-        configuration,
-        deployment.created_by,
-        {"entry": None, "parallelism": None, "configuration": {}},
-        deployment.job_id,
-        locations,
-        is_limited=deployment.previous_id is None,
-    )
+def _job(graph: Mapping[str, Any], artifact: Artifact | None, user: cluster_services.User) -> PlannedJob:
+    submission: dict[str, Any] = {"entry": None, "parallelism": None, "configuration": {}}
+    return PlannedJob(graph, artifact, [], graph["configuration"], submission, user)
 
 
 def deployments_that_keep(directories: Collection[str]) -> Mapping[str, Need]:
@@ -418,14 +377,8 @@ def deployments_that_keep(directories: Collection[str]) -> Mapping[str, Need]:
 
 def _savepoints_of(deployment: Deployment) -> set[str]:
     """Return where the savepoint of the job that is replaced is, or will be, and the snapshot to begin with."""
-    stop = Operation.objects.filter(trigger_id=deployment.stop_id).first()
-    left = () if stop is None else ((stop.result or {}).get("location"), (stop.progress or {}).get("directory"))
     chosen = (deployment.restore.get("savepoint"), deployment.restore.get("location"))
-    return {str(location) for location in (*left, *chosen) if location}
-
-
-def _configuration_of(deployment: Deployment, location: str) -> dict[str, str]:
-    return configured(deployment.graph, location, bool(deployment.restore.get("allows_loss")))
+    return savepoints_of_stop(deployment.stop_id) | {str(location) for location in chosen if location}
 
 
 def list_deployments(pipeline: Pipeline) -> QuerySet[Deployment]:
@@ -460,6 +413,13 @@ def deployment_of_job(job_id: str) -> Deployment | None:
     """Return the deployment that a job is of; None: it is of none."""
     rows = Deployment.objects.filter(job_id=job_id).select_related("version", "pipeline", "created_by", "previous")
     return rows.defer("graph").first()
+
+
+def switch_obstacle(job_id: str) -> str | None:
+    """Return why the execution of a job is not switched by the Dispatcher; None: it was not drawn."""
+    if not Deployment.objects.filter(job_id=job_id).exists():
+        return None
+    return "The job was drawn: choose the execution mode in its pipeline's settings, and redeploy it."
 
 
 def jobs_of(pipeline: Pipeline, number: int) -> list[tuple[Deployment, Job]]:

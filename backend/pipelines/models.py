@@ -11,7 +11,8 @@ from typing import Any
 from django.conf import settings
 from django.db import models
 
-from backend.cluster.models import Artifact, new_id
+from backend.cluster.models import Artifact, Replacement, new_id
+from backend.cluster.replacement_machine import OPEN_STATES as OPEN_STATES
 
 
 class Pipeline(models.Model):
@@ -84,8 +85,11 @@ class Draft(models.Model):
         return f"{self.pk}.{self.revision}"
 
 
-class Deployment(models.Model):
-    """A version that became a job. While a job is replaced by it, the leading jobmanager moves it on."""
+class Deployment(Replacement):
+    """A version that became a job. While a job is replaced by it, the leading jobmanager moves it on.
+
+    One that comes back by a rollback has a new `job_id`.
+    """
 
     class State(models.TextChoices):
         COMPILED = "COMPILED"
@@ -103,24 +107,11 @@ class Deployment(models.Model):
         ROLLED_BACK = "ROLLED_BACK"
         FAILED = "FAILED"
 
-    id = models.CharField(max_length=32, primary_key=True, default=new_id)
     pipeline = models.ForeignKey(Pipeline, on_delete=models.CASCADE, related_name="deployments")
     version = models.ForeignKey(Version, on_delete=models.CASCADE, related_name="+")
     previous = models.ForeignKey("self", null=True, on_delete=models.SET_NULL, related_name="+")
     """The deployment whose job it replaces; null: none ran."""
     state = models.CharField(max_length=16, choices=State.choices, db_index=True)
-    state_times = models.JSONField(default=dict)
-    """State → epoch ms at which it was entered."""
-    message = models.TextField(default="")
-    """Why it failed or was rolled back."""
-    job_id = models.CharField(max_length=32, default=new_id, db_index=True)
-    """Of its job, chosen before that exists. A deployment that comes back by a rollback has a new one."""
-    stop_id = models.CharField(max_length=32, default=new_id)
-    """Trigger id of the stop of the job that it replaces."""
-    cancel_id = models.CharField(max_length=32, default=new_id)
-    """Trigger id of the cancellation of its own job, for a rollback."""
-    rollback_job_id = models.CharField(max_length=32, default=new_id)
-    """Of the job as which what it replaced comes back, chosen before that exists."""
     restore = models.JSONField(default=dict)
     """{"keeps_state", "allows_loss", "location", "savepoint"}: the location of the snapshot that was chosen to begin
     with, empty: none was; and of the savepoint of the job that was stopped."""
@@ -135,22 +126,16 @@ class Deployment(models.Model):
     """runtime.graph.codec's JSON."""
     idempotency_key = models.CharField(max_length=100)
     """Chosen by the client; unique among its user's."""
-    created_by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+")
-    created_at = models.BigIntegerField()
 
     class Meta:
         constraints = (
             models.UniqueConstraint(fields=["created_by", "idempotency_key"], name="one_deployment_per_key"),
             models.UniqueConstraint(
                 fields=["pipeline"],
-                condition=models.Q(state__in=("COMPILED", "CHECKED", "STOPPING", "SUBMITTED", "ROLLING_BACK")),
+                condition=models.Q(state__in=OPEN_STATES),
                 name="one_open_deployment_per_pipeline",
             ),
         )
-
-
-OPEN_STATES = ("COMPILED", "CHECKED", "STOPPING", "SUBMITTED", "ROLLING_BACK")
-"""States of deployments that the leader moves on; those of the constraint above."""
 
 
 class Connection(models.Model):

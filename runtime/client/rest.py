@@ -202,18 +202,19 @@ class RestClient:
         """Return where the time of the job's last checkpoints went."""
         return self._call("GET", f"/api/v1/jobs/{job_id}/checkpoints/gantt")
 
-    def restore_points(self, job_id: str) -> dict[str, Any]:
-        """Return the program of the job, and the snapshots from which it can be started."""
-        return self._call("GET", f"/api/v1/jobs/{job_id}/restore-points")
-
-    def job_pipeline(self, job_id: str) -> dict[str, Any] | None:
-        """Return the pipeline that the job is of; None: it was not drawn."""
-        drawn: dict[str, Any] | None = self._call("GET", f"/api/v1/pipelines/jobs/{job_id}")["drawn"]
-        return drawn
-
     def batches(self, job_id: str) -> dict[str, Any]:
         """Return what the last batches of a job in micro-batches have done."""
         return self._call("GET", f"/api/v1/jobs/{job_id}/batches")
+
+    def switch_execution(self, job_id: str, execution: str, key: str) -> dict[str, Any]:
+        """Ask for a job to go on in another execution; returns the switch. One key makes one switch."""
+        body = json.dumps({"execution": execution, "key": key}).encode()
+        return self._submit(f"/api/v1/jobs/{job_id}/switch", body, "application/json")
+
+    def switch_of(self, job_id: str) -> dict[str, Any] | None:
+        """Return the newest switch that the job is part of; None: there is none."""
+        found: dict[str, Any] | None = self._call("GET", f"/api/v1/jobs/{job_id}/switch")["switch"]
+        return found
 
     def trigger_savepoint(
         self, job_id: str, directory: str | None, format_type: str, *, cancel_job: bool = False

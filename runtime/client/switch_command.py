@@ -1,22 +1,27 @@
-"""`tidemark switch`: a running job goes on in another execution, from a savepoint."""
+"""`tidemark switch`: a running job goes on in another execution, from a savepoint. The cluster does it by itself."""
 
 from __future__ import annotations
 
 import argparse
+import uuid
 from typing import Any, Final
 
+from runtime.client import watch
 from runtime.client.arguments import Actions, add_job_command, with_json
-from runtime.client.checkpoint_commands import wait_for_request
 from runtime.client.errors import ClientError
 from runtime.client.jobs import resolve_job
-from runtime.client.rest import RequestRefusedError, RestClient, RestoreRequest
-from runtime.client.submission import Submission
-from runtime.client.terminal import SUCCESS, Terminal
-from runtime.client.watch import wait_ended
-from runtime.common import options as job_options
+from runtime.client.rest import RestClient
+from runtime.client.submission import told_if_long
+from runtime.client.terminal import INTERRUPTED, SUCCESS, Terminal
+from runtime.client.watch import Patience, StaleNews
 
-HIDDEN: Final = "******"
-"""In place of a secret, in what the cluster shows."""
+UNDER_WAY: Final = {
+    "CHECKED": "The program can be executed so: the job is stopped next …",
+    "STOPPING": "Suspending the job …",
+    "SUBMITTED": "Starting job {job_id} …",
+    "ROLLING_BACK": "{message}. Going back to the job as it was …",
+}
+"""What is shown of a switch that has not ended, by its state."""
 
 
 def add_switch(actions: Actions) -> None:
@@ -26,7 +31,8 @@ def add_switch(actions: Actions) -> None:
         "switch",
         help="let a job go on in micro-batches, or continuously again",
         description="Stop a job with a savepoint, and start its program from there in another execution.\n"
-        "If it cannot be started so, it goes on as before, from the savepoint.",
+        "If it cannot be started so, it goes on as before, from the savepoint. The cluster does all of it: the switch\n"
+        "goes on if this command is ended.",
         example='tidemark switch "Flights by hour" micro-batch',
     )
     parser.add_argument("execution", choices=("micro-batch", "continuous"), help="how the job is executed from then on")
@@ -35,77 +41,75 @@ def add_switch(actions: Actions) -> None:
 
 
 def switch(client: RestClient, options: argparse.Namespace, terminal: Terminal) -> int:
-    """Stop a job with a savepoint, and start its program from there in another execution."""
+    """Ask for the switch of a job, and show what becomes of it until that is settled."""
     job_id: str = resolve_job(options.job, client.jobs())["jid"]
-    if client.job_pipeline(job_id) is not None:
-        raise ClientError("the job was drawn: choose the execution mode in its pipeline's settings, and redeploy it")
-    program = _startable(client.restore_points(job_id)["program"])
-    is_in_batches = client.batches(job_id)["micro_batches"]
-    if is_in_batches is (options.execution == "micro-batch"):
-        raise ClientError(f"the execution of job {job_id} is {options.execution} already")
-    request_id = client.stop(job_id, None, "CANONICAL", drain=False)
-    location = str(wait_for_request(client, job_id, request_id, terminal, "Suspending the job")["location"])
-    terminal.line(f"Savepoint: {location}")
-    before = dict(program["configuration"])
-    after = before | {job_options.EXECUTION_MODE.key: options.execution}
-    refusal: RequestRefusedError | None = None
+    is_asked = False
     try:
-        # two jobs must not write at once
-        wait_ended(client, job_id, terminal)
-        try:
-            started = _started(client, program, after, location, terminal)
-        except RequestRefusedError as refused:
-            refusal = refused
-            started = _started(client, program, before, location, terminal)
-    except ClientError as error:
-        raise ClientError(
-            f"{error}. The job has stopped, and was not started again; its savepoint: {location}"
-        ) from error
-    if refusal is not None:
-        raise ClientError(f"{refusal}. It goes on as before, from {location}: job {started}")
+        with told_if_long(terminal, "The server runs the program up to its execute(), after those submitted earlier …"):
+            begun = _asked(client, job_id, options.execution, terminal)
+        is_asked = True
+        ended = _followed(client, begun, terminal)
+    except KeyboardInterrupt:
+        goes_on = "goes on" if is_asked else "may go on"
+        terminal.line(f"Interrupted: the switch of job {job_id} {goes_on} without this command")
+        return INTERRUPTED
+    location = ended["savepoint"]
+    if ended["state"] == "ROLLED_BACK":
+        raise ClientError(f"{ended['message']}. It goes on as before, from {location}: job {ended['goes_on_as']}")
+    if ended["state"] == "FAILED":
+        left = f". The savepoint of job {job_id}: {location}" if location else ""
+        raise ClientError(f"{ended['message']}{left}")
     terminal.result(
-        {"jobid": started, "stopped": job_id, "location": location, "execution": options.execution},
-        f"Job {started} goes on in its place: {options.execution}",
+        {"jobid": ended["job_id"], "stopped": job_id, "location": location, "execution": options.execution},
+        f"Job {ended['job_id']} goes on in its place: {options.execution}",
     )
     return SUCCESS
 
 
-def _startable(program: dict[str, Any] | None) -> dict[str, Any]:
-    """Return the program of a job, if the cluster has all that its start needs.
+def _asked(client: RestClient, job_id: str, execution: str, terminal: Terminal) -> dict[str, Any]:
+    """Ask for a switch, again if the answer is lost: one key makes one switch.
 
     Raises:
-        ClientError: it does not; the job runs on.
+        ClientError: it is refused, or no server answers for a while.
     """
-    if program is None:
-        raise ClientError("the program of the job has been deleted from the cluster: upload it, and run it with -s")
-    hidden = [*program["hidden"], *("an argument" for arg in program["args"] if HIDDEN in arg)]
-    if hidden:
-        raise ClientError(
-            f"the cluster does not give out the value of {', '.join(hidden)}: stop the job, and run it with -s"
-        )
-    return program
+    key = uuid.uuid4().hex
+    patience: Patience | None = None
+    while True:
+        try:
+            return client.switch_execution(job_id, execution, key)
+        except ClientError as error:
+            # from the first loss, not from the beginning: the program may have been planned for a minute before
+            patience = patience or Patience(terminal)
+            patience.bear(error)
+        terminal.sleep(watch.POLL_S)
 
 
-def _started(
-    client: RestClient, program: dict[str, Any], configuration: dict[str, str], location: str, terminal: Terminal
-) -> str:
-    """Start a program from a savepoint, whatever becomes of the answers; returns the job's id."""
-    given = dict(configuration)
-    requirements = given.pop(job_options.PYTHON_REQUIREMENTS.key, "").splitlines()
+def _followed(client: RestClient, begun: dict[str, Any], terminal: Terminal) -> dict[str, Any]:
+    """Show what becomes of a switch until it has ended; returns it.
 
-    def send(job_id: str) -> None:
-        client.run(
-            program["id"],
-            program["args"],
-            given,
-            program["parallelism"],
-            program["entry"],
-            RestoreRequest(location),
-            job_id=job_id,
-            requirements=requirements,
-        )
-
-    submission = Submission(client, send, terminal)
-    submission.start()
-    submission.wait()
-    return submission.job_id
+    Raises:
+        ClientError: no server answers for a while; the switch goes on.
+    """
+    found, shown, is_saved = begun, "", False
+    news, patience = StaleNews(terminal), Patience(terminal)
+    while True:
+        if found["savepoint"] and not is_saved:
+            terminal.line(f"Savepoint: {found['savepoint']}")
+            is_saved = True
+        if found["state"] not in UNDER_WAY:
+            return found
+        text = UNDER_WAY[found["state"]].format(**found)
+        if text != shown:
+            terminal.line(text)
+            shown = text
+        terminal.sleep(watch.POLL_S)
+        try:
+            newest = client.switch_of(begun["old_job_id"])
+            news.show(client.cluster())
+        except ClientError as error:
+            patience.bear(error)
+            continue
+        patience.heard()
+        if newest is None or newest["id"] != begun["id"]:
+            raise ClientError("the switch has failed, and somebody has asked for another one since")
+        found = newest

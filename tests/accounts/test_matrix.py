@@ -45,6 +45,7 @@ NEEDED: dict[tuple[str, str], Role] = {
     ("POST", "api/v1/jobs/<str:job_id>/state/keys"): OPERATOR,
     ("POST", "api/v1/jobs/<str:job_id>/state/lookup"): OPERATOR,
     ("POST", "api/v1/jobs/<str:job_id>/state/export"): OPERATOR,
+    ("POST", "api/v1/jobs/<str:job_id>/switch"): DEVELOPER,
     ("PUT", "api/v1/jobs/<str:job_id>/tags"): OPERATOR,
     ("POST", "api/v1/jobs/<str:job_id>/vertices/<str:vertex_id>/stacks"): VIEWER,  # only looks
     ("POST", "api/v1/pipelines"): DEVELOPER,

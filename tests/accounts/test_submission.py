@@ -38,6 +38,7 @@ PROGRAMS = {
     ("GET", "jars/<str:jar_id>/plan"),
     ("POST", "jars/<str:jar_id>/plan"),
     ("POST", "jars/<str:jar_id>/run"),
+    ("POST", "api/v1/jobs/<str:job_id>/switch"),
     ("POST", "api/v1/pipelines/<str:pipeline_id>/compatibility"),
     ("POST", "api/v1/pipelines/<str:pipeline_id>/deployments"),
 }

@@ -98,6 +98,8 @@ class FakeCluster:
     """The same, for the next call only."""
     operations: list[dict[str, Any]] = field(default_factory=list)
     """Answers about what was asked of a job, one after the other; the last one stays."""
+    switches: list[dict[str, Any]] = field(default_factory=list)
+    """Answers about the switch of a job, the first one to its request; the last one stays."""
     savepoints: list[dict[str, Any]] = field(default_factory=list)
     """Of /api/v1/savepoints."""
     savepoint_page: int = 200
@@ -114,7 +116,7 @@ class FakeCluster:
     """Seconds to come again in; each refuses one submission."""
     busy_status: int = 503
     outages: list[int] = field(default_factory=list)
-    """Statuses of the next answers of /live, about operations and disposals; 0: the connection is cut."""
+    """Statuses of the next answers of /live, about operations, switches and disposals; 0: the connection is cut."""
     cancel_outages: list[int] = field(default_factory=list)
     """Statuses of the next answers to cancellations; 0: the connection is cut."""
     before_run: Callable[[], bool] = lambda: True
@@ -140,13 +142,13 @@ class FakeCluster:
         self.calls.append((method, parts.path, sent))
         if method == "POST" and parts.path.startswith("/v1/jars/") and self.busy:
             return self.busy_status, {"errors": [f"try again in {self.busy[0]} s"]}
-        if self.cancel_outages and method == "PATCH":
-            return self.cancel_outages.pop(0), {"errors": ["The database is unavailable at the moment; try again."]}
-        waited_for = ("/live", "/operations/", "/savepoint-disposal/")
-        if self.outages and any(part in parts.path for part in waited_for):
-            return self.outages.pop(0), {"errors": ["The database is unavailable at the moment; try again."]}
         if f"{method} {parts.path}" in self.refused_once:
             return self.refused_once.pop(f"{method} {parts.path}")
+        if self.cancel_outages and method == "PATCH":
+            return self.cancel_outages.pop(0), {"errors": ["The database is unavailable at the moment; try again."]}
+        waited_for = ("/live", "/operations/", "/savepoint-disposal/", "/switch")
+        if self.outages and any(part in parts.path for part in waited_for):
+            return self.outages.pop(0), {"errors": ["The database is unavailable at the moment; try again."]}
         if f"{method} {parts.path}" in self.answers:
             return self.answers[f"{method} {parts.path}"]
         match method, parts.path.strip("/").split("/"):
@@ -180,6 +182,10 @@ class FakeCluster:
                 return 200, self.checkpoints
             case "GET", ["api", "v1", "jobs", _, "operations", _]:
                 return 200, self.operations.pop(0) if len(self.operations) > 1 else self.operations[0]
+            case "POST", ["api", "v1", "jobs", _, "switch"]:
+                return 202, self.switches.pop(0)
+            case "GET", ["api", "v1", "jobs", _, "switch"]:
+                return 200, {"switch": self.switches.pop(0) if len(self.switches) > 1 else self.switches[0]}
             case "PATCH", ["v1", "jobs", _]:
                 return 202, {}
             case "GET", ["api", "v1", "jobs", _, "live"]:

@@ -1,4 +1,4 @@
-"""`tidemark switch`: what it asks for, in which order, and what becomes of the job if that is refused."""
+"""`tidemark switch`: it asks the cluster once, and tells what becomes of the switch."""
 
 from __future__ import annotations
 
@@ -8,106 +8,118 @@ from typing import Any
 
 import pytest
 
-from tests.client.fake_cluster import JOB_ID, FakeCluster, document
+from runtime.client import watch
+from tests.client.fake_cluster import JOB_ID, FakeCluster
 
 Tidemark = Callable[..., int]
 Captured = pytest.CaptureFixture[str]
-PIPELINE = f"GET /api/v1/pipelines/jobs/{JOB_ID}"
-RUN = "POST /v1/jars/counts.py/run"
-PROGRAM = {
-    "id": "counts.py",
-    "name": "counts.py",
-    "args": ["--rate", "5"],
-    "entry": None,
-    "parallelism": 2,
-    "configuration": {"pipeline.name": "counts", "python.requirements": "six==1.17.0\nidna==3.11"},
-    "hidden": [],
-}
+ROUTE = f"/api/v1/jobs/{JOB_ID}/switch"
+NEW_ID, OLD_AGAIN = "cd" * 16, "01" * 16
 
 
-@pytest.fixture
-def running(cluster: FakeCluster) -> FakeCluster:
-    """A continuous job of an uploaded program."""
-    cluster.answers = {PIPELINE: (200, {"drawn": None})}
-    offer(cluster)
-    cluster.batches = {"micro_batches": False, "batches": []}
-    cluster.operations = [{"state": "COMPLETED", "result": {"location": "file:///sp", "checkpoint_id": 3}}]
-    cluster.documents = [document(), document("FINISHED")]
-    return cluster
-
-
-def offer(cluster: FakeCluster, **program: Any) -> None:
-    points: dict[str, Any] = {"program": PROGRAM | program if program.get("id", "") is not None else None, "points": []}
-    cluster.answers[f"GET /api/v1/jobs/{JOB_ID}/restore-points"] = (200, points)
+def switch(state: str, **fields: Any) -> dict[str, Any]:
+    """An answer about a switch."""
+    base = {
+        "id": "77" * 16,
+        "execution": "micro-batch",
+        "state": state,
+        "message": "",
+        "savepoint": None if state in ("CHECKED", "STOPPING") else "file:///sp",
+        "old_job_id": JOB_ID,
+        "job_id": None if state in ("CHECKED", "STOPPING") else NEW_ID,
+        "goes_on_as": NEW_ID if state in ("SUBMITTED", "RUNNING") else None,
+    }
+    return base | fields
 
 
 def posts(cluster: FakeCluster) -> list[tuple[str, Any]]:
     return [(path, body) for method, path, body in cluster.calls if method == "POST"]
 
 
-def test_it_stops_the_job_and_starts_its_program_from_the_savepoint(
-    tidemark: Tidemark, running: FakeCluster, capsys: Captured
-) -> None:
+def test_it_asks_for_the_switch_and_tells_its_way(tidemark: Tidemark, cluster: FakeCluster, capsys: Captured) -> None:
+    cluster.switches = [switch(state) for state in ("CHECKED", "STOPPING", "STOPPING", "SUBMITTED", "RUNNING")]
     assert tidemark("switch", JOB_ID, "micro-batch", "--json") == 0
-    (stop, _), (run, body) = posts(running)
-    assert stop.endswith(f"{JOB_ID}/stop") and run.endswith("counts.py/run")
-    job_id = body.pop("jobId")
-    assert body == {
-        "programArgsList": ["--rate", "5"],
-        "parallelism": 2,
-        "flinkConfiguration": {"pipeline.name": "counts", "execution.mode": "micro-batch"},
-        "pythonRequirements": ["six==1.17.0", "idna==3.11"],
-        "savepointPath": "file:///sp",
-        "allowNonRestoredState": False,
-        "claimMode": "NO_CLAIM",
+    ((path, body),) = posts(cluster)
+    assert path == ROUTE and body.pop("execution") == "micro-batch" and len(body.pop("key")) == 32 and not body
+    told = capsys.readouterr()
+    assert json.loads(told.out) == {
+        "jobid": NEW_ID,
+        "stopped": JOB_ID,
+        "location": "file:///sp",
+        "execution": "micro-batch",
     }
-    told = json.loads(capsys.readouterr().out)
-    assert told == {"jobid": job_id, "stopped": JOB_ID, "location": "file:///sp", "execution": "micro-batch"}
+    lines = told.err.splitlines()
+    assert [line.split()[0] for line in lines] == ["The", "Suspending", "Savepoint:", "Starting"]
 
 
-def test_a_refused_start_leaves_the_job_as_it_was(tidemark: Tidemark, running: FakeCluster, capsys: Captured) -> None:
-    running.refused_once[RUN] = (400, {"errors": ["micro-batches are switched off"]})
+def test_a_switch_that_is_rolled_back_says_why_and_what_runs(
+    tidemark: Tidemark, cluster: FakeCluster, capsys: Captured
+) -> None:
+    why = "the new job has failed: no such table"
+    back = {"message": why, "goes_on_as": None}
+    cluster.switches = [
+        switch("CHECKED"),
+        switch("ROLLING_BACK", **back),
+        switch("ROLLED_BACK", **back | {"goes_on_as": OLD_AGAIN}),
+    ]
     assert tidemark("switch", JOB_ID, "micro-batch") == 1
-    *_, (_, refused), (_, again) = posts(running)
-    assert refused["flinkConfiguration"]["execution.mode"] == "micro-batch"
-    assert "execution.mode" not in again["flinkConfiguration"] and again["savepointPath"] == "file:///sp"
+    told = capsys.readouterr()
+    assert why in told.err and OLD_AGAIN in told.err and "file:///sp" in told.err
+    assert "Going back" in told.out
+
+
+@pytest.mark.parametrize("savepoint", [None, "file:///sp"])
+def test_a_switch_that_fails_says_where_the_savepoint_is(
+    tidemark: Tidemark, cluster: FakeCluster, capsys: Captured, savepoint: str | None
+) -> None:
+    cluster.switches = [switch("CHECKED"), switch("FAILED", message="no slots", savepoint=savepoint)]
+    assert tidemark("switch", JOB_ID, "micro-batch") == 1
     told = capsys.readouterr().err
-    assert "switched off" in told and f"job {again['jobId']}" in told
+    assert "no slots" in told and ("file:///sp" in told) is (savepoint is not None)
 
 
-def test_who_cannot_start_it_again_is_told_where_its_savepoint_is(
-    tidemark: Tidemark, running: FakeCluster, capsys: Captured
-) -> None:
-    running.answers[RUN] = (400, {"errors": ["no more jobs are taken"]})
-    assert tidemark("switch", JOB_ID, "micro-batch") == 1
-    told = capsys.readouterr().err
-    assert "no more jobs are taken" in told and "savepoint: file:///sp" in told
-
-
-@pytest.mark.parametrize(
-    ("program", "why"),
-    [
-        ({"hidden": ["s3.secret-key"]}, "s3.secret-key"),
-        ({"args": ["--password", "******"]}, "an argument"),
-        ({"id": None}, "has been deleted"),
-    ],
-)
-def test_what_cannot_be_started_again_is_not_stopped(
-    tidemark: Tidemark, running: FakeCluster, capsys: Captured, program: dict[str, Any], why: str
-) -> None:
-    offer(running, **program)
-    assert tidemark("switch", JOB_ID, "micro-batch") == 1
-    assert why in capsys.readouterr().err and not posts(running)
-
-
-def test_a_job_that_is_executed_so_already_is_left_alone(
-    tidemark: Tidemark, running: FakeCluster, capsys: Captured
-) -> None:
+def test_what_the_cluster_refuses_is_told(tidemark: Tidemark, cluster: FakeCluster, capsys: Captured) -> None:
+    why = "The execution of the job is continuous already."
+    cluster.answers = {f"POST {ROUTE}": (409, {"errors": [{"code": "conflict", "field": "", "message": why}]})}
     assert tidemark("switch", JOB_ID, "continuous") == 1
-    assert "already" in capsys.readouterr().err and not posts(running)
+    assert why in capsys.readouterr().err and len(posts(cluster)) == 1
 
 
-def test_a_drawn_job_is_redeployed_instead(tidemark: Tidemark, running: FakeCluster, capsys: Captured) -> None:
-    running.answers[PIPELINE] = (200, {"drawn": {"pipeline": "p", "version": 1}})
+def test_a_request_whose_answer_is_lost_is_the_same_when_it_is_sent_again(
+    tidemark: Tidemark, cluster: FakeCluster
+) -> None:
+    cluster.switches = [switch("CHECKED"), switch("RUNNING")]
+    cluster.outages = [0, 503]
+    assert tidemark("switch", JOB_ID, "micro-batch") == 0
+    keys = [body["key"] for _, body in posts(cluster)]
+    assert len(keys) == 3 and len(set(keys)) == 1
+
+
+def test_a_server_that_is_away_while_it_waits_is_borne(tidemark: Tidemark, cluster: FakeCluster) -> None:
+    # the request is answered before the outages begin
+    cluster.refused_once = {f"POST {ROUTE}": (202, switch("CHECKED"))}
+    cluster.switches = [switch("STOPPING"), switch("RUNNING")]
+    cluster.outages = [0, 503]
+    assert tidemark("switch", JOB_ID, "micro-batch") == 0
+    assert len(posts(cluster)) == 1
+
+
+def test_an_interrupted_command_says_that_the_switch_goes_on(
+    tidemark: Tidemark, cluster: FakeCluster, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(watch.StaleNews, "show", interrupted)
+    cluster.switches = [switch("CHECKED"), switch("STOPPING")]
+    assert tidemark("switch", JOB_ID, "micro-batch") == 130
+    assert "goes on without this command" in capsys.readouterr().out
+    assert len(posts(cluster)) == 1
+
+
+def test_another_switch_that_has_followed_is_not_taken_for_this_one(
+    tidemark: Tidemark, cluster: FakeCluster, capsys: Captured
+) -> None:
+    cluster.switches = [switch("CHECKED"), switch("RUNNING", id="88" * 16)]
     assert tidemark("switch", JOB_ID, "micro-batch") == 1
-    assert "redeploy" in capsys.readouterr().err and not posts(running)
+    assert "another one" in capsys.readouterr().err

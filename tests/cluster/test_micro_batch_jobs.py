@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,7 @@ from typing import Any
 import psutil
 import pytest
 
+from backend.cluster.replacement_machine import OPEN_STATES
 from runtime.client import cli
 from runtime.client.rest import RestoreRequest
 from runtime.execution.batch_drivers import MODULE
@@ -29,9 +32,12 @@ from runtime.datastream.connectors.file_system import FileSink
 
 directory, count, rate = sys.argv[1], int(sys.argv[2]), float(sys.argv[3])
 env = StreamExecutionEnvironment.get_execution_environment()
+is_broken = "broken" in sys.argv and env.get_configuration().get_string("execution.mode", "") == "micro-batch"
 source = DataGeneratorSource(lambda index: index, count, rows_per_second=rate, type_info=Types.LONG())
 numbers = env.from_source(source, WatermarkStrategy.no_watermarks(), "numbers").uid("numbers")
 def check(number):
+    if is_broken:
+        raise ValueError("not in batches")
     if number % 1000 == 0:
         print("seen", number)
     return number
@@ -96,6 +102,11 @@ def told(stack: Stack, job: str) -> list[dict[str, Any]]:
 
 def state(stack: Stack, job: str) -> str:
     return str(stack.client.live(job)["state"])
+
+
+def switch_state(stack: Stack, job: str) -> str:
+    found = stack.client.switch_of(job)
+    return "" if found is None else str(found["state"])
 
 
 def committed(directory: Path) -> list[int]:
@@ -173,6 +184,56 @@ def test_a_job_is_switched_to_batches_and_back_by_one_command(
         job = told["jobid"]
     wait_until(lambda: state(stack, job) == "FINISHED", 240, "the end of the input")
     assert committed(written) == list(range(6000))
+
+
+@pytest.mark.slow
+def test_a_switch_goes_on_although_its_command_and_the_leader_are_killed(
+    stack: Stack, program: str, tmp_path: Path
+) -> None:
+    written, options = tmp_path / "written", {**BATCHES, "execution.mode": "continuous"}
+    job = stack.client.run(program, [str(written), "6000", "100", "--password", "canary-7f3a"], options, 2, None)
+    wait_until(lambda: state(stack, job) == "RUNNING" and batches(stack, job) > 1, 120, "checkpoints")
+    server = {
+        "TIDEMARK_URL": f"http://127.0.0.1:{stack.port}",
+        "TIDEMARK_TOKEN": (stack.home / "admin-token").read_text().strip(),
+    }
+    command = [sys.executable, "-m", "runtime.client", "switch", job, "micro-batch"]
+    with subprocess.Popen(command, env=os.environ | server, stdout=subprocess.DEVNULL) as client:
+        wait_until(lambda: stack.client.switch_of(job) is not None, 60, "the request")
+        client.kill()
+    wait_until(lambda: switch_state(stack, job) != "CHECKED", 60, "the first step of the switch")
+    os.kill(stack.pid_of("jobmanager"), signal.SIGKILL)
+    wait_until(lambda: switch_state(stack, job) not in OPEN_STATES, 240, "the end of the switch")
+    told = stack.client.switch_of(job)
+    assert told is not None and told["state"] == "RUNNING", told
+    assert state(stack, job) == "FINISHED" and "canary-7f3a" not in str(told)
+    following = told["goes_on_as"]
+    assert stack.client.batches(following)["micro_batches"] and stack.client.switch_of(following) == told
+    wait_until(lambda: state(stack, following) == "FINISHED", 240, "the end of the input")
+    assert committed(written) == list(range(6000))
+
+
+@pytest.mark.slow
+def test_a_job_that_fails_in_batches_goes_on_as_before(
+    stack: Stack,
+    program: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("TIDEMARK_URL", f"http://127.0.0.1:{stack.port}")
+    monkeypatch.setenv("TIDEMARK_TOKEN", (stack.home / "admin-token").read_text().strip())
+    written, options = tmp_path / "written", {**BATCHES, "execution.mode": "continuous"}
+    job = stack.client.run(program, [str(written), "4000", "100", "broken"], options, 2, None)
+    wait_until(lambda: state(stack, job) == "RUNNING" and batches(stack, job) > 1, 120, "checkpoints")
+    assert cli.main(["switch", job, "micro-batch"]) == 1
+    assert "not in batches" in capsys.readouterr().err
+    told = stack.client.switch_of(job)
+    assert told is not None and told["state"] == "ROLLED_BACK"
+    again = told["goes_on_as"]
+    assert not stack.client.batches(again)["micro_batches"]
+    wait_until(lambda: state(stack, again) == "FINISHED", 240, "the end of the input")
+    assert committed(written) == list(range(4000))
 
 
 @pytest.mark.slow

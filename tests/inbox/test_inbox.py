@@ -13,6 +13,7 @@ from backend.audit import trail
 from backend.cluster import bus, services
 from backend.cluster.cluster_document import cluster_document, job_entry
 from backend.cluster.models import Job, Operation, TaskManager
+from backend.dispatcher.models import ExecutionSwitch
 from backend.inbox import happenings
 from backend.inbox.models import ReadMarker
 from backend.pipelines.models import Deployment, Pipeline, Version
@@ -134,6 +135,24 @@ def test_deployments_that_were_rolled_back_are_told(api: APIClient, alice: User)
     )
     deployment.state = Deployment.State.RUNNING
     deployment.save()
+    assert texts(api.get(URL)) == []
+
+
+def test_switches_of_the_execution_that_were_rolled_back_are_told(api: APIClient, alice: User) -> None:
+    job, now = rows.running_job(), services.now_ms()
+    ExecutionSwitch.objects.create(
+        state="ROLLED_BACK",
+        old_job_id=job.id,
+        execution="micro-batch",
+        message="no slots",
+        idempotency_key="k",
+        created_by=alice,
+        created_at=now,
+    )
+    [told] = api.get(URL).json()["happenings"]
+    text = "switch to the execution micro-batch was rolled back: no slots"
+    assert (told["kind"], told["subject"], told["name"], told["text"]) == ("switch", job.id, job.name, text)
+    ExecutionSwitch.objects.update(state="RUNNING")
     assert texts(api.get(URL)) == []
 
 

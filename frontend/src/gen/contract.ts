@@ -978,8 +978,8 @@ export interface Happening {
   is_bad: boolean;
 }
 
-/** failed: a job has ended so. failure: of an attempt, after which the job is not running again. checkpoint: one that has failed, the latest of its job. savepoint: done or failed, also of a stop. deployment: rolled back or failed. leader: another JobManager leads. taskmanager: one was lost. */
-export type HappeningKind = 'failed' | 'failure' | 'restart' | 'checkpoint' | 'savepoint' | 'deployment' | 'leader' | 'taskmanager';
+/** failed: a job has ended so. failure: of an attempt, after which the job is not running again. checkpoint: one that has failed, the latest of its job. savepoint: done or failed, also of a stop. deployment: rolled back or failed. switch: of a job's execution, likewise. leader: another JobManager leads. taskmanager: one was lost. */
+export type HappeningKind = 'failed' | 'failure' | 'restart' | 'checkpoint' | 'savepoint' | 'deployment' | 'switch' | 'leader' | 'taskmanager';
 
 export interface Hardware {
   cpuCores: number;
@@ -1421,6 +1421,11 @@ export interface JobSummary {
   limit?: JobLimit | null;
 }
 
+export interface JobSwitch {
+  /** The newest one that the job is part of, as the old or the new one; null: there is none. */
+  switch: Switch | null;
+}
+
 /** The states and events of a job, oldest first. */
 export interface JobTimeline {
   /** Its submission, or the oldest change of state that is kept. */
@@ -1808,6 +1813,13 @@ export interface NewPipeline {
   document: Record<string, unknown>;
   message?: string;
   tags?: string[];
+}
+
+export interface NewSwitch {
+  /** How the job is to be executed. */
+  execution: 'micro-batch' | 'continuous';
+  /** 8 to 100 printable characters without blanks: a key makes one switch, however often it is sent. */
+  key?: string;
 }
 
 export interface NewToken {
@@ -2988,6 +3000,26 @@ export interface SuppressedException {
   task_name: string;
 }
 
+/** Under way until its state is RUNNING, ROLLED_BACK or FAILED. */
+export interface Switch {
+  id: string;
+  execution: 'micro-batch' | 'continuous';
+  state: 'CHECKED' | 'STOPPING' | 'SUBMITTED' | 'RUNNING' | 'ROLLING_BACK' | 'ROLLED_BACK' | 'FAILED';
+  /** State → epoch ms at which it was entered. */
+  state_times: Record<string, number>;
+  /** Why it failed or was rolled back, or what it waits for. */
+  message: string;
+  /** Of the old job; null: there is none yet. */
+  savepoint: string | null;
+  old_job_id: string;
+  /** The new job; null: there is none yet. */
+  job_id: string | null;
+  /** The job that has taken the place of the old one: the new one, or the old one again under another id. */
+  goes_on_as: string | null;
+  created_at: number;
+  created_by: string | null;
+}
+
 export interface Tags {
   /** In the order in which they were given. */
   tags: string[];
@@ -3576,6 +3608,18 @@ export interface Routes {
     query: Record<never, never>;
     body: StateLookupRequest;
     answer: StateLookup;
+  };
+  'GET /api/v1/jobs/{job_id}/switch': {
+    path: { job_id: string };
+    query: Record<never, never>;
+    body: undefined;
+    answer: JobSwitch;
+  };
+  'POST /api/v1/jobs/{job_id}/switch': {
+    path: { job_id: string };
+    query: Record<never, never>;
+    body: NewSwitch;
+    answer: Switch;
   };
   'GET /api/v1/jobs/{job_id}/tags': {
     path: { job_id: string };

@@ -16,6 +16,7 @@ import { JobActions } from '../components/JobActions/JobActions';
 import { JobPicture } from '../components/JobPipeline/JobPicture';
 import { FailedNode, PipelineLink } from '../components/JobPipeline/JobPipeline';
 import { JobNotices } from '../components/JobNotices/JobNotices';
+import { SwitchNotice } from '../components/JobNotices/SwitchNotice';
 import { JobTags } from '../components/JobTags/JobTags';
 import { JobTimeline } from '../components/JobTimeline/JobTimeline';
 import { Panel } from '../components/Panel/Panel';
@@ -277,7 +278,11 @@ function Notices() {
   const stalls = useJobPart(({ moving }) => stallsOf(moving.stalls));
   const operations = useJobPart(({ moving }) => moving.operations);
   const told = { ...job, exceptions, stalls, operations: Object.values(operations) };
-  return <JobNotices job={told} now={useServerNow()} />;
+  return (
+    <JobNotices job={told} now={useServerNow()}>
+      <SwitchNotice job={job} />
+    </JobNotices>
+  );
 }
 
 function Overview() {

@@ -110,7 +110,6 @@ function Run({ program, mayRun }: { readonly program: JarFile; readonly mayRun: 
   const [again] = useQueryParam('again');
   const [savepoint] = useQueryParam('savepoint');
   const [entry] = useQueryParam('entry');
-  const [execution] = useQueryParam('execution');
   const { data, error } = useQuery({
     queryKey: ['restore-points', again],
     queryFn: () => fetchRestorePoints(again ?? ''),
@@ -131,7 +130,6 @@ function Run({ program, mayRun }: { readonly program: JarFile; readonly mayRun: 
         before={data?.program ?? null}
         savepoint={savepoint ?? ''}
         chosenEntry={entry ?? ''}
-        execution={execution ?? ''}
       />
     </>
   );

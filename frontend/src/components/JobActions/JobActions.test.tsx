@@ -6,7 +6,7 @@ import { cleanup, fireEvent, render, screen, waitFor, within } from '@testing-li
 import { MemoryRouter, useLocation } from 'react-router';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 
-import type { ClusterDocument, JobState, OpenOperation, Role, Session } from '../../gen/contract';
+import type { ClusterDocument, JobState, OpenOperation, Role, Session, Switch } from '../../gen/contract';
 import { JobProvider, useJob } from '../../hooks/useJob';
 import { LiveContext } from '../../hooks/useLive';
 import { useEarlierOperations } from '../../hooks/useOperation';
@@ -418,23 +418,59 @@ test('one that was drawn is restored by a deployment, which stops it only after 
   expect(changes()).toEqual([]);
 });
 
-test('a job is switched to micro-batches by the form of its program, from the savepoint of its stop', async () => {
-  answers.set('/restore-points', { program: { id: 'jar', name: 'a.py', hidden: [] }, points: [] });
-  answers.set('/operations/asked', { state: 'COMPLETED', result: { location: 'file:///sp' } });
-  answers.set('/status', { status: 'FINISHED' });
-  show('RUNNING', 'developer');
+function told(state: Switch['state'], more: Partial<Switch> = {}): { switch: Switch } {
+  const found: Switch = {
+    id: 'made',
+    execution: 'micro-batch',
+    state,
+    state_times: {},
+    message: '',
+    savepoint: null,
+    old_job_id: 'a'.repeat(32),
+    job_id: null,
+    goes_on_as: null,
+    created_at: 0,
+    created_by: 'alice',
+  };
+  return { switch: { ...found, ...more } };
+}
+
+async function askForSwitch() {
   fireEvent.click(button('Actions'));
   fireEvent.click(await item('Switch execution'));
   const dialog = await screen.findByRole('dialog', { name: 'Switch the execution of this job?' });
-  const go = within(dialog).getByRole<HTMLButtonElement>('button', { name: 'Stop job and continue' });
-  await waitFor(() => expect(go.disabled).toBe(false));
-  expect(dialog.textContent).toContain('go on in micro-batches');
+  return { dialog, go: within(dialog).getByRole<HTMLButtonElement>('button', { name: 'Switch' }) };
+}
+
+const shownPath = () => document.querySelector('output')?.textContent;
+
+test('a job is switched to micro-batches by one request, and its page gives way to that of the new job', async () => {
+  answers.set('/switch', told('STOPPING'));
+  show('RUNNING', 'developer');
+  const { dialog, go } = await askForSwitch();
+  expect(dialog.textContent).toContain('goes on in micro-batches');
   expect(changes()).toEqual([]);
   fireEvent.click(go);
-  await waitFor(() => expect(changes()).toEqual([expect.stringMatching(/^POST .*stop$/)]));
-  await waitFor(() =>
-    expect(screen.getByRole('status').textContent).toMatch(
-      /^\/submit\?program=jar&again=\w+&savepoint=file:\/\/\/sp&execution=micro-batch$/,
-    ),
-  );
+  fireEvent.click(go);
+  await waitFor(() => expect(dialog.textContent).toContain('being stopped with a savepoint'), { timeout: 5_000 });
+  expect(changes()).toEqual([expect.stringMatching(/^POST .*\/switch$/)]);
+  expect(sent).toEqual([{ execution: 'micro-batch', key: expect.stringMatching(/^[0-9a-f]{32}$/) as string }]);
+  expect(shownPath()).toBe('/');
+  answers.set('/switch', told('SUBMITTED', { job_id: 'b'.repeat(32), goes_on_as: 'b'.repeat(32) }));
+  await waitFor(() => expect(shownPath()).toBe(`/jobs/${'b'.repeat(32)}`), { timeout: 5_000 });
+}, 20_000);
+
+test('a switch that has failed says why, and is asked for anew', async () => {
+  answers.set('/switch', told('ROLLED_BACK', { message: 'the new job has failed: no such table', goes_on_as: 'c' }));
+  show('RUNNING', 'developer');
+  const { dialog, go } = await askForSwitch();
+  fireEvent.click(go);
+  const problem = await within(dialog).findByRole('alert');
+  expect(problem.textContent).toBe('the new job has failed: no such table: the job goes on as before.');
+  expect(shownPath()).toBe('/');
+  await waitFor(() => expect(go.dataset.loading).toBeUndefined());
+  fireEvent.click(go);
+  await waitFor(() => expect(sent).toHaveLength(2));
+  const [first, second] = sent as { key: string }[];
+  expect(first?.key).not.toBe(second?.key);
 });

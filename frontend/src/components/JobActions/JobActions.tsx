@@ -2,7 +2,7 @@
 
 import { Button, Menu, Tooltip } from '@mantine/core';
 import { useDisclosure } from '@mantine/hooks';
-import { Suspense, lazy, useEffect, useRef, useState } from 'react';
+import { type RefObject, Suspense, lazy, useEffect, useRef, useState } from 'react';
 import {
   IconArrowsDiagonal,
   IconArrowsExchange,
@@ -38,10 +38,39 @@ const RestoreJob = lazy(async () => ({ default: (await import('./RestoreJob')).R
 const ICON = { size: 16, stroke: 1.8 } as const;
 
 export function JobActions({ job }: { readonly job: Job }) {
-  return <div className={classes.actions}>{isTerminal(job.state) ? <Ended job={job} /> : <Active job={job} />}</div>;
+  const switching = useSwitching(job.id);
+  const menu = useRef<HTMLButtonElement>(null);
+  return (
+    <div className={classes.actions}>
+      {isTerminal(job.state) ? (
+        <Ended job={job} />
+      ) : (
+        <Active job={job} menu={menu} onSwitch={switching?.open ?? null} />
+      )}
+      {/* here, as it stays open when the job has ended */}
+      {switching !== null && switching.number > 0 && (
+        <Suspense fallback={null}>
+          <SwitchExecution
+            key={switching.number}
+            job={job}
+            isOpen={switching.isOpen}
+            onClose={switching.close}
+            onClosed={() => menu.current?.focus()}
+          />
+        </Suspense>
+      )}
+    </div>
+  );
 }
 
-function Active({ job }: { readonly job: Job }) {
+interface ActiveProps {
+  readonly job: Job;
+  readonly menu: RefObject<HTMLButtonElement | null>;
+  /** Opens the dialog; null: the job cannot be switched. */
+  readonly onSwitch: (() => void) | null;
+}
+
+function Active({ job, menu, onSwitch }: ActiveProps) {
   const isAllowed = mayOperate(useRole());
   const [savepointIsOpen, savepoint] = useDisclosure(false);
   const [stopIsOpen, stop] = useDisclosure(false);
@@ -55,8 +84,6 @@ function Active({ job }: { readonly job: Job }) {
   const checkpoint = useCheckpointNow(job.id);
   const clone = useClone(job.id);
   const restoring = useRestoring(job.id);
-  const switching = useSwitching(job.id);
-  const menu = useRef<HTMLButtonElement>(null);
   // the menu item that opened a dialog no longer exists when the dialog closes
   const focusMenu = () => menu.current?.focus();
   const operations = useJobPart(({ moving }) => moving.operations);
@@ -109,11 +136,11 @@ function Active({ job }: { readonly job: Job }) {
           >
             {t('Restore from a snapshot')}
           </Menu.Item>
-          {switching !== null && (
+          {onSwitch !== null && (
             <Menu.Item
               leftSection={<IconArrowsExchange {...ICON} />}
               disabled={!restoring.isAllowed || !isRunning}
-              onClick={switching.open}
+              onClick={onSwitch}
             >
               {t('Switch execution')}
             </Menu.Item>
@@ -144,11 +171,6 @@ function Active({ job }: { readonly job: Job }) {
       {restoring.wasOpened && (
         <Suspense fallback={null}>
           <RestoreJob job={job} isOpen={restoring.isOpen} onClose={restoring.close} onClosed={focusMenu} />
-        </Suspense>
-      )}
-      {switching?.wasOpened === true && (
-        <Suspense fallback={null}>
-          <SwitchExecution job={job} isOpen={switching.isOpen} onClose={switching.close} onClosed={focusMenu} />
         </Suspense>
       )}
       {/* a new one for each opening: its fields begin with the parallelism of that moment */}
@@ -211,12 +233,12 @@ function useRestoring(jobId: string) {
   return { isAllowed: isInRole && refusal === '', why, isOpen, wasOpened, open, close };
 }
 
-/** The dialog's state; null: a drawn job is switched by its pipeline's setting. */
+/** The dialog's state, and how often it was opened; null: a drawn job is switched by its pipeline's setting. */
 function useSwitching(jobId: string) {
   const isDrawn = useJobPipeline(jobId) !== null;
-  const [wasOpened, setWasOpened] = useState(false);
-  const [isOpen, { open, close }] = useDisclosure(false, { onOpen: () => setWasOpened(true) });
-  return isDrawn ? null : { isOpen, wasOpened, open, close };
+  const [number, setNumber] = useState(0);
+  const [isOpen, { open, close }] = useDisclosure(false, { onOpen: () => setNumber((old) => old + 1) });
+  return isDrawn ? null : { isOpen, number, open, close };
 }
 
 function useCheckpointNow(jobId: string) {

@@ -1,22 +1,20 @@
-/**
- * Lets a job of an uploaded program go on in the other execution: stops it with a savepoint, and goes to the form that
- * starts its program from there.
- */
+/** Lets a job of an uploaded program go on in the other execution: the cluster does it, this shows how far it is. */
 
-import { useMutation, useQuery } from '@tanstack/react-query';
-import { useState } from 'react';
+import { useMutation, useQueryClient } from '@tanstack/react-query';
+import { useEffect, useRef } from 'react';
 import { useNavigate } from 'react-router';
 
-import { fetchRestorePoints, newTriggerId, settled, stopJob } from '../../api/checkpoints';
-import { waitForEnd } from '../../api/jobs';
+import { newTriggerId } from '../../api/checkpoints';
+import { type Execution, switchExecution } from '../../api/switches';
 import { useJobPart } from '../../hooks/useJob';
 import { useSingleFlight } from '../../hooks/useSingleFlight';
+import { switchKey, useSwitch } from '../../hooks/useSwitch';
 import type { Job } from '../../model/job';
+import { hasFailed, isUnderWay, switchText } from '../../model/switches';
 import { rich } from '../../texts/rich';
 import { t } from '../../texts/t';
 import { AskDialog } from './AskDialog';
 import classes from './JobActions.module.css';
-import { NEW_SAVEPOINT } from './SnapshotFields';
 
 interface Props {
   readonly job: Job;
@@ -27,56 +25,52 @@ interface Props {
 
 export function SwitchExecution({ job, isOpen, onClose, onClosed }: Props) {
   const navigate = useNavigate();
+  const queries = useQueryClient();
   const isInBatches = useJobPart(({ moving }) => moving.checkpoints?.config.micro_batches === true);
-  const { data, error } = useQuery({
-    queryKey: ['restore-points', job.id],
-    queryFn: () => fetchRestorePoints(job.id),
-    enabled: isOpen,
-    staleTime: 0,
+  // a request that is sent again after a lost answer is the same; one behind a switch that has failed is another
+  const key = useRef(newTriggerId());
+  const { mutate, isPending, error, data } = useMutation({
+    mutationFn: (execution: Execution) => switchExecution(job.id, execution, key.current),
+    onSuccess: (begun) => queries.setQueryData(switchKey(job.id), begun),
   });
-  const program = data?.program ?? null;
-  // one for each dialog: a stop that is asked for again after a lost answer is the same
-  const [triggerId] = useState(newTriggerId);
-  const {
-    mutate,
-    isPending,
-    error: problem,
-  } = useMutation({
-    mutationFn: async () => {
-      const triggered = await stopJob(job.id, { ...NEW_SAVEPOINT, drain: false }, triggerId);
-      const { location } = await settled(job.id, triggered['request-id']);
-      // two jobs must not write at once
-      await waitForEnd(job.id);
-      if (location == null) throw new Error(t('The job has stopped without a savepoint.'));
-      return location;
-    },
-    onSuccess: (savepoint) => {
-      const execution = isInBatches ? 'continuous' : 'micro-batch';
-      const query = new URLSearchParams({ program: program?.id ?? '', again: job.id, savepoint, execution });
-      void navigate(`/submit?${query.toString()}`);
-    },
-  });
-  const go = useSingleFlight(mutate);
+  const newest = useSwitch(job.id, data !== undefined);
+  const asked = newest?.id === data?.id ? newest : null;
+  const isFailed = asked !== null && hasFailed(asked);
+  const target = (isFailed ? null : asked?.goes_on_as) ?? null;
+  useEffect(() => {
+    if (target === null || !isOpen) return;
+    // the page of the new job is this one, with another job
+    onClose();
+    void navigate(`/jobs/${target}`);
+  }, [navigate, onClose, target, isOpen]);
+  const ask = useSingleFlight(mutate);
+  const submit = () => {
+    if (isFailed) key.current = newTriggerId();
+    ask(isInBatches ? 'continuous' : 'micro-batch');
+  };
   const name = <strong>{job.name}</strong>;
-  const text = isInBatches
-    ? rich('{name} is stopped with a savepoint, from which its program can go on continuously.', { name })
-    : rich('{name} is stopped with a savepoint, from which its program can go on in micro-batches.', { name });
+  const question = isInBatches
+    ? rich('{name} is stopped with a savepoint, from which its program goes on continuously.', { name })
+    : rich('{name} is stopped with a savepoint, from which its program goes on in micro-batches.', { name });
   return (
     <AskDialog
       title={t('Switch the execution of this job?')}
       isOpen={isOpen}
       onClose={onClose}
       onClosed={onClosed}
-      onSubmit={() => go(undefined)}
-      action={t('Stop job and continue')}
-      isBusy={isPending}
-      isDisabled={program === null}
-      problem={problem?.message ?? error?.message ?? null}
+      onSubmit={submit}
+      action={t('Switch')}
+      isBusy={isPending || (asked !== null && isUnderWay(asked))}
+      problem={error?.message ?? (asked !== null && isFailed ? switchText(asked) : null)}
     >
+      <p className={classes.text}>{question}</p>
       <p className={classes.text}>
-        {data !== undefined && program === null
-          ? t('The program of this job has been deleted: it could not be started again.')
-          : text}
+        {t('The cluster does this by itself. If the new job cannot run, the old one goes on from the savepoint.')}
+      </p>
+      <p className={classes.text} role="status">
+        {isPending
+          ? t('The program is planned for the other execution.')
+          : asked !== null && !isFailed && switchText(asked)}
       </p>
     </AskDialog>
   );

@@ -1,6 +1,7 @@
 /** The strip at the top of a job's page: one line each for failures, restarts and what the job waits for. */
 
 import { type Icon, IconAlertOctagon, IconAlertTriangle, IconHourglass } from '@tabler/icons-react';
+import type { ReactNode } from 'react';
 import { Link } from 'react-router';
 
 import { type Notice, type Told, jobNotices } from '../../model/notices';
@@ -17,12 +18,15 @@ interface Props {
   readonly job: Told;
   /** The server's time, epoch ms. */
   readonly now: number;
+  /** Further lines, before the others. */
+  readonly children?: ReactNode;
 }
 
-export function JobNotices({ job, now }: Props) {
+export function JobNotices({ job, now, children }: Props) {
   // present even while empty, so that screen readers announce later content
   return (
     <div className={classes.strip} role="status" aria-label={t('Notices')}>
+      {children}
       {jobNotices(job, now).map((notice) => (
         <Line key={notice.id} notice={notice} />
       ))}

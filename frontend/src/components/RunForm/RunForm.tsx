@@ -35,8 +35,6 @@ interface Props {
   readonly savepoint: string;
   /** The module that was said at the upload to start the job; '' if none was. */
   readonly chosenEntry: string;
-  /** The execution that the job is switched to; '' if none was chosen. */
-  readonly execution: string;
 }
 
 /** What the server shows in place of a secret. */
@@ -44,7 +42,7 @@ const HIDDEN = '******';
 /** The option that has the packages of a job, which has a field of its own. */
 const REQUIREMENTS = 'python.requirements';
 
-export function RunForm({ program, mayRun, before, savepoint, chosenEntry, execution }: Props) {
+export function RunForm({ program, mayRun, before, savepoint, chosenEntry }: Props) {
   const navigate = useNavigate();
   // a single file is its own entry, which the server lists under the file's name
   const isArchive = !program.name.endsWith('.py');
@@ -53,9 +51,7 @@ export function RunForm({ program, mayRun, before, savepoint, chosenEntry, execu
   const [parallelism, setParallelism] = useState<string | number>(before?.parallelism ?? '');
   const [programArguments, setArguments] = useState(() => joinArguments(before?.args ?? []));
   const { [REQUIREMENTS]: packagesBefore = '', ...optionsBefore } = before?.configuration ?? {};
-  const [configuration, setConfiguration] = useState(() =>
-    configurationText(execution === '' ? optionsBefore : { ...optionsBefore, 'execution.mode': execution }),
-  );
+  const [configuration, setConfiguration] = useState(() => configurationText(optionsBefore));
   const [packages, setPackages] = useState(packagesBefore);
   const [restore, setRestore] = useState<Restore>({ ...NO_RESTORE, path: savepoint });
   const plan = useMutation({ mutationFn: (settings: RunRequest) => fetchPlan(program.id, settings) });

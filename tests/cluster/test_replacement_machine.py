@@ -1,4 +1,4 @@
-"""Every state of a deployment against everything that a job may do."""
+"""Every state of a replacement against everything that a job may do."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from dataclasses import replace
 
 import pytest
 
-from backend.pipelines.deployment_machine import (
+from backend.cluster.replacement_machine import (
     SETTLED_MS,
     START_PATIENCE_MS,
     BeginRollback,
     CancelNew,
     Check,
-    DeploymentSeen,
     Fail,
     FinishRollback,
     JobSeen,
+    ReplacementSeen,
     Settle,
     Stop,
     Submit,
@@ -26,11 +26,11 @@ OLD = JobSeen("RUNNING", running_ms=10**6, has_checkpoint=True)
 AT = "file:///savepoint-1"
 
 
-def seen(state: str, **more: object) -> DeploymentSeen:
-    return replace(DeploymentSeen(state, 0, OLD), **more)  # type: ignore[arg-type]
+def seen(state: str, **more: object) -> ReplacementSeen:
+    return replace(ReplacementSeen(state, 0, OLD), **more)  # type: ignore[arg-type]
 
 
-def submitted(job: JobSeen | None, **more: object) -> DeploymentSeen:
+def submitted(job: JobSeen | None, **more: object) -> ReplacementSeen:
     return seen("SUBMITTED", location=AT, previous=JobSeen("FINISHED"), job=job, **more)
 
 
@@ -43,6 +43,10 @@ def test_the_way_to_running() -> None:
     assert next_action(submitted(JobSeen("RUNNING", running_ms=5))) is None
     assert next_action(submitted(JobSeen("RUNNING", running_ms=5, has_checkpoint=True))) == Settle()
     assert next_action(submitted(JobSeen("RUNNING", running_ms=SETTLED_MS))) == Settle()
+    in_batches = JobSeen("RUNNING", running_ms=SETTLED_MS, runs_in_passes=True)
+    assert next_action(submitted(in_batches)) is None
+    assert next_action(submitted(replace(in_batches, has_checkpoint=True))) == Settle()
+    assert next_action(submitted(replace(in_batches, running_ms=START_PATIENCE_MS))) == Settle()
     assert next_action(submitted(JobSeen("FINISHED"))) == Settle()
     for state in ("RUNNING", "ROLLED_BACK", "FAILED"):
         assert next_action(seen(state)) is None
@@ -107,7 +111,7 @@ def test_a_user_who_cancels_the_new_job_means_it() -> None:
 
 
 def test_a_first_deployment_has_nothing_to_roll_back_to() -> None:
-    first = DeploymentSeen("SUBMITTED", 0)
+    first = ReplacementSeen("SUBMITTED", 0)
     assert isinstance(next_action(first), Fail)
     assert next_action(replace(first, job=JobSeen("CREATED"), age_ms=10**9)) is None
     assert next_action(replace(first, job=JobSeen("RUNNING", running_ms=1))) == Settle()

@@ -1,12 +1,12 @@
-"""DeploymentMachine: decides how a deployment goes on. Pure.
+"""ReplacementMachine: decides how the replacement of a job goes on. Pure.
 
-A deployment that replaces a job goes COMPILED → CHECKED → STOPPING → SUBMITTED → RUNNING. Until the old job has
-stopped, a failure leaves that running. Behind the savepoint a failure ends the new job and starts the old graph from
-the savepoint: ROLLING_BACK → ROLLED_BACK. That is over once the new job has completed a checkpoint: its sinks have
-committed what comes behind the savepoint then, and the old graph would write it again.
+A replacement goes COMPILED → CHECKED → STOPPING → SUBMITTED → RUNNING. Until the old job has stopped, a failure leaves
+that running. Behind the savepoint a failure ends the new job and starts the old graph from the savepoint:
+ROLLING_BACK → ROLLED_BACK. That is over once the new job has completed a checkpoint: its sinks have committed what
+comes behind the savepoint then, and the old graph would write it again.
 
 The leader shows the machine what SQL says, does what it decides in one transaction with the new state, and asks again
-at its next poll; what a dead leader has begun is in SQL.
+at its next poll (`led_replacements`); what a dead leader has begun is in SQL.
 """
 
 from __future__ import annotations
@@ -18,10 +18,13 @@ from typing import Any
 from backend.cluster.models import TERMINAL_STATES
 
 SETTLED_MS = 30_000
-"""A job that has run for so long without a restart and without a checkpoint counts as deployed. Shorter: code that
+"""A job that has run for so long without a restart and without a checkpoint counts as settled. Shorter: code that
 fails with its first records is not rolled back; longer: jobs without checkpoints look unfinished."""
 START_PATIENCE_MS = 300_000
-"""Time for the new job to get slots and to restore. The old graph needs no more slots than it had."""
+"""Time for the new job to get slots and to restore, and for its first micro-batch. The old graph needs no more slots
+than it had."""
+OPEN_STATES = ("COMPILED", "CHECKED", "STOPPING", "SUBMITTED", "ROLLING_BACK")
+"""States of replacements that the leader moves on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +40,8 @@ class JobSeen:
     has_checkpoint: bool = False
     """Whether it has completed a checkpoint of its own."""
     waiting_for: str = ""
+    runs_in_passes: bool = False
+    """Whether RUNNING says only that its first pass may begin, behind which it has a checkpoint."""
 
     @property
     def is_over(self) -> bool:
@@ -44,8 +49,8 @@ class JobSeen:
 
 
 @dataclass(frozen=True, slots=True)
-class DeploymentSeen:
-    """An open deployment according to SQL."""
+class ReplacementSeen:
+    """An open replacement according to SQL."""
 
     state: str
     age_ms: int
@@ -112,8 +117,8 @@ class Fail:
 Action = Check | Stop | Submit | Settle | BeginRollback | CancelNew | FinishRollback | Fail
 
 
-def next_action(seen: DeploymentSeen) -> Action | None:
-    """Return what is to be done about an open deployment; None: wait."""
+def next_action(seen: ReplacementSeen) -> Action | None:
+    """Return what is to be done about an open replacement; None: wait."""
     match seen.state:
         case "COMPILED":
             return _unless_over(seen, Check())
@@ -128,12 +133,12 @@ def next_action(seen: DeploymentSeen) -> Action | None:
     return None
 
 
-def refused_at_submission(why: str) -> Action:
+def refused_at_submission(why: str) -> BeginRollback:
     """Return what follows when the new job cannot even be submitted, with the old one stopped."""
     return BeginRollback(f"the new job was refused: {why}")
 
 
-def _unless_over(seen: DeploymentSeen, action: Action) -> Action:
+def _unless_over(seen: ReplacementSeen, action: Action) -> Action:
     if seen.previous is None:
         return Fail("the job to be replaced is no longer known")
     if seen.previous.is_over:
@@ -141,7 +146,7 @@ def _unless_over(seen: DeploymentSeen, action: Action) -> Action:
     return action
 
 
-def _stopping(seen: DeploymentSeen) -> Action | None:
+def _stopping(seen: ReplacementSeen) -> Action | None:
     if seen.stop is None:
         return None
     location = seen.stop.get("location")
@@ -151,7 +156,7 @@ def _stopping(seen: DeploymentSeen) -> Action | None:
     return Fail(why if seen.previous is None or seen.previous.is_over else f"{why}; it keeps running")
 
 
-def _submitted(seen: DeploymentSeen) -> Action | None:
+def _submitted(seen: ReplacementSeen) -> Action | None:
     job = seen.job
     if job is None:
         return _failed(seen, "the new job has been deleted")
@@ -161,7 +166,8 @@ def _submitted(seen: DeploymentSeen) -> Action | None:
         return Fail("the new job was canceled before it had shown that it runs")
     if job.state == "FAILED":
         return _failed(seen, f"the new job has failed: {job.failure}")
-    if job.has_checkpoint or (job.running_ms is not None and job.running_ms >= SETTLED_MS):
+    settled_ms = START_PATIENCE_MS if job.runs_in_passes else SETTLED_MS
+    if job.has_checkpoint or (job.running_ms is not None and job.running_ms >= settled_ms):
         return Settle()
     if not seen.location:
         # nothing was replaced: restarts are the job's own affair
@@ -173,7 +179,7 @@ def _submitted(seen: DeploymentSeen) -> Action | None:
     return None
 
 
-def _failed(seen: DeploymentSeen, why: str) -> Action:
+def _failed(seen: ReplacementSeen, why: str) -> Action:
     if not seen.location:
         return Fail(why)
     if seen.job is not None and seen.job.has_checkpoint:
@@ -182,7 +188,7 @@ def _failed(seen: DeploymentSeen, why: str) -> Action:
     return BeginRollback(why)
 
 
-def _rolling_back(seen: DeploymentSeen) -> Action | None:
+def _rolling_back(seen: ReplacementSeen) -> Action | None:
     if seen.job is None:
         return FinishRollback(seen.location)
     if not seen.job.is_over:
