@@ -19,6 +19,8 @@ from django.db.models import Q
 from django.utils.module_loading import import_string
 
 from backend.accounts.errors import Conflict
+from backend.accounts.roles import Role
+from backend.accounts.services import check_still_may
 from backend.cluster import services
 from backend.cluster.models import Artifact, Job
 from backend.cluster.new_jobs import check_options
@@ -71,6 +73,7 @@ def switch(job: Job, execution: str, user: Any, key: str, has_left: Callable[[],
         Conflict: the job cannot be switched, or not now; the key belongs to another switch.
         BadRequest: the program cannot be executed so.
         PlanningBusy, ClientLeft, StorageProblem, SubmissionRefused: as `extract`. Nothing was done.
+        AuthenticationFailed, PermissionDenied: the user's access has ended meanwhile; nothing was done.
     """
     known = _known_switch(job, execution, user, key)
     if known is not None:
@@ -95,6 +98,7 @@ def switch(job: Job, execution: str, user: Any, key: str, has_left: Callable[[],
     row.planned = sealed(_seal_name(row), json.dumps(asdict(planned)))
     try:
         with transaction.atomic():
+            check_still_may(user, Role.DEVELOPER)
             job.state = Job.objects.select_for_update().values_list("state", flat=True).get(id=job.id)
             _refuse_unless_running(job)
             row.save(force_insert=True)
