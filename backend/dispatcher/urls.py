@@ -94,5 +94,5 @@ routes: list[URLPattern | URLResolver] = [
 urlpatterns: list[URLPattern | URLResolver] = [
     path("", include(routes)),
     path("v1/", include(routes)),
-    re_path(r"^(?P<path>.*)$", NoSuchRoute.as_view()),
+    re_path(r"^(?P<path>[\s\S]*)\Z", NoSuchRoute.as_view()),
 ]

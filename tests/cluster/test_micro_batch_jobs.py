@@ -27,7 +27,7 @@ COUNTS = """
 import sys
 from runtime.common import Encoder, Types, WatermarkStrategy
 from runtime.connectors.datagen import DataGeneratorSource
-from runtime.datastream import StreamExecutionEnvironment
+from runtime.datastream import MapFunction, StreamExecutionEnvironment
 from runtime.datastream.connectors.file_system import FileSink
 
 directory, count, rate = sys.argv[1], int(sys.argv[2]), float(sys.argv[3])
@@ -35,13 +35,15 @@ env = StreamExecutionEnvironment.get_execution_environment()
 is_broken = "broken" in sys.argv and env.get_configuration().get_string("execution.mode", "") == "micro-batch"
 source = DataGeneratorSource(lambda index: index, count, rows_per_second=rate, type_info=Types.LONG())
 numbers = env.from_source(source, WatermarkStrategy.no_watermarks(), "numbers").uid("numbers")
-def check(number):
-    if is_broken:
-        raise ValueError("not in batches")
-    if number % 1000 == 0:
-        print("seen", number)
-    return number
-counted = numbers.map(check, Types.LONG()).key_by(lambda number: number % 7, Types.LONG())
+class Check(MapFunction):
+    def open(self, runtime_context):
+        if is_broken:
+            raise ValueError("not in batches")
+    def map(self, number):
+        if number % 1000 == 0:
+            print("seen", number)
+        return number
+counted = numbers.map(Check(), Types.LONG()).key_by(lambda number: number % 7, Types.LONG())
 counted = counted.map(lambda number: (number % 7, number), Types.TUPLE([Types.LONG(), Types.LONG()])).uid("count")
 sink = FileSink.for_row_format(directory, Encoder.simple_string_encoder()).build()
 counted.map(lambda pair: str(pair[1]), Types.STRING()).sink_to(sink).uid("files")

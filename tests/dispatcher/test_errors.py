@@ -38,6 +38,7 @@ UNKNOWN = "f" * 32
         ("delete", "jars/nothing.py", 404),
         ("post", f"jars/{'0' * 64}_x.py/run", 404),
         ("get", "nope", 404),
+        ("get", "nope%0a", 404),
         ("get", f"jobs/{UNKNOWN}/nope", 404),
         ("post", "jobs", 405),
         ("get", "jars/upload", 405),
