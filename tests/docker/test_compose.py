@@ -43,7 +43,8 @@ def test_every_process_of_the_cluster_is_a_service() -> None:
 def test_the_broker_of_the_profile_is_the_version_that_the_tests_have() -> None:
     kafka = SERVICES["kafka"]
     pom = (ROOT / "scripts" / "kafka" / "pom.xml").read_text()
-    assert f"<version>{kafka['image'].removeprefix('apache/kafka:')}</version>" in pom
+    [version] = re.findall(r"^apache/kafka:([\d.]+)@", kafka["image"])
+    assert f"<version>{version}</version>" in pom
     # clients are sent where the slots and web reach it
     assert kafka["environment"]["KAFKA_ADVERTISED_LISTENERS"] == f"PLAINTEXT://{kafka['hostname']}:9092"
     assert set(kafka["networks"]) & set(SERVICES["spark-worker-1"]["networks"])
@@ -207,6 +208,14 @@ def test_commands_name_what_the_image_has(name: str) -> None:
     command = SERVICES[name]["command"][-1]
     if command in ("jobmanager", "taskmanager"):
         assert (ROOT / "backend" / "cluster" / "management" / "commands" / f"{command}.py").is_file()
+
+
+def test_images_of_others_are_named_by_version_and_digest() -> None:
+    dockerfile = (ROOT / "docker" / "Dockerfile").read_text()
+    bases = re.findall(r"^FROM (\S+)", dockerfile, re.MULTILINE)
+    others = bases + [service["image"] for service in SERVICES.values() if service["image"] != "tidemark"]
+    assert len(others) == 6
+    assert [name for name in others if not re.fullmatch(r"[a-z/]+:\d+\.\d+\.?\d*\S*@sha256:[0-9a-f]{64}", name)] == []
 
 
 def test_what_the_image_copies_is_there_and_sent_to_the_builder() -> None:
