@@ -38,10 +38,11 @@ def build(env: StreamExecutionEnvironment) -> list[DataStream]:
     outer = pairs.between(-200, 200).columns(how="full").select("id", "id_right")
     versions = events("three").where("id % 20 = 0").key_by_columns("kind")
     valid = keyed.temporal_join(versions).left_outer().columns().select("id", "id_right")
+    both = keyed.regular_join(versions).select("id", "id_right")
     known = keyed.with_state_ttl(Time.hours(1)).deduplicate()
     days = env.from_source(ReplaySource.flights(speed=None), WatermarkStrategy.no_watermarks(), "flights")
     flown = days.where("carrier = 'OO'").select("date_trunc('month', sched_dep) AS month", "flight")
-    return [totals, outer, valid, known.select("kind"), flown]
+    return [totals, outer, valid, both, known.select("kind"), flown]
 
 
 @cache
@@ -55,9 +56,10 @@ def results(number: int) -> list[list[str]]:
 
 
 def test_each_operator_has_something_to_say() -> None:
-    totals, outer, valid, known, flown = results(0)
+    totals, outer, valid, both, known, flown = results(0)
     assert len(totals) == 11
     assert len(outer) > 500 // 7 + 500 // 11 - 40 and any("id=None" in row for row in outer)
+    assert len(both) == len(set(both)) and 72 * 25 // 3 < len(both) < 72 * 25
     assert len(valid) == 72 and len(known) == 3
     assert len(flown) == 32
 
