@@ -67,6 +67,7 @@ BOUNDS = {
     "cluster.Scaling": "ScalingHistory; with the job",
     "cluster.TaskManager": "JobStore",
     "contenttypes.ContentType": "one of each model",
+    "dispatcher.ExecutionSwitch": "SwitchRetention",
     "dispatcher.PendingUpload": "its upload; else an hour after it",
     "inbox.ReadMarker": "one of a user",
     "pipelines.Connection": "made by administrators",

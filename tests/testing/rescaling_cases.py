@@ -57,6 +57,7 @@ from runtime.operators.columnar.local_sessions import LocalSessionOperator, Loca
 from runtime.operators.columnar.map_frames import MapFramesOperator
 from runtime.operators.columnar.processing_time_windows import ProcessingTimeWindowOperator
 from runtime.operators.columnar.project import ProjectOperator, WhereOperator
+from runtime.operators.columnar.regular_join import RegularJoinOperator
 from runtime.operators.columnar.running_aggregate import RunningAggregateOperator
 from runtime.operators.columnar.session_aggregate import SessionAggregateOperator, SessionAggregateOperatorFactory
 from runtime.operators.columnar.top_n import TopNOperator
@@ -545,6 +546,12 @@ CASES: dict[type[StreamOperator], Check] = dict(
                 .between(Time.milliseconds(-4), Time.milliseconds(20))
                 .columns()
             ),
+            ROW_PAIRS,
+            ROWS,
+        ),
+        two_inputs(
+            RegularJoinOperator,
+            lambda a, b: a.key_by_columns("key").regular_join(b.key_by_columns("key")),
             ROW_PAIRS,
             ROWS,
         ),
