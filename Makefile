@@ -111,4 +111,5 @@ bench: setup ## Measure against reference loops, 20 minutes (BENCH_ARGS="--quick
 	$(if $(BENCH_ARGS),,$(PYTHON_IN_VENV) -m benchmarks.micro_batch)
 	$(if $(BENCH_ARGS),,scripts/kafka.sh && $(PYTHON_IN_VENV) -m benchmarks.kafka)
 	$(if $(BENCH_ARGS),,$(PYTHON_IN_VENV) -m benchmarks.reads)
+	$(if $(BENCH_ARGS),,$(PYTHON_IN_VENV) -m benchmarks.many_jobs)
 	$(if $(BENCH_ARGS),,$(PYTHON_IN_VENV) -m benchmarks.sockets)
