@@ -39,10 +39,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--jobs", type=int, default=40)
     options = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as directory:
-        environment = {"TIDEMARK_SLOTS": str(options.jobs), "TIDEMARK_JOBS_PER_USER": "0", "TIDEMARK_DEMO": "off"}
+        environment = {"TIDEMARK_SLOTS": str(options.jobs), "TIDEMARK_JOBS_PER_USER": "0"}
         with running_stack(Path(directory) / "home", **environment) as stack:
             for demonstration in stack.client.jobs():
                 stack.client.cancel(demonstration["jid"])
+            wait_until(lambda: not _running(stack), START_S, "the demonstration's job is canceled")
             alone = share_of_core(stack)
             program = stack.client.upload(PROGRAM)
             idle, submitted = measure(stack, program, options.jobs, ["--idle"], {})

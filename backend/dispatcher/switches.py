@@ -51,7 +51,7 @@ _RECOVERY: Final = (options.RECOVERY_PATH.key, *options.RECOVERY_PATH.deprecated
 
 @dataclass(frozen=True, slots=True)
 class _Planned:
-    """What the new job is submitted with, besides what it has of the old one."""
+    """Holds graph, arguments and options of the new job; the rest it takes over from the old one."""
 
     graph: Mapping[str, Any]
     args: list[str]
